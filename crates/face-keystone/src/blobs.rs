@@ -224,7 +224,7 @@ fn unless_disobeyed(row: &Blob) -> Result<(), Error> {
     if is_obeyed(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
-/// The application credential of the session: a key that is made with it is no more than it is.
+/// The application credential of the session: a key that it creates is limited to its rights.
 fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }

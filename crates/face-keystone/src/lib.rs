@@ -1,7 +1,7 @@
 //! Identity v3, as OpenStack's clients and services speak it: tokens, the catalog and application credentials.
 //!
-//! Shapes, headers and status codes are Keystone 30's. A bad token of the caller is 401, a bad token somebody asks about is
-//! 404, and what either was is for the log alone.
+//! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is 401, an invalid token in `X-Subject-Token`
+//! is 404; only the log says why it is invalid.
 
 mod application_credentials;
 mod assignments;
@@ -61,11 +61,11 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject-token");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// What comes of a call.
+/// The response to a call.
 pub(crate) struct Said {
     status: StatusCode,
     body: Body,
-    /// The token that was made or asked about.
+    /// The token that was created or validated.
     subject: Option<HeaderValue>,
 }
 
@@ -79,13 +79,13 @@ impl Said {
     }
 }
 
-/// Why nothing came of it.
+/// The error of a call.
 pub(crate) enum Trouble {
-    /// A door said no, or the request is no good.
+    /// A door refused, or the request is malformed.
     Failed(Failure),
-    /// For whoever called, in words.
+    /// A status and a text for the client.
     Said(StatusCode, String),
-    /// The token somebody asks about is none that is good: which way is for the log.
+    /// The token in `X-Subject-Token` is invalid; only the log says why.
     Subject(Refusal),
 }
 
@@ -133,43 +133,43 @@ impl From<SourceError> for Trouble {
 
 pub(crate) type Outcome = Result<Said, Trouble>;
 
-/// A call by somebody who passed door 2.
+/// A call with a session that door 2 permitted.
 pub(crate) struct Call {
     faces: Faces,
     visit: Visit,
     head: Parts,
     route: &'static V3Route,
-    /// What stood where the path has braces.
+    /// The values of the path parameters.
     parameters: Vec<String>,
     body: Bytes,
-    /// `https://host`, as the client called this.
+    /// The base URL that the client used: `https://host`.
     base: String,
 }
 
 impl Call {
-    /// The rule of this call.
+    /// The authorization rule of this call.
     fn rule(&self) -> Result<&'static Rule, Trouble> {
         rule_named(self.route.rule).ok_or_else(|| Wire::NoRoute.into())
     }
 
-    /// Leave for what this call is, about something.
+    /// Asks door 4 for the permit for this call.
     fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, Trouble> {
         let rule = self.rule()?;
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// The same by another rule, where the parameters make it another call.
+    /// Asks by another rule, for calls whose parameters change the rule.
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, Trouble> {
         let rule = rule_named(rule).ok_or(Wire::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// Looks at the facts of one revision.
+    /// Reads the facts of one revision.
     fn look<R>(&self, look: impl FnOnce(&View<'_>) -> Result<R, Trouble>) -> Result<R, Trouble> {
         self.faces.house().source().read(look)?
     }
 
-    /// Changes something, with leave to.
+    /// Changes facts with a permit.
     fn save<R>(
         &self,
         permit: &ApiPermit,
@@ -178,13 +178,13 @@ impl Call {
         Ok(self.at_desk(permit, change)?)
     }
 
-    /// Where a page goes on, as `marker` says it.
+    /// The position after the parameter `marker`.
     fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Trouble> {
         let Some(text) = self.query("marker").map(listing::plain) else { return Ok(None) };
         place(&text).map(Some).ok_or_else(|| Trouble::missing("marker", &text))
     }
 
-    /// The domain the session is of: the one it is for, or that of its project, or of its user.
+    /// The domain of the session: its scope, else the domain of its project, else that of its user.
     fn own_domain(&self) -> Option<DomainId> {
         let session = self.visit.identity().session()?;
         Some(match session.claim.scope {
@@ -193,7 +193,7 @@ impl Call {
         })
     }
 
-    /// Where changes are made, by whoever has leave to.
+    /// Changes facts with a permit; the error is the caller's own type.
     fn at_desk<R>(&self, permit: &ApiPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
         change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
     }
@@ -257,7 +257,7 @@ async fn answer<B: Incoming>(
     finish(faces, &base, outcome, trace)
 }
 
-/// Door 2, for the token in `X-Auth-Token`.
+/// Asks door 2 about the token in `X-Auth-Token`.
 async fn admit(
     faces: &Faces,
     connection: &Connection,
@@ -268,7 +268,7 @@ async fn admit(
     Ok(faces.admit(connection, carried, Takes::Sessions, trace).await?)
 }
 
-/// A request whose call is known.
+/// A request with its route.
 struct Asked<'a> {
     faces: &'a Faces,
     connection: &'a Connection,
@@ -299,7 +299,7 @@ impl Asked<'_> {
         let (faces, base) = (faces.clone(), base.to_owned());
         let mut call = Call { faces, visit, head, route, parameters, body, base };
         match route.call {
-            // Nothing of these waits for anything.
+            // These calls wait for no disk.
             V3Call::Validate => tokens::validate(&mut call),
             V3Call::Check => tokens::check(&mut call),
             V3Call::Ec2 => signatures::ec2(&mut call).await,
@@ -318,14 +318,14 @@ impl Asked<'_> {
     }
 }
 
-/// A whole list that is in memory.
+/// A response with a whole list that is in memory.
 fn listed(call: &Call, many: &str, rows: Vec<Value>) -> Said {
     let url = format!("{}{}", call.base, call.head.uri.path());
     let links = json!({ "self": url, "next": null, "previous": null });
     Said::json(StatusCode::OK, &json!({ many: rows, "links": links }))
 }
 
-/// The answer, with what is on every one of Keystone's.
+/// The HTTP response, with the headers of every response of Keystone.
 fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     let (said, retry) = match outcome {
         Ok(said) => (said, None),
@@ -368,7 +368,7 @@ fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answ
     answer
 }
 
-/// Status and words for the client; the log gets the whole.
+/// The status and the text for the client; the log gets the full error.
 fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
     match trouble {
         Trouble::Said(status, why) => {
@@ -389,7 +389,7 @@ fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64
                 _ => None,
             };
             let why = match (status, failure) {
-                // Clients know by these words that another has to be chosen; they are for whoever brought the right one.
+                // Clients recognize this text and ask for a new password. Only a request with the correct password gets it.
                 (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. }))) => {
                     format!("The password is expired and needs to be changed for user: {user}.")
                 }

@@ -159,7 +159,10 @@ fn relatives(
     let is_told = |(id, _): &(ProjectId, Project)| {
         own.as_ref().is_none_or(|own| own.iter().any(|(other, _)| other == id))
     };
-    let described = |(id, row): &(ProjectId, Project)| json!({ "project": Project::described(&call.base, Record::bare(*id, row.clone()), permit) });
+    let described = |(id, row): &(ProjectId, Project)| {
+        let body = Project::described(&call.base, Record::bare(*id, row.clone()), permit);
+        json!({ "project": body })
+    };
     call.look(|view| {
         let mut more = Map::new();
         for (name, projects) in [("parents", parents_of(view, id)?), ("subtree", subtree_of(view, id)?)] {
@@ -266,7 +269,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // Judged first: a caller without the right is refused whatever the body contains.
+    // Judged first: a caller without the right is refused with any body.
     Project::found(call)?;
     let body = call.json()?;
     let text = |tag: &Value| tag.as_str().map(str::to_owned);

@@ -20,7 +20,7 @@ fn found(call: &Call) -> Result<(TrustId, Trust), Trouble> {
     Ok((id, trust))
 }
 
-/// The trust of the path, for both of its users. To anybody else it is absent.
+/// The trust of the path, for both of its users. For any other user it does not exist.
 fn see(call: &mut Call) -> Result<(TrustId, Trust), Trouble> {
     let (id, trust) = found(call)?;
     let (user, other_user) = (Some(&trust.trustor), Some(&trust.trustee));

@@ -13,46 +13,46 @@ use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, Secret, TokenN
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
 
-/// One to be made.
+/// An application credential to create.
 #[derive(Clone, Debug)]
 pub struct NewApplicationCredential {
-    /// Whose it is.
+    /// Its owner.
     pub owner: UserId,
     /// Its name, unique to its owner.
     pub name: TokenName,
     /// The project.
     pub project: ProjectId,
-    /// The roles, by name or id. Whoever asks has to have them.
+    /// Its roles on the project, by name or id. The face checks that the session has them.
     pub roles: Vec<String>,
-    /// Whether it may make others.
+    /// Whether its sessions may create credentials and trusts.
     pub unrestricted: bool,
-    /// The only requests it is for, where there are any; each gets an id.
+    /// Its access rules; each gets an id. Without any it is for all requests.
     pub rules: Vec<AccessRule>,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// The credential whose session asks for it: it is good while that one is good, for no more than that one.
+    /// The application credential whose session creates it: the new one is limited to the rights of that one and ends with it.
     pub by: Option<CredentialId>,
-    /// What it is for.
+    /// Its description.
     pub comment: Option<String>,
-    /// A secret its owner chose; it is hashed slowly, because it can be guessed.
+    /// A secret that its owner chose. It is hashed slowly, because it may be easy to guess.
     pub secret: Option<Secret>,
 }
 
-/// One, for listing.
+/// An application credential, for listing.
 #[derive(Clone, Debug)]
 pub struct ApplicationCredential {
     /// Its id.
     pub id: CredentialId,
-    /// What every API token has.
+    /// Its record as an API token.
     pub credential: Credential,
-    /// The project and what it may do there.
+    /// Its project and its rights there.
     pub delegation: Delegation,
 }
 
-/// Makes one; its secret is told once, unless its owner chose it.
+/// Creates an application credential. A generated secret is returned once.
 ///
 /// # Errors
-/// When the owner has one of that name, a role is not there, or the facts cannot be changed.
+/// When its owner has one of that name, a role does not exist, or the facts cannot be changed.
 pub fn create_application_credential(
     desk: &Desk<'_>,
     key: &HashKey,
@@ -108,7 +108,7 @@ pub fn create_application_credential(
     Ok((made, generated, at))
 }
 
-/// Those of a user, by name.
+/// The application credentials of a user, by name.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -130,7 +130,7 @@ pub fn application_credentials_of(
     })?
 }
 
-/// Deletes one, and what it made; their sessions are refused from now on.
+/// Deletes an application credential and everything that it created. Their sessions are refused from the next request on.
 ///
 /// # Errors
 /// When the owner has none with that id, or the facts cannot be changed.

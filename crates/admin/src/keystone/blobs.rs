@@ -1,4 +1,4 @@
-//! What services keep for users, such as EC2 keys.
+//! Credentials that services store for users, such as EC2 keys.
 
 use super::delegations::maker_of;
 use crate::desk::{Desk, random};
@@ -9,7 +9,7 @@ use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked
 /// Longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
-/// An id for any other kind.
+/// A random id, for any type but `ec2`.
 ///
 /// # Errors
 /// When the kernel gives no random bytes.
@@ -24,10 +24,10 @@ fn check(row: &Blob) -> Result<(), Error> {
     }
 }
 
-/// Keeps one.
+/// Creates a credential.
 ///
 /// # Errors
-/// When there is one with the same access key, its user or project is not there, or the facts cannot be changed.
+/// When the id or access key is taken, its user or project does not exist, or the facts cannot be changed.
 pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     check(row)?;
     desk.commit(&format!("credential create for {}", row.user), |view, change| {
@@ -52,15 +52,15 @@ pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
     Ok(())
 }
 
-/// In a change that takes an EC2 key from somebody: the sessions that were made with it end, too.
+/// Adds to a change that removes or replaces an EC2 key: the sessions that were made with it end.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }
 
-/// Keeps another in its place.
+/// Replaces a credential.
 ///
 /// # Errors
-/// When it is not the one that was read any more, or the facts cannot be changed.
+/// When it has changed since it was read, or the facts cannot be changed.
 pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> Result<(), Error> {
     check(row)?;
     desk.commit(&format!("credential {id} update"), |_, change| {
@@ -73,10 +73,10 @@ pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> R
     Ok(())
 }
 
-/// Keeps it no longer.
+/// Deletes a credential.
 ///
 /// # Errors
-/// When it is not the one that was read any more, or the facts cannot be changed.
+/// When it has changed since it was read, or the facts cannot be changed.
 pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     desk.commit(&format!("credential {id} delete"), |_, change| {
         remove_blob(change, id, row);
@@ -85,7 +85,7 @@ pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
     Ok(())
 }
 
-/// In a change: one goes, and with an EC2 key its sessions.
+/// Adds the deletion of a credential to a change. The sessions of an EC2 key end with it.
 pub(crate) fn remove_blob(change: &mut Change, id: &BlobId, row: &Blob) {
     change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
     if row.ec2.is_some() {

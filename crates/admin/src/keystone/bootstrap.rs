@@ -1,4 +1,4 @@
-//! The first facts an OpenStack cloud needs, as `keystone-manage bootstrap` makes them; what is there already stays.
+//! The first facts an OpenStack cloud needs, as `keystone-manage bootstrap` creates them; existing records stay.
 
 use super::catalog::{add_endpoint, add_service};
 use super::domains::add_domain;
@@ -14,34 +14,34 @@ use crate::users::{NewUser, add_user, set_password};
 use enfilade_facts::tables::{Interface, NamedRole, ThingKind};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, RoleId, Secret, Userid};
 
-/// What is to be made.
+/// The records to create.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// The administrator.
     pub user: Userid,
-    /// The administrator's password; one that is there gets it, too.
+    /// The administrator's password; it is also set for an existing administrator.
     pub password: Secret,
     /// The project.
     pub project: String,
-    /// The role that may do everything.
+    /// The role that permits everything.
     pub role: String,
     /// The service.
     pub service: String,
     /// The region.
     pub region: Option<String>,
-    /// Where the service is, for each interface that is told of.
+    /// The URLs of the service, each for an interface.
     pub urls: Vec<(Interface, String)>,
 }
 
-/// Roles every cloud has, and which the one before implies (as the original's).
+/// Roles of every cloud: each implies the next (as in Keystone).
 const ROLES: [&str; 3] = ["manager", "member", "reader"];
 
-/// Makes it.
+/// Creates the records.
 ///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
-    // Nobody else is there who could have chosen it.
+    // The operator chooses this password, so it need not be changed at the first login.
     let passwords = &PasswordRules { change_given: false, ..*desk.passwords };
     let desk = &Desk { passwords, ..*desk };
     let fresh = |made: Result<(), Error>| match made {
@@ -88,8 +88,8 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     Ok(project)
 }
 
-/// As the original does with the roles it makes (`keystone-manage bootstrap --immutable-roles`, its default): the API changes and removes
-/// none of them unless the option is taken away first.
+/// As `keystone-manage bootstrap --immutable-roles` (its default): the API neither changes nor deletes these roles unless the option
+/// `immutable` is removed first.
 fn make_immutable(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
     desk.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);

@@ -104,7 +104,7 @@ pub struct CatalogSummary {
     pub id: ServiceId,
     /// The service.
     pub service: Service,
-    /// Where it is.
+    /// Its endpoints.
     pub endpoints: Vec<CatalogEntry>,
 }
 
@@ -117,7 +117,7 @@ pub struct CatalogEntry {
     pub endpoint: Endpoint,
 }
 
-/// Makes a service; where there is one of this kind and name already, that is it.
+/// Creates a service, or returns the existing one of this type and name.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -136,7 +136,7 @@ pub fn add_service(desk: &Desk<'_>, kind: &str, name: &str) -> Result<(ServiceId
     })
 }
 
-/// Makes a region, if it is not there.
+/// Creates a region, if it does not exist.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -152,7 +152,7 @@ pub fn add_region(desk: &Desk<'_>, id: &str) -> Result<At, Error> {
     Ok(at)
 }
 
-/// Where a service may be.
+/// Checks the URL of an endpoint.
 pub(super) fn check_url(url: &str) -> Result<(), Error> {
     if !(url.starts_with("http://") || url.starts_with("https://")) || url.len() > 1024 {
         return Err(Error::Invalid(format!("`{url}` is no address; expected http:// or https://")));
@@ -160,10 +160,10 @@ pub(super) fn check_url(url: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says where a service is; where there is an endpoint of this service, interface and region already, it moves.
+/// Sets the URL of a service, an interface and a region; creates the endpoint if it does not exist.
 ///
 /// # Errors
-/// When there is no such service, the address is none, or the facts cannot be changed.
+/// When the service does not exist, the URL is not one of HTTP, or the facts cannot be changed.
 pub fn add_endpoint(
     desk: &Desk<'_>,
     service: &ServiceId,

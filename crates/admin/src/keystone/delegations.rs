@@ -1,4 +1,4 @@
-//! What makes a credential an application credential. What it makes is within it, and goes when it goes.
+//! Delegations of application credentials. What an application credential creates is limited to its rights, and is deleted with it.
 
 use crate::error::{Error, missing};
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
@@ -6,8 +6,8 @@ use enfilade_facts::tables::{Credential, Delegation, Name, NameKey, Reverse, Rev
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId};
 use enfilade_facts::{Change, View};
 
-/// When what a credential's session makes is to end, in seconds since the epoch; 0 is for ever. It is within that credential, and the
-/// change is made only if that is still the same.
+/// The expiry of a record that a session of this application credential creates, in seconds since the epoch; 0 is never. The record is limited
+/// to the rights of that credential, and the change is committed only if that credential has not changed.
 pub(crate) fn end_within(
     view: &View<'_>,
     change: &mut Change,
@@ -33,15 +33,15 @@ pub(crate) fn end_within(
         return Err(Error::Refused(why));
     }
     change.expect_same(&by, &delegation);
-    // The sooner of the two.
+    // The earlier of the two.
     Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
 }
 
-/// The credential whose session makes something that lets somebody in, unchanged until that is made. While its old secret is still good,
-/// nobody knows by which of the two a session came, and what was made by the old one would outlive it.
+/// The application credential whose session creates another credential; the change expects it unchanged. While its old secret is still
+/// valid, a session may rest on either secret, so what it created could outlive the old one.
 ///
 /// # Errors
-/// When it is gone, or its old secret is still good.
+/// When it no longer exists, or its old secret is still valid.
 pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) -> Result<Credential, Error> {
     let maker = view.get::<Credential>(by)?.ok_or_else(|| missing("application credential", by))?;
     let now = change.audit().unix_seconds;
@@ -56,7 +56,7 @@ pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) 
     Ok(maker)
 }
 
-/// A credential, the one it was made by, and so on.
+/// A credential, the credential that created it, and so on.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -73,7 +73,7 @@ pub fn lineage_of(view: &View<'_>, id: &CredentialId) -> Result<Vec<CredentialId
     Ok(lineage)
 }
 
-/// Takes one away in a change.
+/// Adds the deletion of a credential to a change.
 pub(crate) fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
     if let Some(row) = view.get::<Credential>(id)? {
         change.expect_same(id, &row).delete::<Credential>(id);
@@ -82,7 +82,7 @@ pub(crate) fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId) ->
     forget_delegation(view, change, id)
 }
 
-/// The same of what makes it one.
+/// Adds the deletion of its delegation to a change.
 pub(crate) fn forget_delegation(
     view: &View<'_>,
     change: &mut Change,

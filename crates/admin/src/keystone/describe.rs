@@ -1,4 +1,4 @@
-//! What a session is told as: the names of everything its ids stand for, and the catalog it leads to.
+//! The description of a session: the names of its ids, and its catalog.
 
 use crate::error::Error;
 use crate::resolve::dangling;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Something with an id and a name.
+/// An id and a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<I> {
     /// The id.
@@ -29,16 +29,16 @@ pub struct Subject {
     pub user: Named<UserId>,
     /// The domain.
     pub domain: Named<DomainId>,
-    /// Until when the user's password is good; 0 is for ever.
+    /// When the user's password expires, in seconds since the epoch; 0 is never.
     pub password_until: i64,
 }
 
-/// What a session is for.
+/// The scope of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescribedScope {
-    /// Nothing.
+    /// None.
     Unscoped,
-    /// A project, and the domain that is in.
+    /// A project and its domain.
     Project(Named<ProjectId>, Named<DomainId>),
     /// A domain.
     Domain(Named<DomainId>),
@@ -46,44 +46,44 @@ pub enum DescribedScope {
     System,
 }
 
-/// A session in words.
+/// The description of a session.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// Whose it is.
+    /// Its user.
     pub subject: Subject,
-    /// What it is for.
+    /// Its scope.
     pub scope: DescribedScope,
-    /// The name of the application credential it was made with, and whether that may make no others.
+    /// The name of the application credential it was created with, and whether that is restricted.
     pub credential: Option<(String, bool)>,
 }
 
 /// A service of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogService {
-    /// Its id, as text: it is only ever told.
+    /// Its id as text.
     pub id: String,
-    /// What kind.
+    /// Its type.
     pub kind: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its endpoints.
     pub endpoints: Vec<CatalogEndpoint>,
 }
 
 /// An endpoint of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogEndpoint {
-    /// Its id, as text.
+    /// Its id as text.
     pub id: String,
-    /// For whom.
+    /// Its interface.
     pub interface: Interface,
-    /// In which region.
+    /// Its region.
     pub region: Option<String>,
-    /// The address, with marks for what a session is for; see [`filled`].
+    /// Its URL, with placeholders; see [`filled`].
     pub url: String,
 }
 
-/// Every service that is told of, by kind and name, with its endpoints; made anew when one of them changes.
+/// The enabled services, by type and name, with their enabled endpoints. It is rebuilt when one of them changes.
 #[derive(Clone, Debug)]
 pub struct Catalog(Arc<Vec<CatalogService>>);
 
@@ -132,7 +132,7 @@ impl Indexed for Catalog {
     }
 }
 
-/// The catalog as of a view. Where the index has gone on to a later one, it is put together from the view.
+/// The catalog of a view. It is built from the view if the index is already at a later revision.
 fn catalog_in(view: &View<'_>, index: &Index<Catalog>) -> Result<Catalog, SourceError> {
     match index.read(view, Catalog::clone) {
         Ok(catalog) => Ok(catalog),
@@ -141,10 +141,10 @@ fn catalog_in(view: &View<'_>, index: &Index<Catalog>) -> Result<Catalog, Source
     }
 }
 
-/// Describes a session, with the catalog, as of which revision.
+/// Describes a session, with its catalog and the revision of both.
 ///
 /// # Errors
-/// When the facts cannot be read, or something was deleted meanwhile.
+/// When the facts cannot be read, or a record of the session was deleted meanwhile.
 pub fn describe(
     source: &dyn Source,
     session: &Session,
@@ -153,7 +153,7 @@ pub fn describe(
     source.read(|view| {
         let catalog = catalog_in(view, index)?;
         let claim = &session.claim;
-        // By a trust that says so, services are told the trustor in the trustee's place.
+        // With a trust that impersonates, services see the trustor as the user.
         let impersonated = session.trusted.as_ref().map(|trusted| &trusted.trust);
         let told = impersonated.filter(|trust| trust.impersonation).map_or(claim.user, |trust| trust.trustor);
         let user = view.get::<User>(&told)?.ok_or_else(|| dangling("user", told))?;
@@ -196,8 +196,8 @@ pub fn catalog(source: &dyn Source, index: &Index<Catalog>) -> Result<Catalog, E
     Ok(source.read(|view| catalog_in(view, index))??)
 }
 
-/// An address with what the session is for in the place of `$(project_id)s`, `%(tenant_id)s` and the like. One that needs a
-/// project is left out where there is none, as in the original.
+/// A URL with its placeholders (`$(project_id)s`, `%(tenant_id)s` and the like) filled in. A URL that needs a project is left out of a
+/// session without one, as in Keystone.
 pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
     let mut text = String::new();
     let mut rest = url;
@@ -206,7 +206,7 @@ pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
         match name {
             "project_id" | "tenant_id" => text.push_str(&session.claim.scope.project()?.to_string()),
             "user_id" => text.push_str(&session.claim.user.to_string()),
-            // What is not known stays as it was written.
+            // An unknown placeholder stays as it is.
             _ => text.push_str(rest.get(before.len()..rest.len() - after.len())?),
         }
         rest = after;
@@ -227,18 +227,18 @@ fn mark_in(text: &str) -> Option<(&str, (&str, &str))> {
     Some((text.get(..at - 1)?, (name, after)))
 }
 
-/// Where somebody could get a session for.
+/// The scopes that a user may request.
 #[derive(Clone, Debug, Default)]
 pub struct Scopes {
     /// Projects, by name.
     pub projects: Vec<(ProjectId, Project)>,
     /// Domains.
     pub domains: Vec<(DomainId, Domain)>,
-    /// Whether the whole system is among them.
+    /// Whether the system is one of them.
     pub system: bool,
 }
 
-/// Every project and domain, and the system, where a user was given a role, directly or by a group.
+/// Every project and domain, and the system, on which a user has a role, directly or by a group.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -279,7 +279,7 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
     })?
 }
 
-/// The user, and every group the user is in, directly or not, that can be given a role: its domain is there and enabled.
+/// The user, and every group of the user, directly or nested, whose domain exists and is enabled.
 ///
 /// # Errors
 /// When the facts cannot be read.

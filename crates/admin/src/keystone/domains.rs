@@ -49,14 +49,14 @@ pub struct DomainSummary {
     pub id: DomainId,
     /// Its name.
     pub name: Realm,
-    /// May its users come in?
+    /// Whether its users may log in.
     pub enabled: bool,
 }
 
-/// Makes a domain; its id is random unless one is given.
+/// Creates a domain; its id is random unless one is given.
 ///
 /// # Errors
-/// When there is one of that name or id, or the facts cannot be changed.
+/// When the name or id is taken, or the facts cannot be changed.
 pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result<(DomainId, At), Error> {
     desk.commit(&format!("domain add {name}"), |view, change| {
         let by_name = NameKey::domain(name);
@@ -65,7 +65,7 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
-        // One that had this id is still being taken away, with what was in it.
+        // The contents of a deleted domain of this id may still be deleted in the background.
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(
@@ -79,10 +79,10 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
     })
 }
 
-/// Lets the users of a domain in, or keeps them out. What they had before they were kept out stays worth nothing.
+/// Enables or disables a domain. Sessions of its users from before it was disabled stay invalid.
 ///
 /// # Errors
-/// When there is no such domain, or the facts cannot be changed.
+/// When the domain does not exist, or the facts cannot be changed.
 pub fn set_domain(desk: &Desk<'_>, name: &Realm, enabled: bool) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("domain set {name}"), |view, change| {
         let id = domain_id(view, name)?;
@@ -93,10 +93,10 @@ pub fn set_domain(desk: &Desk<'_>, name: &Realm, enabled: bool) -> Result<At, Er
     Ok(at)
 }
 
-/// Removes a domain nothing is in.
+/// Removes an empty domain.
 ///
 /// # Errors
-/// When there is no such domain, something is in it, or the facts cannot be changed.
+/// When the domain does not exist or is not empty, or the facts cannot be changed.
 pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
     if *name == Realm::local() {
         return Err(Error::Invalid("`local` is the realm every house has".into()));
@@ -114,7 +114,7 @@ pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
         forget_domain(change, &id, &row);
         Ok(())
     })?;
-    // Its roles, and the roles on it.
+    // Its own roles, and the role assignments on it.
     super::leaving::sweep_all(desk)?;
     Ok(at)
 }

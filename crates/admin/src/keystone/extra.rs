@@ -1,16 +1,16 @@
-//! What clients keep beside a thing: a JSON object that is not looked into.
+//! Additional attributes of a resource: a JSON object that clients store and this server does not interpret.
 
 use crate::error::Error;
 use enfilade_facts::tables::{Extra, ExtraKey, Key, ThingKind};
 use enfilade_facts::{Change, View};
 
-/// What clients may keep beside a thing, in bytes.
+/// The longest additional attributes of one resource, in bytes.
 const EXTRA_BYTES_MAX: usize = 16 * 1024;
 
-/// What clients keep beside a thing; empty for nothing.
+/// The additional attributes of a resource; empty for none.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the facts cannot be read.
 pub fn extra_of(
     view: &View<'_>,
     kind: ThingKind,
@@ -19,7 +19,7 @@ pub fn extra_of(
     Ok(view.get::<Extra>(&ExtraKey::of(kind, key))?.map(|Extra(text)| text).unwrap_or_default())
 }
 
-/// The attributes of what the API neither changes nor removes.
+/// The additional attributes of a resource that the API neither changes nor deletes.
 pub(crate) const IMMUTABLE: &str = r#"{"options":{"immutable":true}}"#;
 
 pub(crate) fn put_extra(

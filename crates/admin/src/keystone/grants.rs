@@ -1,4 +1,4 @@
-//! Roles of Keystone's kind, and who has which on what.
+//! Role assignments.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{ProjectId, Realm, UserId};
 use enfilade_facts::{At, Read, Source, View};
 use std::collections::BTreeSet;
 
-/// What a role is given on.
+/// The scope of a role assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// A project.
@@ -19,14 +19,14 @@ pub enum On {
     System,
 }
 
-/// A role somebody has, for listing.
+/// A role assignment, for listing.
 #[derive(Clone, Debug)]
 pub struct GrantSummary {
-    /// What it is called.
+    /// The name of the role.
     pub role: String,
-    /// Who: `user@realm` or `@group@realm`.
+    /// The user or group: `user@realm` or `@group@realm`.
     pub who: String,
-    /// On what: `project NAME@DOMAIN`, `domain NAME`, `system`.
+    /// The scope: `project NAME@DOMAIN`, `domain NAME`, `system`.
     pub on: String,
     /// The record's key.
     pub key: GrantKey,
@@ -52,10 +52,10 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
     Ok(GrantKey { who, scope, role: role_id(view, role)? })
 }
 
-/// Gives a role; giving it again is no error.
+/// Assigns a role; assigning it again is no error.
 ///
 /// # Errors
-/// When something of it is not there, or the facts cannot be changed.
+/// When the user, group, scope or role does not exist, or the facts cannot be changed.
 pub fn grant_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("role {role} for {who}"), |view, change| {
         change.put(&key_of(view, who, on, role)?, &Grant);
@@ -64,10 +64,10 @@ pub fn grant_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<
     Ok(at)
 }
 
-/// Takes a role away.
+/// Removes a role assignment.
 ///
 /// # Errors
-/// When it was not given, or the facts cannot be changed.
+/// When it does not exist, or the facts cannot be changed.
 pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("role {role} from {who}"), |view, change| {
         let key = key_of(view, who, on, role)?;
@@ -81,7 +81,7 @@ pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<A
     Ok(at)
 }
 
-/// Gives a role, or takes it away; whether that is new.
+/// Assigns or removes a role; returns whether that changed anything.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -106,7 +106,7 @@ pub fn set_grant(desk: &Desk<'_>, key: &GrantKey, is_so: bool) -> Result<bool, E
     Ok(changed)
 }
 
-/// Who has which role on what.
+/// Every role assignment.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -143,7 +143,7 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
     })?
 }
 
-/// Whether a user has a role on a project: the user's own, by a group, or from above.
+/// Whether a user has a role on a project: directly, by a group, or inherited.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -151,7 +151,7 @@ pub fn has_role_on(view: &View<'_>, user: &UserId, project: &ProjectId) -> Resul
     Ok(!enfilade_identity::roles_of(view, user, project)?.is_empty())
 }
 
-/// The roles a user was given on a project, directly or by a group, by id; those they imply are not among them.
+/// The ids of the roles that are assigned to a user on a project, directly or by a group, without implied roles.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -44,10 +44,10 @@ impl StoredResource for Group {
     }
 }
 
-/// Puts somebody into a group, or takes them out of it.
+/// Adds a user or group to a group, or removes it.
 ///
 /// # Errors
-/// When they are not in it that are to be taken out, or the facts cannot be changed.
+/// When a member to remove is not in the group, or the facts cannot be changed.
 pub fn set_member(desk: &Desk<'_>, key: &MembershipKey, is_so: bool) -> Result<(), Error> {
     let verb = if is_so { "add" } else { "remove" };
     desk.commit(&format!("group {} member {verb}", key.group), |view, change| {
@@ -67,7 +67,7 @@ pub fn set_member(desk: &Desk<'_>, key: &MembershipKey, is_so: bool) -> Result<(
     Ok(())
 }
 
-/// The groups a user is in directly.
+/// The groups that a user is directly in.
 ///
 /// # Errors
 /// When the facts cannot be read.

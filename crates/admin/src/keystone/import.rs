@@ -1,4 +1,4 @@
-//! Taking over what a Keystone holds, once, under the ids it has there. What is here already stays as it is.
+//! Imports the records of a Keystone once, with the ids they have there. Existing records stay as they are.
 
 use super::extra::IMMUTABLE;
 use super::names::check_name;
@@ -17,36 +17,36 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{Change, Read, View};
 
-/// One of the things it holds. SIDs are made here.
+/// A record of a Keystone. SIDs are made here.
 #[derive(Clone, Debug)]
 pub enum CloudThing {
     /// A domain.
     Domain(DomainId, Domain),
-    /// A role; those it implies may come later.
+    /// A role; the roles it implies may come later.
     Role(RoleId, NamedRole),
-    /// A project; those it is in come before it.
+    /// A project; its parents come before it.
     Project(ProjectId, Project),
-    /// A domain, role or project, which comes before this, has the option `immutable`: the API neither changes nor removes it.
+    /// A domain, role or project, which comes before this, has the option `immutable`: the API neither changes nor deletes it.
     Immutable(CloudThingId),
-    /// A user: domain, name, whether enabled, description, and what Identity v3 knows beside that; a password's hash where one is known.
+    /// A user, with the profile and, if it is known, the password hash.
     User(UserId, Box<CloudUser>),
     /// A group: domain, name and description.
     Group(GroupId, DomainId, String, Option<String>),
-    /// Who is in a group.
+    /// A membership of a group.
     Member(MembershipKey),
-    /// A role somebody has.
+    /// A role assignment.
     Grant(GrantKey),
-    /// A region; those it is in come before it.
+    /// A region; the regions above it come before it.
     Region(RegionId, Region),
     /// A service.
     Service(ServiceId, Service),
-    /// Where one is.
+    /// An endpoint.
     Endpoint(EndpointId, Endpoint),
-    /// An application credential: whose, its name, until when, what for. Nobody knows its secret, so none matches.
+    /// An application credential. Its secret is not known, so no secret matches it.
     Credential(CredentialId, Box<CloudCredential>),
 }
 
-/// Which domain, role or project.
+/// The id of a domain, role or project.
 #[derive(Clone, Copy, Debug)]
 pub enum CloudThingId {
     /// This domain.
@@ -64,13 +64,13 @@ pub struct CloudUser {
     pub domain: DomainId,
     /// The name in it.
     pub name: String,
-    /// Whether the user may come in.
+    /// Whether the user may log in.
     pub enabled: bool,
-    /// Who it is.
+    /// The description.
     pub comment: Option<String>,
-    /// The hash of the password, where that is known.
+    /// The password hash, if it is known.
     pub password: Option<String>,
-    /// The default project and the address.
+    /// The default project and the email address.
     pub profile: Profile,
 }
 
@@ -86,22 +86,22 @@ impl std::fmt::Debug for CloudUser {
 /// An application credential of a cloud.
 #[derive(Clone, Debug)]
 pub struct CloudCredential {
-    /// Whose it is.
+    /// Its owner.
     pub owner: UserId,
     /// Its name.
     pub name: String,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// What it is for.
+    /// Its description.
     pub comment: Option<String>,
     /// The project and the roles there.
     pub delegation: Delegation,
 }
 
-/// How many go in one commit.
+/// The records of one commit.
 const AT_ONCE: usize = 200;
 
-/// Takes them, in their order; says what became of each. With `pretend` nothing is changed.
+/// Imports the records in their order, and reports on each. With `pretend` nothing is changed.
 ///
 /// # Errors
 /// When the facts cannot be read or changed.
@@ -111,12 +111,12 @@ pub fn import_cloud(
     pretend: bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
-    // What is still being taken away does not come back under its id with what hangs on it.
+    // A record that is still being deleted must not come back under its id with its dependents.
     if !pretend {
         super::sweep_all(desk)?;
     }
     let mut report = Vec::with_capacity(things.len());
-    // What only would be taken has to be there for what comes after it: so all of it is one change, which is thrown away.
+    // Later records refer to earlier ones, so a pretended import is one change, which is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
@@ -142,7 +142,7 @@ struct Taking<'a, 'v> {
     view: &'a View<'v>,
     change: &'a mut Change,
     space: Option<(SidSpace, SidSpace)>,
-    /// Names and ids this change makes already.
+    /// The names and ids that this change creates.
     taken: Vec<Vec<u8>>,
 }
 
@@ -190,7 +190,7 @@ impl Taking<'_, '_> {
         Ok(Imported { what, left_out: left.err() })
     }
 
-    /// Whether it is there, or comes with this change.
+    /// Whether a record exists, or is created by this change.
     fn has<R: Row>(&self, key: &R::Key) -> Result<bool, Error> {
         Ok(self.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
@@ -256,7 +256,7 @@ impl Taking<'_, '_> {
         Ok((format!("option `immutable` of {what}"), left))
     }
 
-    /// The realm of a domain, where it is here.
+    /// The domain, if it exists.
     fn realm(&self, domain: &DomainId) -> Result<Option<Domain>, Error> {
         Ok(self.view.get::<Domain>(domain)?)
     }
@@ -344,7 +344,7 @@ impl Taking<'_, '_> {
             GrantScope::Domain(id) | GrantScope::BelowDomain(id) => self.has::<Domain>(id)?,
         };
         if !who || !scope || !self.has::<NamedRole>(&key.role)? {
-            return Ok(Err("whoever has it, the role, or what it is on is not here".to_owned()));
+            return Ok(Err("its user or group, its role or its scope is not here".to_owned()));
         }
         self.add(key, &Grant)
     }
@@ -400,7 +400,7 @@ impl Taking<'_, '_> {
     }
 }
 
-/// A record of a table, among what a change makes.
+/// The key of a record among those that a change creates.
 fn mark<R: Row>(key: &R::Key) -> Vec<u8> {
     let mut mark = vec![R::TABLE as u8];
     mark.extend(enfilade_facts::tables::Key::bytes(key));

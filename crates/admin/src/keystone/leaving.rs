@@ -1,4 +1,4 @@
-//! What was removed is unreachable at once; what hung on it is taken away here, in small commits, by whoever has time.
+//! A deleted record is inaccessible at once; its dependents are deleted here in the background, in small commits.
 
 use super::delegations::forget;
 use super::trusts::remove_trusts;
@@ -14,13 +14,13 @@ use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
 use std::ops::ControlFlow;
 
-/// How much goes in one commit: a writer that comes meanwhile waits for no more than this.
+/// The most records of one commit: a concurrent writer waits for no more than these.
 const AT_ONCE: usize = 256;
 
-/// How many records are looked through for one commit, where nothing leads to those that are meant.
+/// The most records to read for one commit when no index leads to the dependents.
 const LOOKED_THROUGH: usize = 20_000;
 
-/// Takes away one piece of what was removed; whether there is more to do.
+/// Deletes some dependents of one deleted record; returns whether more may be left.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -56,7 +56,7 @@ pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Everything that is left of what was removed; for commands, which wait for it.
+/// Deletes all dependents of all deleted records; for commands, which wait for that.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -74,9 +74,9 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
     Ok(found)
 }
 
-/// Users first, then groups, projects and roles; whether nothing was left.
+/// Deletes users first, then groups, projects and roles; returns whether nothing is left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
-    // What is left is marked as the whole was, so that nobody is signed out who signed in since.
+    // The members get the mark of the domain, so that later sessions stay valid.
     let ended = view.get::<Revocation>(&Revoked::groups_of(id))?;
     let ended = ended.as_ref();
     let users = names(view, NameKind::User, id)?;
@@ -112,7 +112,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     Ok(is_empty && take_grants_on(view, change, &[GrantScope::Domain(*id), GrantScope::BelowDomain(*id)])?)
 }
 
-/// Takes one away in a change; what hangs on it goes later.
+/// Adds the deletion of a project to a change. Its dependents are deleted in the background.
 pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project) {
     change.delete::<Project>(id).delete::<Extra>(&ExtraKey::of(ThingKind::Project, id));
     if let Some(parent) = row.parent {
@@ -121,7 +121,7 @@ pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project)
     change.put(&LeavingKey::Project(*id), &Leaving);
 }
 
-/// Whether everything of it went.
+/// Deletes the dependents of a project; returns whether nothing is left.
 pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<bool, Error> {
     if !take_grants_on(view, change, &[GrantScope::Project(*id), GrantScope::BelowProject(*id)])? {
         return Ok(false);
@@ -146,7 +146,8 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
     Ok(credentials.len() < AT_ONCE)
 }
 
-/// Whether everything of it went. The mark of the group goes on to each member, to whom nothing leads from the group any more.
+/// Deletes memberships and roles of a group; returns whether nothing is left. Each member gets the mark of the group, because the group no
+/// longer leads to its members.
 pub(super) fn of_group(
     view: &View<'_>,
     change: &mut Change,
@@ -164,7 +165,7 @@ pub(super) fn of_group(
         let ReverseKey::Member(group, member) = key else { continue };
         let key = MembershipKey { member: *member, group: *group };
         match member {
-            // It ended before, with a mark of that time, which it passes on later: a newer one would end what its members did since.
+            // The inner group was deleted before and passes its own, older mark on later. A newer mark would end later sessions of its members.
             Member::Group(inner) if is_gone(view, inner)? => change.delete::<Membership>(&key),
             _ => change.remove_as_of::<Membership>(&key, ended),
         };
@@ -184,13 +185,13 @@ pub(super) fn of_group(
     Ok(true)
 }
 
-/// Whether a group was removed, by itself or with its domain, and is not yet swept.
+/// Whether a group was deleted, by itself or with its domain, and still has dependents.
 fn is_gone(view: &View<'_>, id: &GroupId) -> Result<bool, Error> {
     let Some(group) = view.get::<Group>(id)? else { return Ok(true) };
     Ok(view.get::<Domain>(&group.domain)?.is_none())
 }
 
-/// Whether no grant is left on these.
+/// Deletes role assignments on these scopes; returns whether none is left.
 fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -> Result<bool, Error> {
     let mut count = 0;
     for scope in scopes {
@@ -205,14 +206,14 @@ fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -
     Ok(count < AT_ONCE)
 }
 
-/// Nothing leads from a role to those who have it, so all grants are looked through, a part at a time.
+/// Deletes the assignments of a role. No index leads from a role to them, so all assignments are read, one part at a time.
 fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
     let mut after: Option<Vec<u8>> = None;
     loop {
         let (mut of_role, mut looked, mut last, mut is_over) = (Vec::new(), 0, None, true);
         desk.facts.read(|view| {
             view.page::<Grant>(&[], after.as_deref(), |key, _| {
-                // It goes on after whole groups, so it breaks off between two.
+                // The next part begins after a whole group, so this part ends between two groups.
                 let group = GrantKey::of_on(&key.who, &key.scope);
                 if looked >= LOOKED_THROUGH && last.as_ref() != Some(&group) {
                     is_over = false;

@@ -1,5 +1,5 @@
-//! What an application credential made goes with it: other credentials, and what those made, trusts and keys. It is good for nothing from the
-//! same commit on, whether its record is there or not; so that nobody finds it in a list, it is taken away, too.
+//! What an application credential created is deleted with it: other credentials and what those created, trusts and keys. All of it is invalid
+//! from the same commit on, even if its record still exists; the records are deleted so that no list shows them.
 
 use super::blobs::remove_blob;
 use super::delegations::forget;
@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Change, View};
 use std::collections::BTreeSet;
 
-/// In the change that deletes a credential.
+/// Adds the deletion of everything that a credential created to the change that deletes the credential.
 pub(crate) fn forget_made(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
     let Some(owner) = view.get::<Credential>(id)?.map(|row| row.owner) else { return Ok(()) };
     if view.get::<Delegation>(id)?.is_none() {

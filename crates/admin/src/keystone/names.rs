@@ -3,7 +3,7 @@
 use crate::error::Error;
 use enfilade_facts::vocabulary::is_unseen;
 
-/// Text without characters that are not seen, at most 64 bytes (its columns hold as much).
+/// Checks a name: visible characters only, 1 to 64 bytes (the length of Keystone's columns).
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
     if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(is_unseen) {
         return Err(Error::Invalid(format!(

@@ -105,7 +105,7 @@ pub fn children_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Pr
     Ok(found)
 }
 
-/// Everything beneath a project, nearer ones first.
+/// The projects below a project, nearer ones first.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -120,7 +120,7 @@ pub fn subtree_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Pro
     Ok(found)
 }
 
-/// The projects a project is in, nearer ones first.
+/// The projects above a project, nearer ones first.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -142,29 +142,29 @@ pub struct ProjectSummary {
     pub id: ProjectId,
     /// Its name.
     pub name: String,
-    /// The domain it is in.
+    /// Its domain.
     pub domain: Realm,
-    /// May anybody work in it?
+    /// Whether sessions for it are accepted.
     pub enabled: bool,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
     /// The datastores that are bound to it.
     pub datastores: Vec<DatastoreName>,
 }
 
-/// What is to be changed of a project.
+/// Changes of a project.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectEdit {
-    /// May anybody work in it?
+    /// Whether sessions for it are accepted.
     pub enabled: Option<bool>,
-    /// What it is for; empty takes the text away.
+    /// Its description; an empty one removes it.
     pub description: Option<String>,
 }
 
-/// Makes a project.
+/// Creates a project.
 ///
 /// # Errors
-/// When there is one of that name in the domain, or the facts cannot be changed.
+/// When the name is taken in the domain, or the facts cannot be changed.
 pub fn add_project(
     desk: &Desk<'_>,
     domain: &Realm,
@@ -190,10 +190,10 @@ pub fn add_project(
     })
 }
 
-/// The project that is meant: an id, `NAME@DOMAIN`, or a name there is once.
+/// Finds a project by id, `NAME@DOMAIN`, or a name that only one project has.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// When no project or more than one matches.
 pub fn find_project(source: &dyn Source, text: &str) -> Result<ProjectId, Error> {
     source.read(|view| project_of(view, text))?
 }
@@ -226,10 +226,10 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     }
 }
 
-/// Changes a project; the next request obeys.
+/// Changes a project, in effect from the next request.
 ///
 /// # Errors
-/// When it is gone, or the facts cannot be changed.
+/// When it no longer exists, or the facts cannot be changed.
 pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
     check_comment(edit.description.as_deref())?;
     let ((), at) = desk.commit(&format!("project set {id}"), |view, change| {
@@ -269,10 +269,10 @@ pub fn list_projects(source: &dyn Source) -> Result<Vec<ProjectSummary>, Error> 
     })?
 }
 
-/// Binds a datastore to a project, so that whoever has a role there can mount it; or unbinds it.
+/// Binds a datastore to a project, so that users with a role on the project can mount it; or unbinds it.
 ///
 /// # Errors
-/// When either is not there, or the facts cannot be changed.
+/// When one of them does not exist, or the facts cannot be changed.
 pub fn bind_datastore(
     desk: &Desk<'_>,
     datastore: &DatastoreName,
@@ -296,10 +296,10 @@ pub fn bind_datastore(
     Ok(at)
 }
 
-/// The project a user's login is for when it names none.
+/// Sets the project of a user's logins that name no scope.
 ///
 /// # Errors
-/// When either is not there, or the facts cannot be changed.
+/// When one of them does not exist, or the facts cannot be changed.
 pub fn set_default_project(desk: &Desk<'_>, user: &Userid, project: Option<ProjectId>) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("user set {user}: default project"), |view, change| {
         let id = user_id(view, user)?;

@@ -1,5 +1,5 @@
-//! From what Keystone's clients write to what is there. Whoever is not there gets a name nobody has, so that coming in under
-//! it takes the time a wrong password takes.
+//! Finds the users, credentials, projects and domains that clients of Keystone name. A user that does not exist gets a name that no user has,
+//! so that its login takes as long as one with a wrong password.
 
 use crate::error::Error;
 use enfilade_facts::memo::KeyMaker;
@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, User
 use enfilade_facts::{MemoSeed, Read, Source, View};
 use std::fmt;
 
-/// A domain, as clients say it.
+/// A domain, as clients name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainRef {
     /// By id.
@@ -61,7 +61,7 @@ impl fmt::Display for CredentialRef {
     }
 }
 
-/// The user's authid. A user who is not there costs the same looks at the facts as one who is.
+/// The user's authid. A user that does not exist costs the same lookups as one that does.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -70,7 +70,7 @@ pub fn authid_of_user(source: &dyn Source, user: &ThingRef) -> Result<Authid, Er
     let found = source.read(|view| match user_of(view, user)? {
         Some(id) if view.get::<User>(&id)?.is_some() => authid(view, &id),
         _ => {
-            // Somebody else stands in, and is nobody's answer; a damaged record refuses only whose it is.
+            // Another user is looked up instead, and not used. A damaged record refuses only its own user.
             let other = view.any_near::<User>(&UserId::from_bytes([0x80; 16])).ok().flatten();
             let _ = other.map(|(id, _)| authid(view, &id));
             Ok(None)
@@ -79,7 +79,7 @@ pub fn authid_of_user(source: &dyn Source, user: &ThingRef) -> Result<Authid, Er
     found.map(|found| found.unwrap_or(nobody))
 }
 
-/// The credential's authid. One that is not there costs the same looks at the facts as one that is.
+/// The credential's authid. A credential that does not exist costs the same lookups as one that does.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -111,10 +111,10 @@ pub fn authid_of_credential(source: &dyn Source, credential: &CredentialRef) -> 
     found.map(|found| found.unwrap_or(nobody))
 }
 
-/// An id that nothing has: what is not there is looked up as well.
+/// An id that no record has, for lookups of records that do not exist.
 const NONE: [u8; 16] = [0; 16];
 
-/// The project, if it is there.
+/// The project, if it exists.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -131,7 +131,7 @@ pub fn project_of(source: &dyn Source, project: &ThingRef) -> Result<Option<Proj
     })?
 }
 
-/// The domain, if it is there.
+/// The domain, if it exists.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -168,7 +168,7 @@ fn authid(view: &View<'_>, user: &UserId) -> Result<Option<Authid>, Error> {
     Ok(format!("{}@{}", user.name, domain.name).parse().ok())
 }
 
-/// A name nobody has, always the same for the same words.
+/// A name that no user has, always the same for the same request.
 fn nobody(said: &str, is_credential: bool) -> Authid {
     let digest = KeyMaker::new(&MemoSeed(*b"enfilade nobody1"), "nobody").bytes(said.as_bytes()).key();
     let name = u128::from_be_bytes(digest.as_choice());

@@ -1,4 +1,4 @@
-//! What was revoked.
+//! Revocations.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -9,17 +9,17 @@ use enfilade_facts::{
 };
 use std::ops::ControlFlow;
 
-/// Something that was revoked, for listing.
+/// A revocation, for listing.
 #[derive(Clone, Copy, Debug)]
 pub struct RevocationSummary {
-    /// What.
+    /// The mark.
     pub mark: Revoked,
-    /// Since when, and until which second of issue.
+    /// When it was revoked, and the last second of issue that it covers.
     pub revocation: Revocation,
 }
 
-/// Revokes what was issued up to now. What is revoked later already stays so. `end` is the last second of whatever it is about, where
-/// that is known.
+/// Revokes what was issued up to now. A mark that already covers a later second stays. `end` is the last second at which a revoked token could
+/// be valid, if that is known.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -36,20 +36,20 @@ pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) 
     Ok(at)
 }
 
-/// Lets sessions be issued up to this second, and some time after it. It is done before a session of that second is issued.
+/// Allows sessions to be issued up to this second and some time after it. It is called before a session of that second is issued.
 ///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "issue sessions at a later time".to_owned());
-    // Not in the name of the user who logs in: without it nobody could, and in a minute there is about one.
+    // The server itself requests this change, because no login is possible without it; about one is committed per minute.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds };
     let mut change = Change::requested_by(Requester::Administrator, audit);
     change.allow_issue(Horizon::moved_for(second, now));
     facts.commit(&change)
 }
 
-/// How many go in one commit: a writer that comes meanwhile waits for no more than these.
+/// The most records of one commit: a concurrent writer waits for no more than these.
 const PURGED_AT_ONCE: usize = 256;
 
 /// Takes away what is about no token any more, in small commits: every token it is about ended longer than `expired_seconds` ago, for
@@ -74,7 +74,7 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
             note_passed(view, change, passed)?;
             for (until, mark) in &old {
                 change.delete::<Reverse>(&ReverseKey::Ends(*until, *mark));
-                // It may have been set again meanwhile, and then it is found by a later end.
+                // A mark that was set again meanwhile has a later end.
                 if let Some(row) = view.get::<Revocation>(mark)?.filter(|row| row.until == *until) {
                     change.purge(mark, &row);
                 }
@@ -92,7 +92,7 @@ fn note_passed(view: &View<'_>, change: &mut Change, passed: Passed) -> Result<(
     Ok(())
 }
 
-/// Some of the marks that end before this second, the first ones first.
+/// Some of the marks that end before this second, the earliest first.
 fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, SourceError> {
     let mut old = Vec::new();
     view.page::<Reverse>(&ReverseKey::ends(), None, |key, _| {
@@ -151,7 +151,7 @@ fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Everything that is revoked.
+/// Every revocation.
 ///
 /// # Errors
 /// When the facts cannot be read.

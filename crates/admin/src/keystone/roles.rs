@@ -48,10 +48,10 @@ impl StoredResource for NamedRole {
     }
 }
 
-/// Makes a role.
+/// Creates a role.
 ///
 /// # Errors
-/// When there is one of that name, or the facts cannot be changed.
+/// When the name is taken, or the facts cannot be changed.
 pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Result<(RoleId, At), Error> {
     check_name("role", name)?;
     desk.commit(&format!("role define {name}"), |view, change| {
@@ -68,10 +68,10 @@ pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Resul
     })
 }
 
-/// From now on whoever has the one has the other, too.
+/// Makes a role imply another.
 ///
 /// # Errors
-/// When either is not there, or the facts cannot be changed.
+/// When one of them does not exist, or the facts cannot be changed.
 pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("role {role} implies {implied}"), |view, change| {
         let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
@@ -86,10 +86,10 @@ pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At,
     Ok(at)
 }
 
-/// Removes a role, whoever has it.
+/// Removes a role with all its assignments.
 ///
 /// # Errors
-/// When it is not there, or the facts cannot be changed.
+/// When it does not exist, or the facts cannot be changed.
 pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
     let id = desk.facts.read(|view| role_id(view, name))??;
     delete::<NamedRole>(desk, &id)?;
@@ -97,10 +97,10 @@ pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
     Ok(desk.facts.at())
 }
 
-/// From now on whoever has the one role has the other, too, or no longer; whether that is new.
+/// Makes a role imply another, or ends that; returns whether that changed anything.
 ///
 /// # Errors
-/// When either is not there, they would imply each other in a circle, or the facts cannot be changed.
+/// When one of them does not exist, the role would imply itself or a role of another domain, or the facts cannot be changed.
 pub fn set_implied(desk: &Desk<'_>, role: &RoleId, implied: &RoleId, is_so: bool) -> Result<bool, Error> {
     let (changed, _) = desk.commit(&format!("role {role} implies {implied}: {is_so}"), |view, change| {
         let row = view.get::<NamedRole>(role)?.ok_or_else(|| missing("role", role))?;

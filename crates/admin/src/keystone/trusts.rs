@@ -1,4 +1,4 @@
-//! Trusts: what users let others do on their behalf.
+//! Trusts: a trustor lends roles on a project to a trustee.
 
 use super::delegations::end_within;
 use crate::desk::{Desk, random};
@@ -9,40 +9,41 @@ use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserI
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::HeldRole;
 
-/// One to be made.
+/// A trust to create.
 #[derive(Clone, Debug)]
 pub struct NewTrust {
-    /// Who trusts.
+    /// The user who lends.
     pub trustor: UserId,
-    /// Who is trusted.
+    /// The user who gets the roles.
     pub trustee: UserId,
     /// The project.
     pub project: ProjectId,
-    /// The roles that are lent, by id or name; the trustor has to have each of them there.
+    /// The lent roles, by id or name; the trustor must have each of them on the project.
     pub roles: Vec<String>,
-    /// Whether services are told the trustor in the trustee's place.
+    /// Whether services see the trustor as the user of a session.
     pub impersonation: bool,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// How often a session may be had by it.
+    /// How many sessions may be created with it; `None` for any number.
     pub uses: Option<u32>,
-    /// How often it may be lent on.
+    /// How many times it may be delegated again.
     pub redelegations: u8,
-    /// The trust it is lent on from, by whose session it is asked for.
+    /// The trust whose session creates it, if it is delegated again.
     pub parent: Option<TrustId>,
-    /// The application credential whose session asks for it: it is good while that one is good, for no more than that one.
+    /// The application credential whose session creates it: the trust is limited to the rights of that credential and ends with it.
     pub by: Option<CredentialId>,
 }
 
-/// Makes one.
+/// Creates a trust.
 ///
 /// # Errors
-/// When it lends nothing, or what the trustor has not; when one of those it names is gone, or the facts cannot be changed.
+/// When it lends no role, or a role that the trustor does not have; when a user or project of it does not exist, or the facts cannot be
+/// changed.
 pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
     let ((id, trust), at) = desk.commit(&what, |view, change| {
         let held = enfilade_identity::roles_of(view, &new.trustor, &new.project)?;
-        // Only what is held is looked at: the answer does not tell which other roles exist.
+        // Only roles of the trustor are considered: the response does not show which other roles exist.
         let lent = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
@@ -69,7 +70,7 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
         }
         if let Some(parent) = &parent {
             let from = view.get::<Trust>(parent)?.ok_or_else(|| missing("trust", parent))?;
-            // Nothing that is lent on is more than what it came from.
+            // A trust that is delegated again lends no more than the trust it comes from.
             let is_less = from.redelegations > redelegations
                 && (from.trustor, from.project) == (trustor, project)
                 && (from.impersonation || !impersonation)
@@ -104,7 +105,7 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
     Ok((id, trust, at))
 }
 
-/// One of them.
+/// Finds a trust.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -112,7 +113,7 @@ pub fn find_trust(source: &dyn Source, id: &TrustId) -> Result<Option<Trust>, Er
     source.read(|view| Ok(view.get::<Trust>(id)?))?
 }
 
-/// All of them.
+/// Every trust.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -120,10 +121,10 @@ pub fn list_trusts(source: &dyn Source) -> Result<Vec<(TrustId, Trust)>, Error> 
     source.read(|view| Ok(view.list::<Trust>(&[])?))?
 }
 
-/// Counts a use of one whose uses are counted.
+/// Counts a use of a trust with a limited number of uses.
 ///
 /// # Errors
-/// When there is none left, or the facts cannot be changed.
+/// When no use is left, or the facts cannot be changed.
 pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
     desk.commit(&format!("trust {id} use"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| missing("trust", id))?;
@@ -137,10 +138,10 @@ pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes one; its sessions are refused from now on, and services that follow revocations hear of it.
+/// Deletes a trust. Its sessions are refused from the next request on, and the list of revocation events contains it.
 ///
 /// # Errors
-/// When there is none with that id, or the facts cannot be changed.
+/// When it does not exist, or the facts cannot be changed.
 pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("trust delete {id}"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| {
@@ -153,7 +154,7 @@ pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
     Ok(at)
 }
 
-/// In a change: one goes, and with it what was lent on from it.
+/// Adds the deletion of a trust, and of all trusts that were delegated from it, to a change.
 pub(crate) fn remove_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<(), Error> {
     let mut gone = vec![*id];
     while let Some(id) = gone.pop() {
@@ -168,7 +169,7 @@ pub(crate) fn remove_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -
     Ok(())
 }
 
-/// By what a trust is found.
+/// The index keys of a trust.
 fn ways_to(id: &TrustId, trust: &Trust) -> impl Iterator<Item = ReverseKey> {
     let of_users = [trust.trustor, trust.trustee].map(|user| ReverseKey::Trusts(user, *id));
     let from = trust.parent.map(|parent| ReverseKey::LentOn(parent, *id));
@@ -185,7 +186,7 @@ fn forget_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<()
     Ok(())
 }
 
-/// Takes those away that a user or a project leads to which goes.
+/// Adds the deletion of all trusts of a user or project to a change.
 pub(crate) fn remove_trusts(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
     for (key, _) in view.list::<Reverse>(prefix)? {
         if let ReverseKey::Trusts(_, id) | ReverseKey::TrustFor(_, id) = key {
