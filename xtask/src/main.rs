@@ -96,9 +96,9 @@ fn tidy() -> Result<(), String> {
     for finding in &findings {
         println!("{finding}");
     }
+    println!("{}", xtask::tidy::sizes(&xtask::root()));
     match findings.len() {
         0 => {
-            println!("{}", xtask::tidy::sizes(&xtask::root()));
             println!("tidy: every rule holds");
             Ok(())
         }
