@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::fernet::cloud::{self, Cloud};
 use crate::stores;
 use enfilade_admin::{FileSet, PasswordRules};
-use enfilade_faces::{Connection, Faces, Router, Stranger};
+use enfilade_faces::{AnonymousSlot, Connection, Faces, Router};
 use enfilade_facts::{At, Change, CommitError, Each, Found, Snapshot, Source, SourceError, Table, View};
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
@@ -86,7 +86,7 @@ pub(super) fn probes(
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
                 cut: Arc::new(Notify::new()),
                 is_tls: false,
-                stranger: Arc::new(Stranger::new(place)),
+                anonymous: Arc::new(AnonymousSlot::new(place)),
                 last: Arc::default(),
                 certificate: None,
                 terms: None,

@@ -80,7 +80,7 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
 }
 
 fn key(named: &Named) -> Result<GrantKey, Trouble> {
-    let (role, _) = named.role.as_ref().ok_or(enfilade_faces::Wire::NoRoute)?;
+    let (role, _) = named.role.as_ref().ok_or(enfilade_faces::RequestError::NoRoute)?;
     Ok(GrantKey { who: named.who, scope: named.scope, role: *role })
 }
 

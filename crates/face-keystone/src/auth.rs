@@ -6,7 +6,7 @@ use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_trust,
 };
-use enfilade_faces::{Connection, Faces, Trace, Wire};
+use enfilade_faces::{Connection, Faces, RequestError as Wire, Trace};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{Secret, TrustId};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
@@ -60,7 +60,7 @@ pub(super) async fn login(
         }
     };
     let mut visit = house.admit(&credential, from).await?;
-    connection.stranger.is_known();
+    connection.anonymous.release();
     trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
         Trouble::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
@@ -129,7 +129,7 @@ pub(super) async fn change_password(
         Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,
         Err(refusal) => return Err(refusal.into()),
     };
-    connection.stranger.is_known();
+    connection.anonymous.release();
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
         super::users::set_own_password(&faces.desk(&who, Requester::User), &id, &old, &new)

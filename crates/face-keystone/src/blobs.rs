@@ -317,7 +317,7 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     check_project(call, &permit, &user, Some(&project))?;
     let word = || {
-        let bytes = call.faces.house().random().ok_or(enfilade_faces::Wire::Worker)?;
+        let bytes = call.faces.house().random().ok_or(enfilade_faces::RequestError::Worker)?;
         Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
     };
     let (access, secret) = (word()?, word()?);

@@ -32,8 +32,8 @@ use bytes::Bytes;
 use enfilade_admin::Desk;
 use enfilade_faces::credential;
 use enfilade_faces::{
-    Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, Route, Takes, Trace, Wire,
-    collect_json, status_of,
+    Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError as Wire, Route,
+    Takes, Trace, collect_json, status_of,
 };
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Read, SourceError, View};
@@ -404,7 +404,7 @@ fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64
                     let why = "The user or group holds more than a manager of its domain may give.";
                     format!("{} {why}", not_authorized(path))
                 }
-                (_, Failure::Wire(wire)) => wire.to_string(),
+                (_, Failure::Request(wire)) => wire.to_string(),
                 _ => status.canonical_reason().unwrap_or("refused").to_owned(),
             };
             (status, why, retry)

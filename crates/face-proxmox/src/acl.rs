@@ -1,6 +1,6 @@
 //! `/access/acl`, `/access/roles`, `/access/permissions`.
 
-use super::{Call, Data, Outcome, Trouble, digest};
+use super::{ApiError, ApiResponse, Call, Outcome, digest};
 use enfilade_admin::{AssignmentSummary, Target};
 use enfilade_facts::vocabulary::{Authid, Privileges, Role, RolePath};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ fn shown(row: &AssignmentSummary) -> Value {
     })
 }
 
-fn all(call: &Call) -> Result<Vec<AssignmentSummary>, Trouble> {
+fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let is_own = |who: &str| who.parse::<Authid>().is_ok_and(|who| who.token.is_some() && who.user == own);
     let is_seen = |row: &&AssignmentSummary| sees_all || is_own(&row.who);
     let value = Value::Array(rows.iter().filter(is_seen).filter(is_asked).map(shown).collect());
-    Ok(Data { value, digest: Some(digest(&all)) })
+    Ok(ApiResponse { value, digest: Some(digest(&all)) })
 }
 
 /// Whoever may change who may do what; and users for their own tokens, come with a password.

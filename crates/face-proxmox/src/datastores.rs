@@ -1,6 +1,6 @@
 //! `/config/datastore`, `/admin/datastore` and `/status/datastore-usage`.
 
-use super::{Call, Data, Outcome, Trouble, digest};
+use super::{ApiError, ApiResponse, Call, Outcome, digest};
 use enfilade_admin::DatastoreEdit;
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
@@ -40,11 +40,11 @@ const DELETABLE: [&str; 17] = [
 const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_TURN: Duration = Duration::from_millis(100);
 
-fn rows(call: &Call) -> Result<Vec<Row>, Trouble> {
+fn rows(call: &Call) -> Result<Vec<Row>, ApiError> {
     Ok(call.faces.house().source().read(|view| view.list::<Datastore>(&[]))??)
 }
 
-fn row(call: &Call, name: &DatastoreName) -> Result<Datastore, Trouble> {
+fn row(call: &Call, name: &DatastoreName) -> Result<Datastore, ApiError> {
     let found = call.faces.house().source().read(|view| view.get::<Datastore>(name))??;
     found.ok_or_else(|| format!("no such datastore '{name}'").into())
 }
@@ -75,7 +75,7 @@ fn path(name: &DatastoreName) -> String {
 }
 
 /// Leave to know how a store is, for whoever may see it or put something into it.
-fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, Trouble> {
+fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, ApiError> {
     let may_see = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None);
     may_see.or_else(|_| call.permit(&path(name), Privileges::DATASTORE_BACKUP, None))
 }
@@ -87,7 +87,7 @@ pub(super) fn configs(call: &mut Call) -> Outcome {
     let digest = Some(digest_of(&rows));
     let seen =
         rows.iter().filter(|(name, _)| call.permit(&path(name), Privileges::DATASTORE_AUDIT, None).is_ok());
-    Ok(Data { value: Value::Array(seen.map(shown).collect()), digest })
+    Ok(ApiResponse { value: Value::Array(seen.map(shown).collect()), digest })
 }
 
 /// `POST /config/datastore`.
@@ -111,7 +111,7 @@ pub(super) fn config(call: &mut Call) -> Outcome {
     call.params.only(&[])?;
     let digest = Some(digest_of(&rows(call)?));
     let row = row(call, &name)?;
-    Ok(Data { value: shown(&(name, row)), digest })
+    Ok(ApiResponse { value: shown(&(name, row)), digest })
 }
 
 /// `PUT /config/datastore/{name}`.
@@ -149,7 +149,7 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     Ok(Value::Null.into())
 }
 
-fn mount_status(call: &Call, name: &DatastoreName) -> Result<&'static str, Trouble> {
+fn mount_status(call: &Call, name: &DatastoreName) -> Result<&'static str, ApiError> {
     Ok(match call.faces.house().is_mounted(name)? {
         None => "nonremovable",
         Some(true) => "mounted",
@@ -195,7 +195,7 @@ pub(super) fn active(call: &mut Call) -> Outcome {
         None => 0,
         Some(text) => {
             text.parse::<u64>().ok().filter(|seconds| *seconds <= WAIT_SECONDS_MAX).ok_or_else(|| {
-                Trouble::Said(format!("parameter 'wait': expected seconds, at most {WAIT_SECONDS_MAX}"))
+                ApiError::Text(format!("parameter 'wait': expected seconds, at most {WAIT_SECONDS_MAX}"))
             })?
         }
     };

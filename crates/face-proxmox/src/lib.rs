@@ -16,7 +16,7 @@ pub use routes::{PROXMOX, ProxmoxRoute};
 
 use enfilade_admin::Desk;
 use enfilade_faces::{
-    Aim, Answer, Body, Faces, Failure, Incoming, Reply, RequestContext, Route, Takes, Trace, Wire,
+    Aim, Answer, Body, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route, Takes, Trace,
     collect_form, collect_json, failed, percent,
 };
 use enfilade_facts::memo::KeyMaker;
@@ -48,59 +48,59 @@ fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
 }
 
 /// What comes of a call.
-struct Data {
+struct ApiResponse {
     value: Value,
     /// Of what was listed, for a later change that is meant for this state.
     digest: Option<String>,
 }
 
-impl From<Value> for Data {
+impl From<Value> for ApiResponse {
     fn from(value: Value) -> Self {
-        Data { value, digest: None }
+        ApiResponse { value, digest: None }
     }
 }
 
 /// Why nothing came of it.
-enum Trouble {
+enum ApiError {
     Failed(Failure),
     /// For whoever called, in words.
-    Said(String),
+    Text(String),
 }
 
-impl From<String> for Trouble {
+impl From<String> for ApiError {
     fn from(why: String) -> Self {
-        Trouble::Said(why)
+        ApiError::Text(why)
     }
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
-        Trouble::Failed(refusal.into())
+        ApiError::Failed(refusal.into())
     }
 }
 
-impl From<Wire> for Trouble {
-    fn from(wire: Wire) -> Self {
-        Trouble::Failed(wire.into())
+impl From<RequestError> for ApiError {
+    fn from(error: RequestError) -> Self {
+        ApiError::Failed(error.into())
     }
 }
 
-impl From<SourceError> for Trouble {
+impl From<SourceError> for ApiError {
     fn from(why: SourceError) -> Self {
         Refusal::from(why).into()
     }
 }
 
-impl From<enfilade_admin::Error> for Trouble {
+impl From<enfilade_admin::Error> for ApiError {
     fn from(why: enfilade_admin::Error) -> Self {
         match why {
             enfilade_admin::Error::Source(why) => why.into(),
-            other => Trouble::Said(other.to_string()),
+            other => ApiError::Text(other.to_string()),
         }
     }
 }
 
-type Outcome = Result<Data, Trouble>;
+type Outcome = Result<ApiResponse, ApiError>;
 
 /// A call by somebody who passed door 2.
 struct Call {
@@ -119,14 +119,14 @@ impl Call {
         path: &str,
         needed: Privileges,
         own: Option<&Userid>,
-    ) -> Result<AdminPermit, Trouble> {
-        let path: RolePath = path.parse().map_err(|why| Trouble::Said(format!("{why}")))?;
+    ) -> Result<AdminPermit, ApiError> {
+        let path: RolePath = path.parse().map_err(|why| ApiError::Text(format!("{why}")))?;
         let lending = self.route.lending;
         Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
     }
 
     /// What stands where the path has its first, second, … braces.
-    fn parameter<T: std::str::FromStr<Err: std::fmt::Display>>(&self, at: usize) -> Result<T, Trouble> {
+    fn parameter<T: std::str::FromStr<Err: std::fmt::Display>>(&self, at: usize) -> Result<T, ApiError> {
         parsed(self.parameters.get(at).map_or("", String::as_str))
     }
 
@@ -136,7 +136,7 @@ impl Call {
     }
 
     /// The original's optimistic lock: a change for a state that is no more is refused.
-    fn check_digest(&self, now: &str) -> Result<(), Trouble> {
+    fn check_digest(&self, now: &str) -> Result<(), ApiError> {
         match self.params.get("digest")? {
             Some(digest) if digest != now => {
                 Err("detected modified configuration - file changed by other user? Try again."
@@ -153,12 +153,12 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
     let is_json =
         head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let outcome = match check_site(&head).err() {
-        Some(wire) => Err(wire),
+        Some(error) => Err(error),
         None if is_json => collect_json(body, &faces.limits()).await,
         None => collect_form(body, &faces.limits()).await,
     };
     let outcome = match outcome {
-        Err(wire) => Err(wire.into()),
+        Err(error) => Err(error.into()),
         Ok(body) => {
             let path = head.uri.path().strip_prefix("/api2/json").unwrap_or_default().to_owned();
             let query = head.uri.query().unwrap_or_default().to_owned();
@@ -171,7 +171,7 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
                 let params = Params::read(&query, &body, is_json)?;
                 dispatch(faces, visit, &head.method, params, &path)
             });
-            called.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+            called.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
         }
     };
     let answer = match outcome {
@@ -182,12 +182,12 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
             }
             plain(StatusCode::OK, "application/json", body.to_string())
         }
-        Err(Trouble::Failed(failure)) => {
+        Err(ApiError::Failed(failure)) => {
             trace.failed(&failure);
             failed(&failure, Aim::Target)
         }
-        Err(Trouble::Said(why)) => {
-            trace.failed(&Wire::Call.into());
+        Err(ApiError::Text(why)) => {
+            trace.failed(&RequestError::Call.into());
             trace.event.reason.clone_from(&why);
             plain(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why)
         }
@@ -198,7 +198,7 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
 
 /// A browser that knows somebody's password sends it with whatever a page asks for, whichever site the page is from. It says so,
 /// though: by `Sec-Fetch-Site`, or by an `Origin` that is not this host.
-fn check_site(head: &Parts) -> Result<(), Wire> {
+fn check_site(head: &Parts) -> Result<(), RequestError> {
     if head.method == Method::GET {
         return Ok(());
     }
@@ -207,7 +207,7 @@ fn check_site(head: &Parts) -> Result<(), Wire> {
     let host = head.uri.authority().map(hyper::http::uri::Authority::as_str).or_else(|| text("host"));
     let is_own_origin =
         text("origin").is_none_or(|origin| origin.split_once("://").map(|(_, at)| at) == host);
-    if is_own_fetch && is_own_origin { Ok(()) } else { Err(Wire::CrossSite) }
+    if is_own_fetch && is_own_origin { Ok(()) } else { Err(RequestError::CrossSite) }
 }
 
 /// The datastore a path is about, as it is written.
@@ -221,7 +221,7 @@ fn dispatch(faces: Faces, visit: Visit, method: &Method, params: Params, path: &
         .split('/')
         .filter(|segment| !segment.is_empty())
         .map(|segment| percent::decoded(segment.as_bytes()))
-        .map(|bytes| bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(Wire::NoRoute))
+        .map(|bytes| bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(RequestError::NoRoute))
         .collect::<Result<_, _>>()?;
     let (route, parameters) = routes::find(method, &segments)?;
     visit.lends(route.lending)?;
@@ -244,11 +244,11 @@ fn realms(call: &mut Call) -> Outcome {
 fn reload(call: &mut Call) -> Outcome {
     let service = call.parameters.get(1).cloned().unwrap_or_default();
     call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;
-    call.faces.reload().map(|said| Value::String(said).into()).map_err(Trouble::Said)
+    call.faces.reload().map(|said| Value::String(said).into()).map_err(ApiError::Text)
 }
 
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Trouble> {
-    text.parse().map_err(|why| Trouble::Said(format!("{why}")))
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, ApiError> {
+    text.parse().map_err(|why| ApiError::Text(format!("{why}")))
 }
 
 /// What stands for a state: 64 hexadecimal digits, as the original's.

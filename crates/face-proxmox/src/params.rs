@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use zeroize::Zeroize;
 
 /// A parameter that makes no sense, in Proxmox's words.
-pub(super) type Wrong = String;
+pub(super) type ParameterError = String;
 
 /// What came with a call. It may hold a password, so it is not to be printed.
 #[derive(Default)]
@@ -20,7 +20,7 @@ impl Drop for Params {
 
 impl Params {
     /// From the query and the body.
-    pub(super) fn read(query: &str, body: &[u8], is_json: bool) -> Result<Self, Wrong> {
+    pub(super) fn read(query: &str, body: &[u8], is_json: bool) -> Result<Self, ParameterError> {
         let mut params = Params::default();
         params.form(query.as_bytes())?;
         match is_json {
@@ -30,7 +30,7 @@ impl Params {
         Ok(params)
     }
 
-    fn form(&mut self, text: &[u8]) -> Result<(), Wrong> {
+    fn form(&mut self, text: &[u8]) -> Result<(), ParameterError> {
         for pair in text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let mut half = || decoded(halves.next().unwrap_or_default());
@@ -41,7 +41,7 @@ impl Params {
         Ok(())
     }
 
-    fn json(&mut self, body: &[u8]) -> Result<(), Wrong> {
+    fn json(&mut self, body: &[u8]) -> Result<(), ParameterError> {
         let text = |value: Value| match value {
             Value::String(text) => Some(text),
             Value::Number(number) => Some(number.to_string()),
@@ -71,14 +71,14 @@ impl Params {
     }
 
     /// Nothing but these may be there.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), Wrong> {
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), ParameterError> {
         match self.0.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => Err(format!("parameter '{key}': schema does not allow additional properties")),
             None => Ok(()),
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Result<Option<&str>, Wrong> {
+    pub(super) fn get(&self, key: &str) -> Result<Option<&str>, ParameterError> {
         match self.0.get(key).map(Vec::as_slice) {
             None | Some([]) => Ok(None),
             Some([value]) => Ok(Some(value)),
@@ -95,19 +95,23 @@ impl Params {
     }
 
     /// One that has to be there.
-    pub(super) fn need(&self, key: &str) -> Result<&str, Wrong> {
+    pub(super) fn need(&self, key: &str) -> Result<&str, ParameterError> {
         let missing = || format!("parameter '{key}': parameter is missing and it is not optional.");
         self.get(key)?.ok_or_else(missing)
     }
 
     /// One of another type.
-    pub(super) fn parsed<T: std::str::FromStr>(&self, key: &str, expected: &str) -> Result<Option<T>, Wrong> {
+    pub(super) fn parsed<T: std::str::FromStr>(
+        &self,
+        key: &str,
+        expected: &str,
+    ) -> Result<Option<T>, ParameterError> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         text.parse().map(Some).map_err(|_| format!("parameter '{key}': expected {expected}"))
     }
 
     /// Yes or no, as Proxmox spells them.
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ParameterError> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         match text.to_ascii_lowercase().as_str() {
             "1" | "on" | "yes" | "true" => Ok(Some(true)),

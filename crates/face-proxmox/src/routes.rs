@@ -1,7 +1,7 @@
 //! Every call of the Proxmox API: what it is to what was lent, and who answers. Tests and the dispatch come from this table.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
-use enfilade_faces::Wire;
+use enfilade_faces::RequestError;
 use enfilade_passage::Lending;
 use hyper::Method;
 
@@ -66,11 +66,11 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
 pub(super) fn find(
     method: &Method,
     segments: &[String],
-) -> Result<(&'static ProxmoxRoute, Vec<String>), Wire> {
+) -> Result<(&'static ProxmoxRoute, Vec<String>), RequestError> {
     let mut of_path =
         PROXMOX.iter().filter_map(|route| Some((route, parameters(route.path, segments)?))).peekable();
-    of_path.peek().ok_or(Wire::NoRoute)?;
-    of_path.find(|(route, _)| route.method == method.as_str()).ok_or(Wire::Method)
+    of_path.peek().ok_or(RequestError::NoRoute)?;
+    of_path.find(|(route, _)| route.method == method.as_str()).ok_or(RequestError::Method)
 }
 
 fn parameters(template: &str, segments: &[String]) -> Option<Vec<String>> {

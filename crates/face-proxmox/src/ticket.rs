@@ -4,7 +4,7 @@ use super::params::Params;
 use super::plain;
 use enfilade_faces::credential::{ticket_of, ticket_text};
 use enfilade_faces::{
-    Answer, Connection, Faces, Failure, Incoming, Trace, Wire, collect_form, collect_json, status_of,
+    Answer, Connection, Faces, Failure, Incoming, RequestError, Trace, collect_form, collect_json, status_of,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Userid};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, SecretAsk};
@@ -39,7 +39,7 @@ async fn tried<B: Incoming>(
     trace: &mut Trace,
 ) -> Result<Value, Failure> {
     if request.method() != Method::POST {
-        return Err(Wire::Method.into());
+        return Err(RequestError::Method.into());
     }
     let kind = request.headers().get(CONTENT_TYPE);
     let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
@@ -48,11 +48,11 @@ async fn tried<B: Incoming>(
         true => collect_json(body, &limits).await?,
         false => collect_form(body, &limits).await?,
     };
-    let params = Params::read("", &body, is_json).map_err(|_| Wire::Call)?;
-    let given = |name: &str| params.get(name).ok().flatten().ok_or(Wire::Call);
+    let params = Params::read("", &body, is_json).map_err(|_| RequestError::Call)?;
+    let given = |name: &str| params.get(name).ok().flatten().ok_or(RequestError::Call);
     let (username, password) = (given("username")?, given("password")?);
     trace.event.authid = username.chars().take(128).collect();
-    let userid: Userid = username.parse().map_err(|_| Wire::Call)?;
+    let userid: Userid = username.parse().map_err(|_| RequestError::Call)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let credential = if password.starts_with("PBS:") {
         let ticket = ticket_of(password, None)?;
@@ -62,11 +62,11 @@ async fn tried<B: Incoming>(
         }
         Credential::Ticket { ticket, changes_something: false }
     } else {
-        let secret = Secret::new(password.as_bytes()).ok_or(Wire::Call)?;
+        let secret = Secret::new(password.as_bytes()).ok_or(RequestError::Call)?;
         Credential::Secret(SecretAsk { authid: Authid::from(userid.clone()), secret })
     };
     let mut visit = house.admit(&credential, from).await?;
-    connection.stranger.is_known();
+    connection.anonymous.release();
     let made = visit.ticket(&credential).await?;
     Ok(json!({
         "username": userid.to_string(), "ticket": ticket_text(&userid.to_string(), &made.token),

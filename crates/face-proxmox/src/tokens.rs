@@ -1,6 +1,6 @@
 //! `/access/users/{userid}/token`.
 
-use super::{Call, Data, Outcome, Trouble, digest};
+use super::{ApiError, ApiResponse, Call, Outcome, digest};
 use enfilade_admin::{TokenEdit, TokenSummary, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, Privileges, TokenName, Userid};
 use enfilade_passage::AdminPermit;
@@ -16,12 +16,12 @@ fn shown(token: &TokenSummary) -> Value {
     })
 }
 
-fn all(call: &Call, user: &Userid) -> Result<Vec<TokenSummary>, Trouble> {
+fn all(call: &Call, user: &Userid) -> Result<Vec<TokenSummary>, ApiError> {
     Ok(enfilade_admin::list_tokens(call.faces.house().source(), Some(user))?)
 }
 
 /// What stands for the present state of a user's tokens.
-fn digest_now(call: &Call, user: &Userid) -> Result<String, Trouble> {
+fn digest_now(call: &Call, user: &Userid) -> Result<String, ApiError> {
     Ok(digest(&Value::Array(all(call, user)?.iter().map(shown).collect())))
 }
 
@@ -29,11 +29,11 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let user: Userid = call.parameter(0)?;
     call.permit(PATH, Privileges::SYS_AUDIT, Some(&user))?;
     let value = Value::Array(all(call, &user)?.iter().map(shown).collect());
-    Ok(Data { digest: Some(digest(&value)), value })
+    Ok(ApiResponse { digest: Some(digest(&value)), value })
 }
 
 /// The user and the token of the path.
-fn named(call: &Call) -> Result<(Userid, TokenName), Trouble> {
+fn named(call: &Call) -> Result<(Userid, TokenName), ApiError> {
     Ok((call.parameter(0)?, call.parameter(1)?))
 }
 
@@ -47,11 +47,11 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     let (tokens, tokenid) = (all(call, &named.0)?, tokenid(&named));
     let found = tokens.iter().find(|found| found.tokenid == tokenid);
     let value = shown(found.ok_or_else(|| format!("no such token '{tokenid}'"))?);
-    Ok(Data { value, digest: Some(digest_now(call, &named.0)?) })
+    Ok(ApiResponse { value, digest: Some(digest_now(call, &named.0)?) })
 }
 
 /// Leave to change a token of a user who may be the visitor, with these parameters and no others.
-fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, Trouble> {
+fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, ApiError> {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, Some(user))?;
     call.params.only(known)?;
     call.check_digest(&digest_now(call, user)?)?;

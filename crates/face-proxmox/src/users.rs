@@ -1,6 +1,6 @@
 //! `/access/users`.
 
-use super::{Call, Data, Outcome, Trouble, digest};
+use super::{ApiError, ApiResponse, Call, Outcome, digest};
 use enfilade_admin::{NewUser, UserEdit, UserSummary};
 use enfilade_facts::vocabulary::{Privileges, Secret, Userid};
 use serde_json::{Value, json};
@@ -13,12 +13,12 @@ fn shown(user: &UserSummary) -> Value {
     })
 }
 
-fn all(call: &Call) -> Result<Vec<UserSummary>, Trouble> {
+fn all(call: &Call) -> Result<Vec<UserSummary>, ApiError> {
     Ok(enfilade_admin::list_users(call.faces.house().source())?)
 }
 
 /// What stands for the present state of all users.
-fn digest_now(call: &Call) -> Result<String, Trouble> {
+fn digest_now(call: &Call) -> Result<String, ApiError> {
     Ok(digest(&Value::Array(all(call)?.iter().map(shown).collect())))
 }
 
@@ -30,7 +30,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let users = all(call)?;
     let all = Value::Array(users.iter().map(shown).collect());
     let users = users.iter().filter(|user| sees_all || user.userid == own).map(shown).collect();
-    Ok(Data { value: Value::Array(users), digest: Some(digest(&all)) })
+    Ok(ApiResponse { value: Value::Array(users), digest: Some(digest(&all)) })
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
@@ -64,7 +64,7 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     let (users, name) = (all(call)?, user.to_string());
     let found = users.iter().find(|found| found.userid == name);
     let value = shown(found.ok_or_else(|| format!("no such user '{user}'"))?);
-    Ok(Data { value, digest: Some(digest_now(call)?) })
+    Ok(ApiResponse { value, digest: Some(digest_now(call)?) })
 }
 
 pub(super) fn change(call: &mut Call) -> Outcome {
@@ -104,7 +104,7 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     Ok(Value::Null.into())
 }
 
-fn password(call: &Call) -> Result<Option<Secret>, Trouble> {
+fn password(call: &Call) -> Result<Option<Secret>, ApiError> {
     let Some(text) = call.params.get("password")? else { return Ok(None) };
     let secret = Secret::new(text.as_bytes());
     let wrong = "parameter 'password': it is empty, longer than 511 bytes or holds a NUL byte";

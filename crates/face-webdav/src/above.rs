@@ -3,8 +3,8 @@
 
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
-use super::{Bare, PREFIX, blocking, end, options_answer, page, propfind_request};
-use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, Wire, collect_xml};
+use super::{AboveCall, PREFIX, blocking, end, options_answer, page, propfind_request};
+use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, RequestError, collect_xml};
 use enfilade_passage::{Meta, NodeKind, ObjectId};
 use hyper::header::{ALLOW, HeaderValue};
 
@@ -27,8 +27,8 @@ impl Above {
     }
 }
 
-pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
-    let Bare { visit, request, mut trace } = call;
+pub(crate) async fn answer<B: Incoming>(call: AboveCall<B>, above: Above) -> Answer {
+    let AboveCall { visit, request, mut trace } = call;
     trace.event.path = request.uri().path().to_owned();
     match request.method().as_str() {
         "GET" if above == Above::Stores && page::is_wanted(request.headers()) => {
@@ -41,7 +41,7 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
                 let (depth, limits) = (depth(&head.headers)?, visit.limits());
                 let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
                 let members = match (depth, above) {
-                    (Depth::Infinity, _) => return Err(Wire::Depth.into()),
+                    (Depth::Infinity, _) => return Err(RequestError::Depth.into()),
                     (Depth::Zero, _) => Vec::new(),
                     (Depth::One, Above::Root) => vec!["dav".to_owned()],
                     (Depth::One, Above::Stores) => {
@@ -73,7 +73,7 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
             end(trace, outcome, Aim::Target)
         }
         _ => {
-            let mut answer = end(trace, Err(Wire::Method.into()), Aim::Target);
+            let mut answer = end(trace, Err(RequestError::Method.into()), Aim::Target);
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, PROPFIND"));
             answer
         }

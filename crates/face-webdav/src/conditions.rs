@@ -1,7 +1,7 @@
 //! What a request makes itself depend on: the `If` header (RFC 4918 §10.4), which also brings the tokens of locks.
 
-use super::Place;
-use enfilade_faces::{Failure, Wire, list};
+use super::ResourcePath;
+use enfilade_faces::{Failure, RequestError, list};
 use enfilade_passage::{ContentRefusal as Content, LockToken, PathState, Stay};
 use hyper::HeaderMap;
 use hyper::header::{
@@ -41,9 +41,9 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Wire> {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, RequestError> {
         let Some(value) = headers.get("if") else { return Ok(Conditions::default()) };
-        value.to_str().ok().and_then(parse).ok_or(Wire::Header("If"))
+        value.to_str().ok().and_then(parse).ok_or(RequestError::Header("If"))
     }
 
     /// The tokens that came, whatever was said of them.
@@ -57,14 +57,19 @@ impl Conditions {
     }
 
     /// Whether any of the lists holds; they do where there is none.
-    pub(crate) fn check(&self, stay: &mut Stay, place: &Place, host: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn check(
+        &self,
+        stay: &mut Stay,
+        place: &ResourcePath,
+        host: Option<&str>,
+    ) -> Result<(), Failure> {
         if self.lists.is_empty() {
             return Ok(());
         }
         for list in &self.lists {
             let state = match &list.resource {
                 None => stay.state_of(&place.path)?,
-                Some(said) => match place_of(said, host) {
+                Some(said) => match resource_of(said, host) {
                     Some(other) if other.datastore == place.datastore => stay.state_of(&other.path)?,
                     // Of what is elsewhere nothing is known.
                     _ => PathState::default(),
@@ -74,7 +79,7 @@ impl Conditions {
                 return Ok(());
             }
         }
-        Err(Wire::Condition.into())
+        Err(RequestError::Condition.into())
     }
 }
 
@@ -146,7 +151,7 @@ fn parse(text: &str) -> Option<Conditions> {
 }
 
 /// The place a URL is of, where it is on this server.
-pub(crate) fn place_of(url: &str, host: Option<&str>) -> Option<Place> {
+pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath> {
     let path = match url.split_once("://") {
         None => url,
         Some((scheme, rest)) => {
@@ -163,7 +168,7 @@ pub(crate) fn place_of(url: &str, host: Option<&str>) -> Option<Place> {
     if path.contains(['?', '#']) {
         return None;
     }
-    Place::from_url(path).ok()
+    ResourcePath::from_url(path).ok()
 }
 
 /// The host the request is for.
@@ -233,38 +238,42 @@ pub(crate) fn preconditions(
 const CONDITIONAL: [HeaderName; 3] = [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MATCH];
 
 /// What a method that changes something needs to know of its request.
-pub(crate) struct Bearing {
+pub(crate) struct RequestConditions {
     pub(crate) conditions: Conditions,
     pub(crate) host: Option<String>,
     /// The headers with conditions, where there are any.
     others: Option<HeaderMap>,
 }
 
-impl Bearing {
-    pub(crate) fn of(head: &hyper::http::request::Parts) -> Result<Self, Wire> {
+impl RequestConditions {
+    pub(crate) fn of(head: &hyper::http::request::Parts) -> Result<Self, RequestError> {
         let conditions = Conditions::read(&head.headers)?;
         let has_others = CONDITIONAL.iter().any(|name| head.headers.contains_key(name));
-        Ok(Bearing { conditions, host: host(head), others: has_others.then(|| head.headers.clone()) })
+        Ok(RequestConditions {
+            conditions,
+            host: host(head),
+            others: has_others.then(|| head.headers.clone()),
+        })
     }
 
-    /// The same as [`Bearing::check`], and once more where the request takes place.
-    pub(crate) fn check_twice(self, stay: &mut Stay, place: Place) -> Result<Vec<LockToken>, Failure> {
+    /// The same as [`RequestConditions::check`], and once more where the request takes place.
+    pub(crate) fn check_twice(self, stay: &mut Stay, place: ResourcePath) -> Result<Vec<LockToken>, Failure> {
         let tokens = self.check(stay, &place)?;
         stay.only_if(move |stay| match self.check(stay, &place) {
             Ok(_) => Ok(()),
             Err(Failure::Refused(why)) => Err(why),
-            Err(Failure::Wire(_)) => Err(Content::Unmet.into()),
+            Err(Failure::Request(_)) => Err(Content::Unmet.into()),
         });
         Ok(tokens)
     }
 
     /// Whether the request still makes sense; the tokens that came with it.
-    pub(crate) fn check(&self, stay: &mut Stay, place: &Place) -> Result<Vec<LockToken>, Failure> {
+    pub(crate) fn check(&self, stay: &mut Stay, place: &ResourcePath) -> Result<Vec<LockToken>, Failure> {
         if let Some(headers) = &self.others {
             let state = stay.state_of(&place.path)?;
             let state = state.is_there.then_some((state.validator.as_deref(), state.modified));
             if preconditions(headers, state, false) != Preconditions::Hold {
-                return Err(Wire::Condition.into());
+                return Err(RequestError::Condition.into());
             }
         }
         self.conditions.check(stay, place, self.host.as_deref())?;
@@ -379,7 +388,7 @@ mod tests {
 
     #[test]
     fn places_of_other_hosts_are_none_of_ours() {
-        let path = |url| place_of(url, Some("h:1")).map(|place| place.path.to_string());
+        let path = |url| resource_of(url, Some("h:1")).map(|place| place.path.to_string());
         assert_eq!(path("/dav/tank/a%20b"), Some("/a b".into()));
         assert_eq!(path("https://H:1/dav/tank/a"), Some("/a".into()));
         for url in [

@@ -4,7 +4,7 @@
 use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_faces::{Wire, list};
+use enfilade_faces::{RequestError, list};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
@@ -15,11 +15,11 @@ pub(crate) const WANTED: &str = "want-repr-digest";
 pub(crate) struct Running(Context, Vec<u8>);
 
 /// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so either header will do.
-pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, Wire> {
+pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, RequestError> {
     let mut all = Vec::new();
     for name in ["repr-digest", "content-digest"] {
         for value in headers.get_all(name) {
-            let bad = Wire::Header("Repr-Digest or Content-Digest");
+            let bad = RequestError::Header("Repr-Digest or Content-Digest");
             let text = value.to_str().map_err(|_| bad)?;
             for member in text.split(',').map(str::trim).filter(|member| !member.is_empty()) {
                 let (algorithm, value) = member.split_once('=').ok_or(bad)?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use hyper::header::HeaderName;
 
-    fn holds(value: &str) -> Result<Vec<bool>, Wire> {
+    fn holds(value: &str) -> Result<Vec<bool>, RequestError> {
         let header = (HeaderName::from_static("repr-digest"), HeaderValue::from_str(value).unwrap());
         let all = asked(&HeaderMap::from_iter([header]))?;
         let add = |mut one: Running| {
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(holds(right), Ok(vec![true]));
         assert_eq!(
             holds("sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCR=:"),
-            Err(Wire::Header("Repr-Digest or Content-Digest"))
+            Err(RequestError::Header("Repr-Digest or Content-Digest"))
         );
         assert_eq!(holds("sha-256=:AAAA:"), Ok(vec![false]));
         assert_eq!(holds("md5=:AAAA:"), Ok(vec![]), "not looked at");

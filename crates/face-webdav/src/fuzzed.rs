@@ -1,6 +1,6 @@
 //! Bodies and headers that are nearly right: each is read or refused, and nothing breaks.
 
-use super::conditions::{Conditions, place_of};
+use super::conditions::{Conditions, resource_of};
 use super::{digest, lock, propfind_request, proppatch, range};
 use enfilade_facts::limits::Limits;
 use hyper::HeaderMap;
@@ -92,7 +92,7 @@ fn fuzzed_headers_are_read_or_refused() {
         read += usize::from(digest::asked(&with("repr-digest")).is_ok());
         let _ = lock::seconds(&with("timeout"), &Limits::default());
         if let Ok(text) = std::str::from_utf8(&value) {
-            let place = place_of(text, Some("h:8443"));
+            let place = resource_of(text, Some("h:8443"));
             // A place has one spelling, and leads nowhere up.
             assert!(place.is_none_or(|place| place.path.names().all(|name| name != ".." && name != ".")));
             let parts = match range::asked(Some(text), 1000, 16) {

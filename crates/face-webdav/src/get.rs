@@ -3,13 +3,13 @@
 use super::conditions::{Preconditions, preconditions};
 use super::parts::{self, Parts};
 use super::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
-use super::piped;
 use super::range::{Asked, asked};
-use super::room::Room;
-use super::{Call, Place, blocking_failure, content_type, digest, empty, end};
+use super::read_buffer::ReadBuffer;
+use super::spliced;
+use super::{Call, ResourcePath, blocking_failure, content_type, digest, empty, end};
 use bytes::Bytes;
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Cut, Failure, Incoming, Trace, UNCOUNTED_BYTES, Wire, counted,
+    Aim, Answer, Body, Connection, Cut, Failure, Incoming, RequestError, Trace, UNCOUNTED_BYTES, counted,
 };
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Cached, CachedOnly, ContentRefusal, Patience, Reading, Refusal, Visit};
@@ -53,7 +53,7 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
     };
     let (reading, mut answer, first) = match begun {
         // A file has one spelling, and that ends without a slash (RFC 4918 §5.2).
-        Ok(_) if is_of_collection => return end(trace, Err(Wire::NoRoute.into()), Aim::Target),
+        Ok(_) if is_of_collection => return end(trace, Err(RequestError::NoRoute.into()), Aim::Target),
         Ok(begun) => begun,
         // A directory has no content; that it is there, clients ask in this way.
         Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
@@ -102,7 +102,7 @@ enum Sent {
 /// The head of an answer, and its first piece.
 fn begin<P: Patience>(
     visit: Visit,
-    place: &Place,
+    place: &ResourcePath,
     headers: &HeaderMap,
     (content, counts): (Content, bool),
     patience: P,
@@ -173,9 +173,9 @@ fn first_piece<P: Patience>(
             Ok(piece.into())
         },
         |reading| {
-            let mut room = Room::of(bytes);
-            Ok(match reading.read_cached(offset, room.get(bytes))? {
-                Cached::Ready(filled) => Cached::Ready(room.filled(filled)),
+            let mut buffer = ReadBuffer::of(bytes);
+            Ok(match reading.read_cached(offset, buffer.get(bytes))? {
+                Cached::Ready(filled) => Cached::Ready(buffer.filled(filled)),
                 Cached::WouldWait => Cached::WouldWait,
             })
         },
@@ -209,7 +209,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
             *answer.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok((answer, Wanted::Nothing));
         }
-        Preconditions::Fail => return Err(Wire::Condition.into()),
+        Preconditions::Fail => return Err(RequestError::Condition.into()),
     }
     let kind = content_type::of(reading.name());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -222,7 +222,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     let range = text(RANGE).filter(|_| is_wanted);
     let range = match asked(range, meta.bytes, reading.limits().ranges) {
         Asked::Whole => 0..meta.bytes,
-        Asked::Outside => return Err(Wire::Range(meta.bytes).into()),
+        Asked::Outside => return Err(RequestError::Range(meta.bytes).into()),
         Asked::Part(range) => {
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             let value = format!("bytes {}-{}/{}", range.start, range.end - 1, meta.bytes);
@@ -231,7 +231,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
         }
         Asked::Parts(ranges) => {
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            let parts = Parts::of(ranges, meta.bytes, kind, reading.random().ok_or(Wire::Worker)?);
+            let parts = Parts::of(ranges, meta.bytes, kind, reading.random().ok_or(RequestError::Worker)?);
             put(&mut answer, CONTENT_TYPE, parts.content_type());
             put(&mut answer, CONTENT_LENGTH, parts.bytes().to_string());
             return Ok((answer, Wanted::Parts(parts)));
@@ -261,7 +261,7 @@ async fn send(
     }
     // On a connection that takes them, of files that are more than a few pieces.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
-        return piped::send(reading, range, sender, (&connection, &splices), trace).await;
+        return spliced::send(reading, range, sender, (&connection, &splices), trace).await;
     }
     let mut buffers = Buffers::new();
     while !range.is_empty() {

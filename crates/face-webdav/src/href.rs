@@ -1,10 +1,10 @@
 //! Paths as URLs. The reading side is [`StorePath::from_url`](enfilade_facts::vocabulary::StorePath::from_url).
 
-use super::{PREFIX, Place};
+use super::{PREFIX, ResourcePath};
 use enfilade_faces::percent;
 
 /// The URL path of a place; collections end with a slash.
-pub(crate) fn of(place: &Place, is_collection: bool) -> String {
+pub(crate) fn of(place: &ResourcePath, is_collection: bool) -> String {
     let mut url = format!("{PREFIX}{}", place.datastore);
     for name in place.path.names() {
         url.push('/');
@@ -24,11 +24,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         for text in ["a/b c/ü&<'\".txt", "100%/x;y=z", "#?", ""] {
-            let place =
-                Place { datastore: "tank".parse().unwrap(), path: StorePath::from_plain(text).unwrap() };
+            let place = ResourcePath {
+                datastore: "tank".parse().unwrap(),
+                path: StorePath::from_plain(text).unwrap(),
+            };
             let url = of(&place, true);
             assert!(url.bytes().all(|b| b.is_ascii_graphic() && !b"&<>'\"?#".contains(&b)), "{url}");
-            assert_eq!(Place::from_url(&url).unwrap().path, place.path, "{url}");
+            assert_eq!(ResourcePath::from_url(&url).unwrap().path, place.path, "{url}");
         }
     }
 }

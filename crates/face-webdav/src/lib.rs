@@ -14,21 +14,21 @@ mod multistatus;
 mod page;
 mod parts;
 mod pieces;
-mod piped;
+mod spliced;
 mod propfind;
 mod propfind_request;
 mod proppatch;
 mod put;
 mod range;
-mod room;
+mod read_buffer;
 mod transfer;
 mod xml;
 mod xml_names;
 
-use conditions::Bearing;
+use conditions::RequestConditions;
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, Route, Takes, Trace,
-    Wire, fail, failed,
+    Aim, Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route,
+    Takes, Trace, fail, failed,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
@@ -74,22 +74,22 @@ fn script(_: &Faces) -> Answer {
 
 /// A place in a datastore, as the URL says it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ResourcePath {
     datastore: DatastoreName,
     path: StorePath,
 }
 
-impl Place {
-    fn from_url(path: &str) -> Result<Self, Wire> {
-        let rest = path.strip_prefix(PREFIX).ok_or(Wire::NoRoute)?;
+impl ResourcePath {
+    fn from_url(path: &str) -> Result<Self, RequestError> {
+        let rest = path.strip_prefix(PREFIX).ok_or(RequestError::NoRoute)?;
         let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
         // A text that is no datastore's name is nowhere, just as a name no datastore has.
-        let datastore = name.parse().map_err(|_| Wire::NoRoute)?;
-        Ok(Place { datastore, path: StorePath::from_url(path).map_err(Wire::Path)? })
+        let datastore = name.parse().map_err(|_| RequestError::NoRoute)?;
+        Ok(ResourcePath { datastore, path: StorePath::from_url(path).map_err(RequestError::Path)? })
     }
 
-    fn keeping_to(self, limits: &Limits) -> Result<Self, Wire> {
-        self.path.keeps_to(limits).map_err(Wire::Path)?;
+    fn keeping_to(self, limits: &Limits) -> Result<Self, RequestError> {
+        self.path.keeps_to(limits).map_err(RequestError::Path)?;
         Ok(self)
     }
 }
@@ -98,13 +98,13 @@ impl Place {
 pub(crate) struct Call<B> {
     visit: Visit,
     connection: Connection,
-    place: Place,
+    place: ResourcePath,
     request: Request<B>,
     trace: Trace,
 }
 
 /// The same above the datastores.
-pub(crate) struct Bare<B> {
+pub(crate) struct AboveCall<B> {
     visit: Visit,
     request: Request<B>,
     trace: Trace,
@@ -117,18 +117,19 @@ async fn answer<B: Incoming>(
     mut trace: Trace,
 ) -> Answer {
     if let Some(above) = above::Above::of(request.uri().path()) {
-        return above::answer(Bare { visit, request, trace }, above).await;
+        return above::answer(AboveCall { visit, request, trace }, above).await;
     }
-    let place =
-        match Place::from_url(request.uri().path()).and_then(|place| place.keeping_to(&visit.limits())) {
-            Ok(place) => place,
-            Err(wire) => return fail(wire.into(), trace),
-        };
+    let place = match ResourcePath::from_url(request.uri().path())
+        .and_then(|place| place.keeping_to(&visit.limits()))
+    {
+        Ok(place) => place,
+        Err(error) => return fail(error.into(), trace),
+    };
     trace.event.datastore = place.datastore.to_string();
     trace.event.path = place.path.to_string();
     let method = request.method().clone();
     if changes_something(&method) && is_of_another_site(&request) {
-        return end(trace, Err(Wire::CrossSite.into()), Aim::Target);
+        return end(trace, Err(RequestError::CrossSite.into()), Aim::Target);
     }
     let call = Call { visit, connection, place, request, trace };
     match method.as_str() {
@@ -144,7 +145,7 @@ async fn answer<B: Incoming>(
         "PROPPATCH" => proppatch::proppatch(call).await,
         "LOCK" => lock::lock(call).await,
         "UNLOCK" => lock::unlock(call).await,
-        _ => call.fail(Wire::Method, Aim::Target),
+        _ => call.fail(RequestError::Method, Aim::Target),
     }
 }
 
@@ -178,7 +179,7 @@ async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
             Ok(right) => page::why(call, right).await,
-            Err(_) => call.fail(Wire::Call, Aim::Target),
+            Err(_) => call.fail(RequestError::Call, Aim::Target),
         };
     }
     if !page::is_wanted(call.request.headers()) {
@@ -237,32 +238,32 @@ async fn blocking_failure<R: Send + 'static>(
         let _turn = turn;
         work()
     };
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// Whether whoever asked still waits: whatever works for them stops when this is dropped.
+/// Cancels the work of a request when it is dropped with the request.
 #[derive(Default)]
-pub(crate) struct StillThere(Arc<AtomicBool>);
+pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 
-/// The other end.
+/// Says whether the request was dropped.
 #[derive(Clone)]
-pub(crate) struct Watcher(Arc<AtomicBool>);
+pub(crate) struct CancelToken(Arc<AtomicBool>);
 
-impl StillThere {
-    pub(crate) fn watcher(&self) -> Watcher {
-        Watcher(Arc::clone(&self.0))
+impl CancelOnDrop {
+    pub(crate) fn token(&self) -> CancelToken {
+        CancelToken(Arc::clone(&self.0))
     }
 }
 
-impl Drop for StillThere {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-impl Watcher {
-    pub(crate) fn is_there(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
+impl CancelToken {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -284,7 +285,7 @@ async fn options<B: Incoming>(call: Call<B>) -> Answer {
 fn options_of_all<B>(request: &Request<B>, trace: Trace) -> Answer {
     let outcome = match *request.method() {
         Method::OPTIONS => Ok(options_answer()),
-        _ => Err(Wire::Target("`*` is valid only with the method OPTIONS").into()),
+        _ => Err(RequestError::Target("`*` is valid only with the method OPTIONS").into()),
     };
     end(trace, outcome, Aim::Target)
 }
@@ -301,17 +302,17 @@ fn options_answer() -> Answer {
 async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
     // RFC 4918 §9.3: a body we do not understand is 415, and we understand none.
     if !call.request.body().is_end_stream() {
-        return call.fail(Wire::UnexpectedBody, Aim::Collection);
+        return call.fail(RequestError::UnexpectedBody, Aim::Collection);
     }
     let Call { visit, place, request, trace, .. } = call;
-    let bearing = match Bearing::of(&request.into_parts().0) {
-        Ok(bearing) => bearing,
-        Err(wire) => return end(trace, Err(wire.into()), Aim::Collection),
+    let conditions = match RequestConditions::of(&request.into_parts().0) {
+        Ok(conditions) => conditions,
+        Err(error) => return end(trace, Err(error.into()), Aim::Collection),
     };
     let made = blocking_failure(visit.share(), move || {
         let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
         let path = place.path.clone();
-        let tokens = bearing.check_twice(&mut stay, place)?;
+        let tokens = conditions.check_twice(&mut stay, place)?;
         Ok(stay.make_collection(&path, &tokens)?)
     });
     end(trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
@@ -324,18 +325,18 @@ async fn delete<B: Incoming>(call: Call<B>) -> Answer {
         // §9.6.1: a collection goes with everything in it, or not.
         if head.headers.get("depth").is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"infinity"))
         {
-            return Err(Wire::Header("Depth").into());
+            return Err(RequestError::Header("Depth").into());
         }
-        let bearing = Bearing::of(&head)?;
+        let conditions = RequestConditions::of(&head)?;
         // Dropped with this request, also where its client goes away in the middle.
-        let still_there = StillThere::default();
-        let watcher = still_there.watcher();
+        let cancel_on_drop = CancelOnDrop::default();
+        let cancel = cancel_on_drop.token();
         let goal = place.clone();
         let left = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write, Blocking)?;
             let path = goal.path.clone();
-            let tokens = bearing.check_twice(&mut stay, goal)?;
-            Ok(stay.delete(&path, &tokens, &|| watcher.is_there())?)
+            let tokens = conditions.check_twice(&mut stay, goal)?;
+            Ok(stay.delete(&path, &tokens, &|| !cancel.is_cancelled())?)
         })
         .await?;
         Ok(match left.is_empty() {

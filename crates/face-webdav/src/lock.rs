@@ -1,10 +1,10 @@
 //! LOCK and UNLOCK (RFC 4918 §9.10 and §9.11).
 
-use super::conditions::Bearing;
+use super::conditions::RequestConditions;
 use super::multistatus::push_lock;
 use super::xml::{Piece, Pieces};
 use super::{Call, blocking_failure, empty, end};
-use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, Wire, collect_xml, list};
+use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, RequestError, collect_xml, list};
 use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, ContentRefusal, LockTerms, LockToken, Refusal, ShownLock};
@@ -15,14 +15,14 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, body) = request.into_parts();
     let outcome = async {
-        let bearing = Bearing::of(&head)?;
+        let conditions = RequestConditions::of(&head)?;
         let (limits, seconds) = (visit.limits(), seconds(&head.headers, &visit.limits()));
         let is_deep = is_deep(&head.headers)?;
         let asked = read(&collect_xml(body, &limits).await?, &limits)?;
         let (lock, is_new, is_refreshed, now) = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
             let path = place.path.clone();
-            let tokens = bearing.check_twice(&mut stay, place)?;
+            let tokens = conditions.check_twice(&mut stay, place)?;
             let now = stay.now().unix_seconds;
             Ok(match asked {
                 Some((is_exclusive, said)) => {
@@ -76,19 +76,19 @@ pub(crate) async fn unlock<B: Incoming>(call: Call<B>) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-fn token(headers: &HeaderMap) -> Result<Option<LockToken>, Wire> {
-    let bad = Wire::Header("Lock-Token");
+fn token(headers: &HeaderMap) -> Result<Option<LockToken>, RequestError> {
+    let bad = RequestError::Header("Lock-Token");
     let said = headers.get("lock-token").and_then(|value| value.to_str().ok()).ok_or(bad)?;
     let said = said.trim().strip_prefix('<').and_then(|said| said.strip_suffix('>')).ok_or(bad)?;
     Ok(said.parse().ok())
 }
 
-fn is_deep(headers: &HeaderMap) -> Result<bool, Wire> {
+fn is_deep(headers: &HeaderMap) -> Result<bool, RequestError> {
     match headers.get("depth").map(|value| value.as_bytes()) {
         Some(b"0") => Ok(false),
         None => Ok(true),
         Some(value) if value.eq_ignore_ascii_case(b"infinity") => Ok(true),
-        Some(_) => Err(Wire::Header("Depth")),
+        Some(_) => Err(RequestError::Header("Depth")),
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
 }
 
 /// Whether the body requests an exclusive lock, and its owner element; `None` without a body.
-pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)>, Wire> {
+pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)>, RequestError> {
     if body.is_empty() {
         return Ok(None);
     }
@@ -113,7 +113,7 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)
         let name = element.name;
         match (pieces.depth(), inside.as_str()) {
             (1, _) if name.is_dav("lockinfo") => {}
-            (1, _) => return Err(Wire::Xml("expected one DAV:lockinfo element")),
+            (1, _) => return Err(RequestError::Xml("expected one DAV:lockinfo element")),
             (2, _) if name.is_dav("owner") => {
                 owner = pieces.inner_xml(LOCK_OWNER_BYTES_MAX, "the lock's owner is longer than 4 KiB")?;
             }
@@ -128,7 +128,9 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)
     }
     match (scope, is_write) {
         (Some(is_exclusive), true) => Ok(Some((is_exclusive, owner))),
-        _ => Err(Wire::Xml("expected DAV:lockscope with exclusive or shared, and DAV:locktype with write")),
+        _ => Err(RequestError::Xml(
+            "expected DAV:lockscope with exclusive or shared, and DAV:locktype with write",
+        )),
     }
 }
 
@@ -159,7 +161,7 @@ mod tests {
             "<a/>".into(),
             body("<shared/>", &format!("<owner>{}</owner>", "x".repeat(5000))),
         ] {
-            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(Wire::Xml(_))), "{body}");
+            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(RequestError::Xml(_))), "{body}");
         }
     }
 

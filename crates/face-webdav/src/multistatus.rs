@@ -3,7 +3,7 @@
 use super::access_control::{Control, push_privileges};
 use super::propfind_request::Asked;
 use super::xml::{Name, push_attribute, push_kept, push_text};
-use super::{Place, href};
+use super::{ResourcePath, href};
 use enfilade_faces::{Answer, Body, hint, percent, status_of_member};
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_passage::{Left, Meta, NodeKind, Property, ShownLock};
@@ -385,7 +385,7 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
         push_kept(xml, &lock.said);
         xml.push_str("</D:owner>");
     }
-    let place = Place { datastore: lock.datastore.clone(), path: lock.path.clone() };
+    let place = ResourcePath { datastore: lock.datastore.clone(), path: lock.path.clone() };
     let _ = write!(xml, "<D:timeout>Second-{}</D:timeout>", lock.until.saturating_sub(now).max(0));
     if *shows_token {
         let _ = write!(xml, "<D:locktoken><D:href>{}</D:href></D:locktoken>", lock.token);
@@ -395,10 +395,10 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
 }
 
 /// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
-pub(crate) fn left_over(place: &Place, left: Vec<Left>) -> Answer {
+pub(crate) fn left_over(place: &ResourcePath, left: Vec<Left>) -> Answer {
     let mut xml = Form::of(Asked::Names).begin();
     for Left { path, unspelled, why } in left {
-        let mut href = href::of(&Place { datastore: place.datastore.clone(), path }, false);
+        let mut href = href::of(&ResourcePath { datastore: place.datastore.clone(), path }, false);
         if let Some(name) = unspelled {
             href.push('/');
             percent::push_bytes(&mut href, &name);

@@ -3,7 +3,7 @@
 
 use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
-use super::{Call, PREFIX, Place, blocking, blocking_failure, end, href};
+use super::{Call, PREFIX, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{Aim, Answer, Body, Cut, Incoming, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
@@ -35,7 +35,7 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// Redirects a browser to the URL with a slash at the end, from which relative links work.
-pub(crate) fn moved(place: &Place) -> Answer {
+pub(crate) fn moved(place: &ResourcePath) -> Answer {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
     if let Ok(to) = HeaderValue::from_str(&href::of(place, true)) {
@@ -229,7 +229,7 @@ struct Writing {
 }
 
 impl Writing {
-    fn of(place: &Place, rows: Rows) -> Self {
+    fn of(place: &ResourcePath, rows: Rows) -> Self {
         // The path, each part a link.
         let mut heading = format!(
             "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",

@@ -4,10 +4,11 @@ use super::access_control::Control;
 use super::content_type::{self, InTurn};
 use super::multistatus::{self, Form, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
-use super::{Call, Place, blocking, blocking_failure, end, href};
+use super::{Call, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{
-    Aim, Answer, Body, Cut, Failure, Incoming, Trace, UNCOUNTED_BYTES, Wire, collect_xml, counted, percent,
+    Aim, Answer, Body, Cut, Failure, Incoming, RequestError, Trace, UNCOUNTED_BYTES, collect_xml, counted,
+    percent,
 };
 use enfilade_facts::Clocks;
 use enfilade_facts::limits::Limits;
@@ -84,25 +85,25 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
             };
             end(trace, Ok(multi_status(Body::from(xml))), Aim::Target)
         }
-        Ok((Looked::Begun(under_way), held)) => {
-            trace.event.revision = under_way.listing.revision();
+        Ok((Looked::Begun(running), held)) => {
+            trace.event.revision = running.listing.revision();
             let (sender, chunks) = mpsc::channel(1);
             let answer = multi_status(Body::stream(chunks));
             trace.answered(&answer);
-            tokio::spawn(stream(under_way, sender, trace, held));
+            tokio::spawn(stream(running, sender, trace, held));
             answer
         }
     }
 }
 
-pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
+pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, RequestError> {
     match headers.get("depth").map(HeaderValue::as_bytes) {
         Some(b"0") => Ok(Depth::Zero),
         Some(b"1") => Ok(Depth::One),
         // No header means infinity (RFC 4918 §9.1).
         None => Ok(Depth::Infinity),
         Some(value) if value.eq_ignore_ascii_case(b"infinity") => Ok(Depth::Infinity),
-        Some(_) => Err(Wire::Header("Depth")),
+        Some(_) => Err(RequestError::Header("Depth")),
     }
 }
 
@@ -110,16 +111,16 @@ enum Looked {
     /// All of the answer, and the revision it was given at.
     Whole(String, u64),
     /// What was asked for, and what is in it is still to come, or most of it.
-    Begun(Box<UnderWay>),
+    Begun(Box<RunningListing>),
 }
 
 impl Looked {
     /// With the next entries.
     fn go_on(self) -> Result<Self, Refusal> {
         match self {
-            Looked::Begun(mut under_way) => {
-                let is_over = under_way.go_on()?;
-                Ok(under_way.looked(is_over))
+            Looked::Begun(mut running) => {
+                let is_over = running.go_on()?;
+                Ok(running.looked(is_over))
             }
             whole => Ok(whole),
         }
@@ -138,7 +139,7 @@ struct Deep {
 }
 
 /// A directory, and the answer so far.
-struct UnderWay {
+struct RunningListing {
     listing: Listing,
     /// What the hrefs of its entries begin with.
     base: String,
@@ -167,7 +168,7 @@ struct UnderWay {
 /// As much of an answer as there is without waiting for anything; nothing where even what is asked for would have to be waited for.
 fn at_once(
     visit: &Visit,
-    place: &Place,
+    place: &ResourcePath,
     form: &Arc<Form>,
     depth: Depth,
     limits: &Limits,
@@ -179,9 +180,9 @@ fn at_once(
     }
     Ok(match begin(visit.clone(), place, form, depth, limits, CachedOnly)? {
         Cached::WouldWait => None,
-        Cached::Ready(Looked::Begun(mut under_way)) => {
-            let is_over = under_way.end_cached()?;
-            Some(under_way.looked(is_over))
+        Cached::Ready(Looked::Begun(mut running)) => {
+            let is_over = running.end_cached()?;
+            Some(running.looked(is_over))
         }
         Cached::Ready(whole) => Some(whole),
     })
@@ -190,7 +191,7 @@ fn at_once(
 /// Says what was asked for, and begins to list what is in it.
 fn begin<P: Patience>(
     visit: Visit,
-    place: &Place,
+    place: &ResourcePath,
     form: &Arc<Form>,
     depth: Depth,
     limits: &Limits,
@@ -207,14 +208,14 @@ fn begin<P: Patience>(
 fn begin_with(
     mut stay: Stay,
     found: Found,
-    place: Place,
+    place: ResourcePath,
     form: Arc<Form>,
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
     // Only a collection can be too deep (RFC 4918 §9.1): of a file it is said what it is.
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
-        return Err(Wire::Depth.into());
+        return Err(RequestError::Depth.into());
     }
     let mut xml = form.begin();
     push_itself(&mut xml, &place, &found, &mut stay, &form)?;
@@ -236,7 +237,7 @@ fn begin_with(
         millis_left: limits.deep_listing_seconds * 1000,
     });
     let most = if deep.is_some() { limits.deep_listing_entries } else { limits.listing_entries };
-    Ok(Looked::Begun(Box::new(UnderWay {
+    Ok(Looked::Begun(Box::new(RunningListing {
         listing,
         base,
         own,
@@ -255,7 +256,7 @@ fn begin_with(
     })))
 }
 
-impl UnderWay {
+impl RunningListing {
     fn looked(self: Box<Self>, is_over: bool) -> Looked {
         match is_over {
             true => Looked::Whole(self.xml, self.listing.revision()),
@@ -376,7 +377,7 @@ impl UnderWay {
     fn descend(&mut self) -> Result<bool, Refusal> {
         let Some(deep) = &mut self.deep else { return Ok(false) };
         while let Some(path) = deep.left.pop() {
-            let place = Place { datastore: deep.datastore.clone(), path: path.clone() };
+            let place = ResourcePath { datastore: deep.datastore.clone(), path: path.clone() };
             if self.listing.go_on_in(path)? {
                 self.base = href::of(&place, true);
                 self.has_locks = self.wants.locks && self.listing.is_locked_anywhere()?;
@@ -434,7 +435,7 @@ fn principal(stay: &Stay) -> String {
 
 fn push_itself(
     xml: &mut String,
-    place: &Place,
+    place: &ResourcePath,
     found: &Found,
     stay: &mut Stay,
     form: &Form,
@@ -454,7 +455,7 @@ fn push_itself(
     }
     if wants.control {
         let parent = place.path.split().map_or_else(StorePath::root, |(parent, _)| parent);
-        let parent = href::of(&Place { datastore: place.datastore.clone(), path: parent }, true);
+        let parent = href::of(&ResourcePath { datastore: place.datastore.clone(), path: parent }, true);
         more.control = Control::of(found, (stay.principal().sid, principal(stay)), parent);
     }
     if wants.quota && kind == NodeKind::Directory {
@@ -470,7 +471,7 @@ fn push_itself(
 /// Renders piece after piece, each when there is a place for it. The status went out with the first byte; whatever goes wrong now can only cut
 /// the answer.
 async fn stream(
-    mut under_way: Box<UnderWay>,
+    mut running: Box<RunningListing>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
     mut trace: Trace,
     held: Option<Arc<Turn>>,
@@ -478,29 +479,29 @@ async fn stream(
     let mut is_over = false;
     while !is_over {
         let Ok(place) = sender.reserve().await else { return };
-        while !is_over && under_way.xml.len() < CHUNK_BYTES {
+        while !is_over && running.xml.len() < CHUNK_BYTES {
             if sender.is_closed() {
                 return;
             }
-            let batch = blocking(under_way.listing.share(), move || {
+            let batch = blocking(running.listing.share(), move || {
                 // As many batches as a piece of the answer takes: most of a directory may be hidden.
                 for _ in 0..BATCHES_MAX {
-                    if is_over || under_way.xml.len() >= CHUNK_BYTES {
+                    if is_over || running.xml.len() >= CHUNK_BYTES {
                         break;
                     }
-                    is_over = under_way.go_on()?;
+                    is_over = running.go_on()?;
                 }
-                Ok((under_way, is_over))
+                Ok((running, is_over))
             });
             match batch.await {
-                Ok(further) => (under_way, is_over) = further,
+                Ok(further) => (running, is_over) = further,
                 Err(failure) => {
                     trace.failed(&failure);
                     return place.send(Err(Cut));
                 }
             }
         }
-        let chunk = std::mem::take(&mut under_way.xml);
+        let chunk = std::mem::take(&mut running.xml);
         trace.event.bytes += chunk.len() as u64;
         place.send(Ok(counted(chunk, held.clone())));
     }

@@ -1,7 +1,7 @@
 //! Reading what a PROPFIND asks for (RFC 4918 §14.20), with a pull parser, in bounded space and depth.
 
 use super::xml::{Name, Piece, Pieces};
-use enfilade_faces::Wire;
+use enfilade_faces::RequestError;
 use enfilade_facts::limits::Limits;
 
 /// Which properties are asked for.
@@ -16,7 +16,7 @@ pub(crate) enum Asked {
 }
 
 /// Reads the body; an empty one asks for everything (§9.1).
-pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, Wire> {
+pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> {
     if body.is_empty() {
         return Ok(Asked::All);
     }
@@ -27,7 +27,7 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, Wire> {
         let name = element.name;
         match pieces.depth() {
             1 if name.is_dav("propfind") => {}
-            1 => return Err(Wire::Xml("expected one DAV:propfind element")),
+            1 => return Err(RequestError::Xml("expected one DAV:propfind element")),
             2 => {
                 in_prop = name.is_dav("prop");
                 let kind = match name.local.as_str() {
@@ -39,14 +39,14 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, Wire> {
                     _ => None,
                 };
                 if kind.is_some() && asked.is_some() {
-                    return Err(Wire::Xml("expected one of prop, allprop and propname"));
+                    return Err(RequestError::Xml("expected one of prop, allprop and propname"));
                 }
                 asked = kind.or(asked);
             }
             3 if in_prop => {
                 if let Some(Asked::Some(names)) = &mut asked {
                     if names.len() as u64 >= limits.xml_properties {
-                        return Err(Wire::Xml("too many properties are named"));
+                        return Err(RequestError::Xml("too many properties are named"));
                     }
                     if !names.contains(&name) {
                         names.push(name);
@@ -56,7 +56,7 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, Wire> {
             _ => {}
         }
     }
-    asked.ok_or(Wire::Xml("expected DAV:propfind with one of prop, allprop and propname"))
+    asked.ok_or(RequestError::Xml("expected DAV:propfind with one of prop, allprop and propname"))
 }
 
 #[cfg(test)]
@@ -111,7 +111,11 @@ mod tests {
             "plain text".into(),
             "<propfind xmlns='DAV:'><allprop/></propfind><propfind xmlns='DAV:'><allprop/></propfind>".into(),
         ] {
-            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(Wire::Xml(_))), "{:.60}", body);
+            assert!(
+                matches!(read(body.as_bytes(), &Limits::default()), Err(RequestError::Xml(_))),
+                "{:.60}",
+                body
+            );
         }
     }
 }

@@ -1,11 +1,11 @@
 //! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties, all of them or none.
 
-use super::conditions::Bearing;
+use super::conditions::RequestConditions;
 use super::multistatus::{self, Form, Live, multi_status, push_status};
 use super::propfind_request::Asked;
 use super::xml::{Element, Name, Piece, Pieces};
 use super::{Call, blocking_failure, end, href};
-use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, Wire, collect_xml};
+use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, RequestError, collect_xml};
 use enfilade_facts::limits::{Limits, PROPERTIES_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, NodeKind, Property, PropertyChange};
@@ -15,7 +15,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, body) = request.into_parts();
     let outcome = async {
-        let bearing = Bearing::of(&head)?;
+        let conditions = RequestConditions::of(&head)?;
         let limits = visit.limits();
         let changes = read(&collect_xml(body, &limits).await?, &limits)?;
         // Live properties cannot be set; then no change is made.
@@ -26,7 +26,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
         let kind = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write, Blocking)?;
             let path = goal.path.clone();
-            let tokens = bearing.check_twice(&mut stay, goal)?;
+            let tokens = conditions.check_twice(&mut stay, goal)?;
             if !refused {
                 stay.change_properties(&path, &changes, &tokens)?;
             }
@@ -63,7 +63,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
 }
 
 /// The changes a body asks for, in its order.
-pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyChange)>, Wire> {
+pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyChange)>, RequestError> {
     let mut pieces = Pieces::new(body, limits);
     let (mut changes, mut is_set, mut language) = (Vec::new(), None, [None, None]);
     let mut room = PROPERTIES_BYTES_MAX;
@@ -71,7 +71,7 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
         let Piece::Begin(element) = piece else { continue };
         match pieces.depth() {
             1 if element.name.is_dav("propertyupdate") => {}
-            1 => return Err(Wire::Xml("expected one DAV:propertyupdate element")),
+            1 => return Err(RequestError::Xml("expected one DAV:propertyupdate element")),
             2 => {
                 is_set = match element.name.local.as_str() {
                     "set" if element.name.is_dav("set") => Some(true),
@@ -89,7 +89,7 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
             }
             _ => {
                 if changes.len() as u64 >= limits.xml_properties {
-                    return Err(Wire::Xml("too many properties are named"));
+                    return Err(RequestError::Xml("too many properties are named"));
                 }
                 let own = language_of(&element);
                 let Name { namespace, local } = element.name.clone();
@@ -112,7 +112,7 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
         }
     }
     match changes.is_empty() {
-        true => Err(Wire::Xml("expected DAV:set or DAV:remove with properties")),
+        true => Err(RequestError::Xml("expected DAV:set or DAV:remove with properties")),
         false => Ok(changes),
     }
 }
@@ -164,7 +164,7 @@ mod tests {
             "<propertyupdate xmlns='DAV:'/>",
             "<propertyupdate xmlns='DAV:'><set><prop/></set></propertyupdate>",
         ] {
-            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(Wire::Xml(_))), "{body}");
+            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(RequestError::Xml(_))), "{body}");
         }
     }
 }

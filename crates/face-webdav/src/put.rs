@@ -1,9 +1,9 @@
 //! PUT: writes a hidden file, then renames it in one step.
 
-use super::conditions::Bearing;
+use super::conditions::RequestConditions;
 use super::digest::{self, Running};
 use super::{Call, blocking, blocking_failure, empty, end};
-use enfilade_faces::{Aim, Answer, Failure, Incoming, Trace, Wire};
+use enfilade_faces::{Aim, Answer, Failure, Incoming, RequestError, Trace};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Refusal, Uploading};
@@ -24,11 +24,11 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     };
     // RFC 9110 §14.4: otherwise a partial PUT would replace the whole resource.
     if request.headers().contains_key(CONTENT_RANGE) {
-        return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
+        return end(trace, Err(RequestError::Header("Content-Range").into()), Aim::File);
     }
     // A slash at the end names a collection, which MKCOL creates (RFC 4918 §9.7.2).
     if request.uri().path().ends_with('/') {
-        return end(trace, Err(Wire::Method.into()), Aim::File);
+        return end(trace, Err(RequestError::Method.into()), Aim::File);
     }
     let (head, body) = request.into_parts();
     // A client that sends chunks may still declare the length (Finder).
@@ -36,13 +36,13 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
     let expected = body.size_hint().exact().or(said);
     let outcome = async {
-        let bearing = Bearing::of(&head)?;
-        let (begun, bearing, place) = blocking_failure(visit.share(), move || {
+        let conditions = RequestConditions::of(&head)?;
+        let (begun, conditions, place) = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
-            let tokens = bearing.check(&mut stay, &place)?;
+            let tokens = conditions.check(&mut stay, &place)?;
             let mut begun = stay.upload(place.path.clone(), expected)?;
             begun.unless_locked(tokens)?;
-            Ok((begun, bearing, place))
+            Ok((begun, conditions, place))
         })
         .await?;
         trace.event.revision = begun.revision();
@@ -52,7 +52,7 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         let meta = blocking_failure(uploading.share(), move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
             // Others may have written there during the upload.
-            uploading.finish_if(|stay| bearing.check(stay, &place).map(drop))
+            uploading.finish_if(|stay| conditions.check(stay, &place).map(drop))
         })
         .await?;
         let mut answer = empty(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
@@ -69,12 +69,12 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
 }
 
 /// The modification time in the header of ownCloud's clients.
-fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
+fn made(headers: &HeaderMap) -> Result<Option<i64>, RequestError> {
     let Some(value) = headers.get("x-oc-mtime") else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     let seconds = text.split('.').next().unwrap_or_default().parse().ok();
     let is_possible = |seconds: &i64| (0..=253_402_300_799).contains(seconds);
-    seconds.filter(is_possible).map(Some).ok_or(Wire::Header("X-OC-Mtime"))
+    seconds.filter(is_possible).map(Some).ok_or(RequestError::Header("X-OC-Mtime"))
 }
 
 /// The least number of bytes in each window of time.
@@ -100,7 +100,7 @@ async fn receive<B: Incoming>(
             frame = body.frame() => frame,
             () = &mut slow => {
                 if lately < pace.least {
-                    return Err(Wire::BodySlow.into());
+                    return Err(RequestError::BodySlow.into());
                 }
                 lately = 0;
                 slow.set(window());
@@ -111,7 +111,7 @@ async fn receive<B: Incoming>(
             Some(Ok(frame)) => Some(frame),
             None => None,
             // The received bytes are discarded with the upload.
-            Some(Err(_)) => return Err(Wire::BodyBroken.into()),
+            Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
         };
         let is_last = frame.is_none();
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
@@ -131,7 +131,7 @@ async fn receive<B: Incoming>(
         if is_last {
             return match digests.into_iter().all(Running::holds) {
                 true => Ok(uploading),
-                false => Err(Wire::Digest.into()),
+                false => Err(RequestError::Digest.into()),
             };
         }
     }

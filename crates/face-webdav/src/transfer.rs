@@ -1,9 +1,9 @@
 //! COPY and MOVE (RFC 4918 §9.8 and §9.9).
 
-use super::conditions::{Bearing, place_of};
+use super::conditions::{RequestConditions, resource_of};
 use super::multistatus::left_over;
-use super::{Call, StillThere, blocking_failure, empty, end};
-use enfilade_faces::{Aim, Answer, Failure, Incoming, Wire};
+use super::{Call, CancelOnDrop, blocking_failure, empty, end};
+use enfilade_faces::{Aim, Answer, Failure, Incoming, RequestError};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Placed, Placing};
 use hyper::http::request::Parts;
@@ -22,25 +22,25 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
     let Call { visit, place, request, trace, .. } = call;
     let (head, body) = request.into_parts();
     if !body.is_end_stream() {
-        return end(trace, Err(Wire::UnexpectedBody.into()), Aim::Destination);
+        return end(trace, Err(RequestError::UnexpectedBody.into()), Aim::Destination);
     }
     let outcome = async {
-        let bearing = Bearing::of(&head)?;
-        let goal = destination(&head, bearing.host.as_deref())?.keeping_to(&visit.limits())?;
+        let conditions = RequestConditions::of(&head)?;
+        let goal = destination(&head, conditions.host.as_deref())?.keeping_to(&visit.limits())?;
         if goal.datastore != place.datastore {
-            return Err(Wire::Elsewhere.into());
+            return Err(RequestError::Elsewhere.into());
         }
         let overwrite = overwrite(&head.headers)?;
         let is_deep = is_deep(&head.headers, transfer)?;
         // Dropped with this request, also if its client disconnects.
-        let still_there = StillThere::default();
-        let watcher = still_there.watcher();
+        let cancel_on_drop = CancelOnDrop::default();
+        let cancel = cancel_on_drop.token();
         let from = place.clone();
         let placed = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&from.datastore, OperationKind::Write, Blocking)?;
             let source = from.path.clone();
-            let tokens = bearing.check_twice(&mut stay, from)?;
-            let is_wanted = move || watcher.is_there();
+            let tokens = conditions.check_twice(&mut stay, from)?;
+            let is_wanted = move || !cancel.is_cancelled();
             let placing = Placing { overwrite, is_deep, tokens: &tokens, is_wanted: &is_wanted };
             Ok(match transfer {
                 Transfer::Copy => stay.copy(&source, &goal.path, placing)?,
@@ -59,31 +59,31 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
     end(trace, outcome, Aim::Destination)
 }
 
-fn destination(head: &Parts, host: Option<&str>) -> Result<super::Place, Wire> {
-    let bad = Wire::Header("Destination");
+fn destination(head: &Parts, host: Option<&str>) -> Result<super::ResourcePath, RequestError> {
+    let bad = RequestError::Header("Destination");
     let said = head.headers.get("destination").and_then(|value| value.to_str().ok()).ok_or(bad)?;
     if let Some((_, rest)) = said.split_once("://") {
         let authority = rest.split('/').next().unwrap_or_default();
         if host.is_none_or(|host| !host.eq_ignore_ascii_case(authority)) {
-            return Err(Wire::Elsewhere);
+            return Err(RequestError::Elsewhere);
         }
     }
-    place_of(said, host).ok_or(bad)
+    resource_of(said, host).ok_or(bad)
 }
 
-fn overwrite(headers: &HeaderMap) -> Result<bool, Wire> {
+fn overwrite(headers: &HeaderMap) -> Result<bool, RequestError> {
     match headers.get("overwrite").map(|value| value.as_bytes()) {
         None | Some(b"T" | b"t") => Ok(true),
         Some(b"F" | b"f") => Ok(false),
-        Some(_) => Err(Wire::Header("Overwrite")),
+        Some(_) => Err(RequestError::Header("Overwrite")),
     }
 }
 
-fn is_deep(headers: &HeaderMap, transfer: Transfer) -> Result<bool, Wire> {
+fn is_deep(headers: &HeaderMap, transfer: Transfer) -> Result<bool, RequestError> {
     match headers.get("depth").map(|value| value.as_bytes()) {
         None => Ok(true),
         Some(value) if value.eq_ignore_ascii_case(b"infinity") => Ok(true),
         Some(b"0") if transfer == Transfer::Copy => Ok(false),
-        Some(_) => Err(Wire::Header("Depth")),
+        Some(_) => Err(RequestError::Header("Depth")),
     }
 }

@@ -2,7 +2,7 @@
 //! may be written again for others, so names, namespaces and characters are only taken where every parser takes them.
 
 use super::xml_names::is_name;
-use enfilade_faces::Wire;
+use enfilade_faces::RequestError;
 use enfilade_facts::limits::Limits;
 use quick_xml::XmlVersion;
 use quick_xml::events::attributes::Attribute;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
-const NOT_WELL_FORMED: Wire = Wire::Xml("the body is not well-formed XML");
+const NOT_WELL_FORMED: RequestError = RequestError::Xml("the body is not well-formed XML");
 
 /// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it: those of Python's library join it to a name by a
 /// blank or a brace, and read no document in which it has one itself.
@@ -84,16 +84,16 @@ impl<'b> Pieces<'b> {
     }
 
     /// The next piece; nothing at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Piece>, Wire> {
+    pub(crate) fn next(&mut self) -> Result<Option<Piece>, RequestError> {
         loop {
             match self.reader.read_event().map_err(|_| NOT_WELL_FORMED)? {
                 Event::Start(element) => {
                     self.depth += 1;
                     if self.depth as u64 > self.limits.xml_depth {
-                        return Err(Wire::Xml("the XML is nested too deep"));
+                        return Err(RequestError::Xml("the XML is nested too deep"));
                     }
                     if std::mem::replace(&mut self.begun, true) && self.depth == 1 {
-                        return Err(Wire::Xml("the body has more than one element"));
+                        return Err(RequestError::Xml("the body has more than one element"));
                     }
                     return Ok(Some(Piece::Begin(self.element(&element)?)));
                 }
@@ -111,17 +111,21 @@ impl<'b> Pieces<'b> {
                 Event::GeneralRef(named) if self.depth > 0 => {
                     return Ok(Some(Piece::Text(resolved(&named)?.to_string())));
                 }
-                Event::DocType(_) => return Err(Wire::Xml("a document type declaration is not accepted")),
-                Event::PI(_) => return Err(Wire::Xml("a processing instruction is not accepted")),
-                Event::Eof if self.depth > 0 => return Err(Wire::Xml("the body ends inside an element")),
-                Event::Eof if !self.begun => return Err(Wire::Xml("the body has no element")),
+                Event::DocType(_) => {
+                    return Err(RequestError::Xml("a document type declaration is not accepted"));
+                }
+                Event::PI(_) => return Err(RequestError::Xml("a processing instruction is not accepted")),
+                Event::Eof if self.depth > 0 => {
+                    return Err(RequestError::Xml("the body ends inside an element"));
+                }
+                Event::Eof if !self.begun => return Err(RequestError::Xml("the body has no element")),
                 Event::Eof => return Ok(None),
                 Event::Text(_) if self.depth > 0 => return Err(NOT_WELL_FORMED),
                 Event::Text(text) if !text.chars().all(is_blank) => {
-                    return Err(Wire::Xml("there is text beside the body's element"));
+                    return Err(RequestError::Xml("there is text beside the body's element"));
                 }
                 Event::GeneralRef(_) | Event::CData(_) => {
-                    return Err(Wire::Xml("there is text beside the body's element"));
+                    return Err(RequestError::Xml("there is text beside the body's element"));
                 }
                 // XML 1.0 §2.5: a comment has characters of XML alone.
                 Event::Comment(text) if !is_text(&text) => return Err(NOT_WELL_FORMED),
@@ -132,7 +136,7 @@ impl<'b> Pieces<'b> {
     }
 
     /// Passes everything to the end of the element that began last.
-    pub(crate) fn skip(&mut self) -> Result<(), Wire> {
+    pub(crate) fn skip(&mut self) -> Result<(), RequestError> {
         let until = self.depth.saturating_sub(1);
         while self.depth > until {
             self.next()?;
@@ -142,7 +146,7 @@ impl<'b> Pieces<'b> {
 
     /// What is in the element that began last, to its end, as XML that stands for itself. At most `most` bytes are built; what needs more is
     /// refused with `too_long` as soon as that is known.
-    pub(crate) fn inner_xml(&mut self, most: usize, too_long: &'static str) -> Result<String, Wire> {
+    pub(crate) fn inner_xml(&mut self, most: usize, too_long: &'static str) -> Result<String, RequestError> {
         let until = self.depth.saturating_sub(1);
         let mut xml = String::new();
         // Each with the namespace that names without a prefix have inside of it.
@@ -161,16 +165,16 @@ impl<'b> Pieces<'b> {
                     xml.push_str(&name);
                     xml.push('>');
                 }
-                None => return Err(Wire::Xml("the body ends inside an element")),
+                None => return Err(RequestError::Xml("the body ends inside an element")),
             }
             if xml.len() > most {
-                return Err(Wire::Xml(too_long));
+                return Err(RequestError::Xml(too_long));
             }
         }
     }
 
     /// The declaration of XML itself: only where everything begins, and only of an encoding this is read as.
-    fn check_declaration(&self, declaration: &BytesDecl<'_>) -> Result<(), Wire> {
+    fn check_declaration(&self, declaration: &BytesDecl<'_>) -> Result<(), RequestError> {
         let is_read = match declaration.encoding() {
             None => true,
             Some(Ok(encoding)) => {
@@ -181,20 +185,20 @@ impl<'b> Pieces<'b> {
         match (self.begun, is_read) {
             (false, true) => Ok(()),
             (true, _) => Err(NOT_WELL_FORMED),
-            (false, false) => Err(Wire::Xml("the body is not in UTF-8")),
+            (false, false) => Err(RequestError::Xml("the body is not in UTF-8")),
         }
     }
 
-    fn element(&mut self, element: &BytesStart<'_>) -> Result<Element, Wire> {
+    fn element(&mut self, element: &BytesStart<'_>) -> Result<Element, RequestError> {
         if !is_spaced(element) {
             return Err(NOT_WELL_FORMED);
         }
         let mut given = Vec::new();
         // The library's own check for doubled attributes compares each with each; with a bound it may stay on.
         for (count, attribute) in element.attributes().enumerate() {
-            let attribute = attribute.map_err(|_| Wire::Xml("an attribute cannot be read"))?;
+            let attribute = attribute.map_err(|_| RequestError::Xml("an attribute cannot be read"))?;
             if count as u64 >= self.limits.xml_attributes {
-                return Err(Wire::Xml("an element has too many attributes"));
+                return Err(RequestError::Xml("an element has too many attributes"));
             }
             // XML 1.0 §3.1.
             if attribute.value.contains('<') {
@@ -210,7 +214,7 @@ impl<'b> Pieces<'b> {
         let (namespace, local) = self.reader.resolver().resolve_element(element.name());
         let name = self.name(namespace, local.into_inner())?;
         if name.namespace.as_deref().is_some_and(|namespace| matches!(namespace, XML | XMLNS)) {
-            return Err(Wire::Xml("an element is in a reserved namespace"));
+            return Err(RequestError::Xml("an element is in a reserved namespace"));
         }
         let mut attributes: Vec<(Name, String)> = Vec::with_capacity(given.len());
         for attribute in given {
@@ -218,17 +222,19 @@ impl<'b> Pieces<'b> {
             let name = self.name(namespace, local.into_inner())?;
             if name.namespace.as_deref() == Some(XMLNS) || attributes.iter().any(|(other, _)| *other == name)
             {
-                return Err(Wire::Xml("an element has an attribute twice, or one of a reserved name"));
+                return Err(RequestError::Xml(
+                    "an element has an attribute twice, or one of a reserved name",
+                ));
             }
             let value = attribute.normalized_value(XmlVersion::Implicit1_0);
-            let value = value.map_err(|_| Wire::Xml("an attribute cannot be read"))?.into_owned();
+            let value = value.map_err(|_| RequestError::Xml("an attribute cannot be read"))?.into_owned();
             attributes.push((name, checked(value)?));
         }
         Ok(Element { name, attributes })
     }
 
     /// Takes up a declaration of a namespace. How many there are and how long each is, is bounded before anything is made of them.
-    fn declare(&mut self, attribute: &Attribute<'_>) -> Result<(), Wire> {
+    fn declare(&mut self, attribute: &Attribute<'_>) -> Result<(), RequestError> {
         let (key, spelled) = (attribute.key.as_ref(), &*attribute.value);
         // Namespaces in XML 1.0 §2.2: a prefix is for some namespace.
         if spelled.is_empty() && key != "xmlns" {
@@ -238,28 +244,32 @@ impl<'b> Pieces<'b> {
             return Ok(());
         }
         if spelled.len() as u64 > self.limits.xml_namespace_bytes {
-            return Err(Wire::Xml("a namespace name is longer than the limit `xml_namespace_bytes`"));
+            return Err(RequestError::Xml("a namespace name is longer than the limit `xml_namespace_bytes`"));
         }
         if self.namespaces.len() as u64 >= self.limits.xml_namespaces {
-            return Err(Wire::Xml("the body declares more namespaces than the limit `xml_namespaces`"));
+            return Err(RequestError::Xml(
+                "the body declares more namespaces than the limit `xml_namespaces`",
+            ));
         }
         let meant = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| NOT_WELL_FORMED)?;
         let meant = checked(meant.into_owned())?;
         if !is_uri(&meant) {
-            return Err(Wire::Xml("a namespace name is not a URI: it contains white space, `{` or `}`"));
+            return Err(RequestError::Xml(
+                "a namespace name is not a URI: it contains white space, `{` or `}`",
+            ));
         }
         if matches!(&*meant, XML | XMLNS) {
             // `xml` may be declared as what it is anyhow.
             return match key {
                 "xmlns:xml" => Ok(()),
-                _ => Err(Wire::Xml("a prefix is declared for a reserved namespace")),
+                _ => Err(RequestError::Xml("a prefix is declared for a reserved namespace")),
             };
         }
         self.namespaces.push((spelled.to_owned(), meant.into()));
         Ok(())
     }
 
-    fn name(&self, namespace: ResolveResult<'_>, local: &str) -> Result<Name, Wire> {
+    fn name(&self, namespace: ResolveResult<'_>, local: &str) -> Result<Name, RequestError> {
         let namespace = match namespace {
             ResolveResult::Bound(namespace) => {
                 let spelled = namespace.into_inner();
@@ -268,7 +278,7 @@ impl<'b> Pieces<'b> {
                 Some(known.map_or_else(|| spelled.into(), |(_, meant)| Arc::clone(meant)))
             }
             ResolveResult::Unbound => None,
-            ResolveResult::Unknown(_) => return Err(Wire::Xml("a namespace prefix is not declared")),
+            ResolveResult::Unknown(_) => return Err(RequestError::Xml("a namespace prefix is not declared")),
         };
         Ok(Name { namespace: namespace.filter(|namespace| !namespace.is_empty()), local: local.to_owned() })
     }
@@ -289,11 +299,11 @@ fn is_spaced(element: &str) -> bool {
 }
 
 /// A name, with a prefix or without one (Namespaces in XML 1.0 §4).
-fn check_name(name: &str) -> Result<(), Wire> {
+fn check_name(name: &str) -> Result<(), RequestError> {
     let (prefix, local) = name.split_once(':').unwrap_or(("a", name));
     match is_name(prefix) && is_name(local) {
         true => Ok(()),
-        false => Err(Wire::Xml(
+        false => Err(RequestError::Xml(
             "an element name, attribute name or prefix is not valid in every edition of XML 1.0",
         )),
     }
@@ -317,19 +327,19 @@ fn is_text(text: &str) -> bool {
 }
 
 /// A text that XML can hold.
-fn checked(text: String) -> Result<String, Wire> {
+fn checked(text: String) -> Result<String, RequestError> {
     if is_text(&text) { Ok(text) } else { Err(NOT_WELL_FORMED) }
 }
 
-fn text_of(text: String) -> Result<Option<Piece>, Wire> {
+fn text_of(text: String) -> Result<Option<Piece>, RequestError> {
     checked(text).map(|text| Some(Piece::Text(text)))
 }
 
-fn resolved(named: &BytesRef<'_>) -> Result<char, Wire> {
+fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
     match named.resolve_char_ref() {
         Ok(Some(c)) if is_char(c) => return Ok(c),
         Ok(None) => {}
-        _ => return Err(Wire::Xml("a character reference is to no character")),
+        _ => return Err(RequestError::Xml("a character reference is to no character")),
     }
     match &**named {
         "lt" => Ok('<'),
@@ -337,7 +347,7 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, Wire> {
         "amp" => Ok('&'),
         "quot" => Ok('"'),
         "apos" => Ok('\''),
-        _ => Err(Wire::Xml("an entity reference is not accepted")),
+        _ => Err(RequestError::Xml("an entity reference is not accepted")),
     }
 }
 
@@ -511,7 +521,7 @@ mod tests {
                     other => break other,
                 }
             };
-            assert!(matches!(outcome, Err(Wire::Xml(_))), "{body}");
+            assert!(matches!(outcome, Err(RequestError::Xml(_))), "{body}");
         }
     }
 
@@ -539,7 +549,7 @@ mod tests {
         let body = format!("<a>{}</a>", "<b c='\"\"\"\"'/>".repeat(100));
         let mut pieces = Pieces::new(body.as_bytes(), &Limits::default());
         assert!(pieces.next().is_ok());
-        assert!(pieces.inner_xml(1000, "too long") == Err(Wire::Xml("too long")));
+        assert!(pieces.inner_xml(1000, "too long") == Err(RequestError::Xml("too long")));
         assert!(pieces.reader.buffer_position() < 600, "the rest was not read");
     }
 

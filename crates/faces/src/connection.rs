@@ -19,7 +19,7 @@ pub struct Connection {
     /// Whether it is by TLS.
     pub is_tls: bool,
     /// Its place among those on which nobody was let in yet.
-    pub stranger: Arc<Stranger>,
+    pub anonymous: Arc<AnonymousSlot>,
     /// Who came on it last.
     pub last: Arc<LastVisitor>,
     /// The certificate the client showed in the TLS handshake.
@@ -42,25 +42,25 @@ impl std::fmt::Debug for Terms {
 }
 
 /// A connection's place among those on which nobody was let in yet: it is given up, by dropping it, with the first who is.
-pub struct Stranger {
+pub struct AnonymousSlot {
     is_known: AtomicBool,
     place: Mutex<Option<Box<dyn Send>>>,
 }
 
-impl std::fmt::Debug for Stranger {
+impl std::fmt::Debug for AnonymousSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stranger").field("is_known", &self.is_known).finish_non_exhaustive()
+        f.debug_struct("AnonymousSlot").field("is_known", &self.is_known).finish_non_exhaustive()
     }
 }
 
-impl Stranger {
+impl AnonymousSlot {
     /// With this place.
     pub fn new(place: impl Send + 'static) -> Self {
-        Stranger { is_known: AtomicBool::new(false), place: Mutex::new(Some(Box::new(place))) }
+        AnonymousSlot { is_known: AtomicBool::new(false), place: Mutex::new(Some(Box::new(place))) }
     }
 
     /// Somebody was let in.
-    pub fn is_known(&self) {
+    pub fn release(&self) {
         // Asked with every request, and true from the first on.
         if !self.is_known.load(Ordering::Relaxed) {
             self.is_known.store(true, Ordering::Relaxed);

@@ -195,7 +195,7 @@ impl Faces {
                 visit
             }
         };
-        connection.stranger.is_known();
+        connection.anonymous.release();
         trace.event.authid = visit.principal().authid.to_word();
         trace.event.revision = visit.identity().at().revision.0;
         Ok(visit)

@@ -1,7 +1,7 @@
 //! What the head of a request has to be, beyond what the HTTP library holds it to.
 
+use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, failed};
-use crate::wire::Wire;
 use enfilade_facts::limits::Limits;
 use hyper::header::{AsHeaderName, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Method, Request, Uri, Version};
@@ -24,16 +24,16 @@ pub enum Flaw {
     Fields,
 }
 
-impl From<Flaw> for Wire {
+impl From<Flaw> for RequestError {
     fn from(flaw: Flaw) -> Self {
         match flaw {
-            Flaw::Fragment => Wire::Target("it has a fragment (`#`); encode the character as %23"),
-            Flaw::LineEnd => Wire::Framing("a line ends with LF alone; end each line with CR LF"),
+            Flaw::Fragment => RequestError::Target("it has a fragment (`#`); encode the character as %23"),
+            Flaw::LineEnd => RequestError::Framing("a line ends with LF alone; end each line with CR LF"),
             Flaw::Framing => {
-                Wire::Framing("expected one Content-Length or one Transfer-Encoding, and not both")
+                RequestError::Framing("expected one Content-Length or one Transfer-Encoding, and not both")
             }
-            Flaw::Boundary => Wire::Framing("the end of the request before it is in doubt"),
-            Flaw::Fields => Wire::Target(
+            Flaw::Boundary => RequestError::Framing("the end of the request before it is in doubt"),
+            Flaw::Fields => RequestError::Target(
                 "`:path` has a fragment (`#`), `:scheme` is empty, or trailers have a pseudo-header field",
             ),
         }
@@ -89,7 +89,7 @@ const SINGLE: [&str; 17] = [
 /// A limit of the head; a [`Flaw`] that the listener found; a method that is not known (RFC 9110 §9.1); a scheme that is not `http` or `https`;
 /// the form that is for CONNECT alone (RFC 9112 §3.2.3); a `Host` that RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids; a second line of a field that
 /// is no list (RFC 9110 §5.3); a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
-pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire> {
+pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), RequestError> {
     let (uri, headers, version) = (request.uri(), request.headers(), request.version());
     check_sizes(uri, headers, limits)?;
     if let Some(flaw) = request.extensions().get::<Flaw>() {
@@ -97,13 +97,13 @@ pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire
     }
     let method = request.method().as_str();
     if !METHODS.contains(&method) {
-        return Err(Wire::UnknownMethod);
+        return Err(RequestError::UnknownMethod);
     }
     if uri.scheme_str().is_some_and(|scheme| scheme != "http" && scheme != "https") {
-        return Err(Wire::Target("expected the scheme http or https"));
+        return Err(RequestError::Target("expected the scheme http or https"));
     }
     if uri.path_and_query().is_none() && request.method() != Method::CONNECT {
-        return Err(Wire::Target("expected a path"));
+        return Err(RequestError::Target("expected a path"));
     }
     check_host(uri, headers, version)?;
     check_single(headers)?;
@@ -111,19 +111,19 @@ pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire
 }
 
 /// The answer to a request whose head is refused. It ends a connection of HTTP/1 where sender and recipient may disagree about the next request.
-pub(crate) fn refused(wire: Wire, version: Version) -> Answer {
-    let mut answer = failed(&wire.into(), Aim::Target);
-    if version < Version::HTTP_2 && wire.ends_connection() {
+pub(crate) fn refused(error: RequestError, version: Version) -> Answer {
+    let mut answer = failed(&error.into(), Aim::Target);
+    if version < Version::HTTP_2 && error.ends_connection() {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
 }
 
 /// The limits of a request's head that the HTTP library does not know.
-fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Wire> {
+fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), RequestError> {
     let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target as u64 > limits.uri_bytes {
-        return Err(Wire::TargetTooLong);
+        return Err(RequestError::TargetTooLong);
     }
     let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
     let (mut total, mut count) = (0, 0);
@@ -132,19 +132,19 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Wi
         total += bytes;
         count += 1;
         if bytes > limits.header_bytes || total > limits.head_bytes || count > limits.headers {
-            return Err(Wire::HeadersTooLarge);
+            return Err(RequestError::HeadersTooLarge);
         }
     }
     Ok(())
 }
 
-fn check_single(headers: &HeaderMap) -> Result<(), Wire> {
+fn check_single(headers: &HeaderMap) -> Result<(), RequestError> {
     // As many names as lines: none came twice.
     if headers.keys_len() == headers.len() {
         return Ok(());
     }
     let twice = SINGLE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
-    twice.map_or(Ok(()), |name| Err(Wire::Twice(name)))
+    twice.map_or(Ok(()), |name| Err(RequestError::Twice(name)))
 }
 
 /// The lines of a list as one value (RFC 9110 §5.3); nothing where none came, or where one is not text.
@@ -154,18 +154,18 @@ pub fn list(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>
     lines.try_fold(first, |all, line| Some(Cow::Owned(format!("{all},{}", line.ok()?))))
 }
 
-fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Wire> {
+fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), RequestError> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
-        return Err(Wire::Host("there is more than one"));
+        return Err(RequestError::Host("there is more than one"));
     }
     let is_valid = |host: &HeaderValue| host.to_str().is_ok_and(is_host);
     if host.is_some_and(|host| !is_valid(host)) {
-        return Err(Wire::Host("expected a host name or an IP address, with an optional port"));
+        return Err(RequestError::Host("expected a host name or an IP address, with an optional port"));
     }
     match (uri.authority(), host) {
-        (Some(authority), _) if !is_host(authority.as_str()) => Err(Wire::Host(
+        (Some(authority), _) if !is_host(authority.as_str()) => Err(RequestError::Host(
             "the authority of the request target is not a host name or an IP address with an optional port",
         )),
         // In HTTP/1.1 the target's authority counts and Host is ignored (RFC 9112 §3.2.2); in HTTP/2 the two say the same.
@@ -173,12 +173,12 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Wi
             if version >= Version::HTTP_2
                 && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
         {
-            Err(Wire::Host("it differs from `:authority`"))
+            Err(RequestError::Host("it differs from `:authority`"))
         }
         (None, None) if version >= Version::HTTP_2 => {
-            Err(Wire::Host("both Host and `:authority` are missing"))
+            Err(RequestError::Host("both Host and `:authority` are missing"))
         }
-        (_, None) if version == Version::HTTP_11 => Err(Wire::Host("it is missing")),
+        (_, None) if version == Version::HTTP_11 => Err(RequestError::Host("it is missing")),
         _ => Ok(()),
     }
 }
@@ -210,16 +210,16 @@ fn is_registered_name(name: &str) -> bool {
 }
 
 /// The one transfer coding is `chunked`, once. A sender applies it once, and last; others are not known here (RFC 9112 §6.1).
-fn check_codings(headers: &HeaderMap) -> Result<(), Wire> {
+fn check_codings(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut is_chunked = false;
     for line in headers.get_all(TRANSFER_ENCODING) {
-        let bad = Wire::Header("Transfer-Encoding");
+        let bad = RequestError::Header("Transfer-Encoding");
         for coding in
             line.to_str().map_err(|_| bad)?.split(',').map(|coding| coding.trim_matches([' ', '\t']))
         {
             match coding {
                 "" => return Err(bad),
-                _ if !coding.eq_ignore_ascii_case("chunked") => return Err(Wire::UnknownCoding),
+                _ if !coding.eq_ignore_ascii_case("chunked") => return Err(RequestError::UnknownCoding),
                 _ if is_chunked => return Err(bad),
                 _ => is_chunked = true,
             }
@@ -229,13 +229,13 @@ fn check_codings(headers: &HeaderMap) -> Result<(), Wire> {
 }
 
 /// A value neither begins nor ends with a blank (RFC 9113 §8.2.1). In HTTP/1.1 the parser takes them away.
-fn check_values(headers: &HeaderMap) -> Result<(), Wire> {
+fn check_values(headers: &HeaderMap) -> Result<(), RequestError> {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let has_blanks = |value: &HeaderValue| {
         let bytes = value.as_bytes();
         is_blank(bytes.first()) || is_blank(bytes.last())
     };
-    if headers.values().any(has_blanks) { Err(Wire::Blanks) } else { Ok(()) }
+    if headers.values().any(has_blanks) { Err(RequestError::Blanks) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -274,11 +274,11 @@ mod tests {
             &["chunked;a=b"],
             &["\"chunked\""],
         ] {
-            assert_eq!(check(lines), Err(Wire::UnknownCoding), "{lines:?}");
+            assert_eq!(check(lines), Err(RequestError::UnknownCoding), "{lines:?}");
         }
         for lines in [&["chunked, chunked"][..], &["chunked", "chunked"], &["chunked,"], &[",chunked"], &[""]]
         {
-            assert_eq!(check(lines), Err(Wire::Header("Transfer-Encoding")), "{lines:?}");
+            assert_eq!(check(lines), Err(RequestError::Header("Transfer-Encoding")), "{lines:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies of requests: what they have to be, and small ones taken whole.
 
-use crate::wire::Wire;
+use crate::request_error::RequestError;
 use bytes::Bytes;
 use enfilade_facts::limits::Limits;
 use http_body_util::{BodyExt, Limited};
@@ -17,7 +17,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # Errors
 /// When it is too large, too slow or broken.
-pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     collect(body, limits.xml_bytes, limits.body_seconds).await
 }
 
@@ -25,20 +25,24 @@ pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes,
 ///
 /// # Errors
 /// When it is too large, too slow or broken, or has too many fields.
-pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
     let fields = whole.iter().filter(|byte| **byte == b'&').count() as u64;
-    if fields >= limits.json_values { Err(Wire::Call) } else { Ok(whole) }
+    if fields >= limits.json_values { Err(RequestError::Call) } else { Ok(whole) }
 }
 
 /// A whole JSON body.
 ///
 /// # Errors
 /// When it is too large, too slow or broken, too deep, or has too many values.
-pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
     let (depth, values) = extent(&whole);
-    if depth > limits.json_depth || values > limits.json_values { Err(Wire::JsonDepth) } else { Ok(whole) }
+    if depth > limits.json_depth || values > limits.json_values {
+        Err(RequestError::JsonDepth)
+    } else {
+        Ok(whole)
+    }
 }
 
 /// How deep objects and lists are in one another at most, and how many values are in them; of what is no JSON, anything. What is made of a
@@ -60,13 +64,13 @@ fn extent(json: &[u8]) -> (u64, u64) {
     (most, values)
 }
 
-async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes, Wire> {
+async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes, RequestError> {
     let whole = Limited::new(body, usize::try_from(most).unwrap_or(usize::MAX)).collect();
     match tokio::time::timeout(Duration::from_secs(seconds), whole).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(Wire::BodyTooLarge),
-        Ok(Err(_)) => Err(Wire::BodyBroken),
-        Err(_) => Err(Wire::BodySlow),
+        Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(RequestError::BodyTooLarge),
+        Ok(Err(_)) => Err(RequestError::BodyBroken),
+        Err(_) => Err(RequestError::BodySlow),
     }
 }
 

@@ -24,8 +24,8 @@ const CHALLENGES: &str = "/.well-known/acme-challenge/";
 impl Redirect {
     /// The answer to any request. Its head is held to what the other listeners hold it to.
     pub fn answer<B>(&self, request: &Request<B>, limits: &Limits) -> Answer {
-        if let Err(wire) = head::check(request, limits) {
-            return head::refused(wire, request.version());
+        if let Err(error) = head::check(request, limits) {
+            return head::refused(error, request.version());
         }
         if let Some(token) = request.uri().path().strip_prefix(CHALLENGES) {
             return match is_word(token).then(|| (self.challenge)(token)).flatten() {

@@ -2,8 +2,8 @@
 //! is the same for every refusal of that status; the operator learns the rest from the log and from `explain`.
 
 use crate::body::Body;
+use crate::request_error::{Failure, RequestError};
 use crate::trace::Trace;
-use crate::wire::{Failure, Wire};
 use enfilade_passage::AccessRefusal as Access;
 use enfilade_passage::ContentRefusal as Content;
 use enfilade_passage::DatastoreRefusal as Datastore;
@@ -15,35 +15,35 @@ use hyper::{Response, StatusCode};
 /// An answer.
 pub type Answer = Response<Body>;
 
-impl Wire {
+impl RequestError {
     fn status(self) -> StatusCode {
         match self {
-            Wire::NoRoute => StatusCode::NOT_FOUND,
-            Wire::Path(_)
-            | Wire::Xml(_)
-            | Wire::Header(_)
-            | Wire::Call
-            | Wire::Digest
-            | Wire::JsonDepth
-            | Wire::BodyBroken
-            | Wire::Target(_)
-            | Wire::Host(_)
-            | Wire::Framing(_)
-            | Wire::Twice(_)
-            | Wire::Blanks => StatusCode::BAD_REQUEST,
-            Wire::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Wire::TargetTooLong => StatusCode::URI_TOO_LONG,
-            Wire::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Wire::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Wire::BodySlow => StatusCode::REQUEST_TIMEOUT,
-            Wire::UnknownCoding | Wire::UnknownMethod => StatusCode::NOT_IMPLEMENTED,
-            Wire::Depth | Wire::CrossSite => StatusCode::FORBIDDEN,
-            Wire::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Wire::Condition => StatusCode::PRECONDITION_FAILED,
-            Wire::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
-            Wire::Misdirected => StatusCode::MISDIRECTED_REQUEST,
-            Wire::Elsewhere => StatusCode::BAD_GATEWAY,
-            Wire::Worker => StatusCode::INTERNAL_SERVER_ERROR,
+            RequestError::NoRoute => StatusCode::NOT_FOUND,
+            RequestError::Path(_)
+            | RequestError::Xml(_)
+            | RequestError::Header(_)
+            | RequestError::Call
+            | RequestError::Digest
+            | RequestError::JsonDepth
+            | RequestError::BodyBroken
+            | RequestError::Target(_)
+            | RequestError::Host(_)
+            | RequestError::Framing(_)
+            | RequestError::Twice(_)
+            | RequestError::Blanks => StatusCode::BAD_REQUEST,
+            RequestError::Method => StatusCode::METHOD_NOT_ALLOWED,
+            RequestError::TargetTooLong => StatusCode::URI_TOO_LONG,
+            RequestError::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            RequestError::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            RequestError::BodySlow => StatusCode::REQUEST_TIMEOUT,
+            RequestError::UnknownCoding | RequestError::UnknownMethod => StatusCode::NOT_IMPLEMENTED,
+            RequestError::Depth | RequestError::CrossSite => StatusCode::FORBIDDEN,
+            RequestError::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            RequestError::Condition => StatusCode::PRECONDITION_FAILED,
+            RequestError::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
+            RequestError::Misdirected => StatusCode::MISDIRECTED_REQUEST,
+            RequestError::Elsewhere => StatusCode::BAD_GATEWAY,
+            RequestError::Worker => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
@@ -98,14 +98,14 @@ fn not_there(aim: Aim, stands: Stands) -> StatusCode {
 /// The answer to a request that failed.
 pub fn failed(failure: &Failure, aim: Aim) -> Answer {
     let (status, hint) = match failure {
-        Failure::Wire(wire) => (wire.status(), Some(wire.to_string())),
+        Failure::Request(error) => (error.status(), Some(error.to_string())),
         Failure::Refused(refusal) => (status(refusal, aim), hint(refusal)),
     };
     // A reason is given only where it says nothing about what is there; else the status alone speaks.
     let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
     let is_locked = matches!(failure, Failure::Refused(refusal) if is_locked(refusal));
     let (body, kind) = match failure {
-        Failure::Wire(Wire::Depth) => (FINITE_DEPTH.to_owned(), "application/xml; charset=utf-8"),
+        Failure::Request(RequestError::Depth) => (FINITE_DEPTH.to_owned(), "application/xml; charset=utf-8"),
         Failure::Refused(_) if is_locked => (LOCKED.to_owned(), "application/xml; charset=utf-8"),
         _ => (format!("{text}\n"), "text/plain; charset=utf-8"),
     };
@@ -124,7 +124,7 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
         (_, StatusCode::SERVICE_UNAVAILABLE) => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        (Failure::Wire(Wire::Range(bytes)), _) => {
+        (Failure::Request(RequestError::Range(bytes)), _) => {
             if let Ok(value) = HeaderValue::from_str(&format!("bytes */{bytes}")) {
                 headers.insert(hyper::header::CONTENT_RANGE, value);
             }
@@ -169,7 +169,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
 /// The status alone, for a face that has a form of its own for errors.
 pub fn status_of(failure: &Failure) -> StatusCode {
     match failure {
-        Failure::Wire(wire) => wire.status(),
+        Failure::Request(error) => error.status(),
         Failure::Refused(refusal) => status(refusal, Aim::Target),
     }
 }

@@ -6,11 +6,11 @@ use crate::credential;
 use crate::faces::{Faces, Takes};
 use crate::head;
 use crate::received::Incoming;
+use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
 use crate::routes::{Found, Need, Reply, RequestContext, Route, find};
 use crate::trace::Trace;
 use crate::unread::{Received, watch};
-use crate::wire::Wire;
 use enfilade_passage::{Credential, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -59,28 +59,28 @@ impl Router {
         match route.and_then(|()| found(&self.operations, request)) {
             Ok(Found::Route(Route { need: Need::Public(answer), .. })) => answer(&self.faces),
             Ok(Found::OtherMethods(methods)) => {
-                not_allowed(failed(&Wire::Method.into(), Aim::Target), &methods)
+                not_allowed(failed(&RequestError::Method.into(), Aim::Target), &methods)
             }
-            Ok(Found::Route(_)) => head::refused(Wire::NoRoute, request.version()),
-            Err(wire) => head::refused(wire, request.version()),
+            Ok(Found::Route(_)) => head::refused(RequestError::NoRoute, request.version()),
+            Err(error) => head::refused(error, request.version()),
         }
     }
 
     async fn walk(&self, connection: Connection, request: Request<Received>, mut trace: Trace) -> Answer {
         let faces = &self.faces;
         let is_here = |()| match connection.misdirects(&request) {
-            true => Err(Wire::Misdirected),
+            true => Err(RequestError::Misdirected),
             false => Ok(()),
         };
         let route = head::check(&request, &faces.limits()).and_then(is_here);
         let need = match route.and_then(|()| found(&self.main, &request)) {
             Ok(Found::Route(route)) => route.need,
             Ok(Found::OtherMethods(methods)) => {
-                return not_allowed(fail(Wire::Method.into(), trace), &methods);
+                return not_allowed(fail(RequestError::Method.into(), trace), &methods);
             }
-            Err(wire) => {
-                trace.failed(&wire.into());
-                let answer = head::refused(wire, request.version());
+            Err(error) => {
+                trace.failed(&error.into());
+                let answer = head::refused(error, request.version());
                 trace.answered(&answer);
                 return answer;
             }
@@ -129,12 +129,12 @@ impl Faces {
         let changes_something = !matches!(*method, Method::GET | Method::HEAD);
         let credential = Credential::Ticket { ticket, changes_something };
         let admitted = self.house.admit(&credential, connection.peer.ip()).await;
-        admitted.inspect(|_| connection.stranger.is_known())
+        admitted.inspect(|_| connection.anonymous.release())
     }
 }
 
-fn found<'t, B>(table: &'t [Route], request: &Request<B>) -> Result<Found<'t>, Wire> {
-    find(table, request.uri().path(), request.method()).ok_or(Wire::NoRoute)
+fn found<'t, B>(table: &'t [Route], request: &Request<B>) -> Result<Found<'t>, RequestError> {
+    find(table, request.uri().path(), request.method()).ok_or(RequestError::NoRoute)
 }
 
 fn not_allowed(mut answer: Answer, methods: &str) -> Answer {

@@ -18,7 +18,7 @@ static STAND_IN: LazyLock<&'static [u8]> =
     LazyLock::new(|| Box::leak(vec![0; STAND_IN_BYTES].into_boxed_slice()));
 
 /// Where the bytes come from that are promised.
-pub trait Fills: Send {
+pub trait PipeSource: Send {
     /// Puts the next ones into an empty pipe; says how many. Waits for the disk.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ struct Piped {
     in_pipe: usize,
     /// How many are still to come, those in the pipe included.
     left: u64,
-    source: Arc<Mutex<dyn Fills>>,
+    source: Arc<Mutex<dyn PipeSource>>,
     done: Arc<Notify>,
 }
 
@@ -57,7 +57,7 @@ pub enum Sent {
 
 impl Splices {
     /// Promises so many bytes of a file; whoever waits is told when all of them are gone. Nothing where there is no pipe to be had.
-    pub fn promise(&self, source: Arc<Mutex<dyn Fills>>, bytes: u64) -> Option<Arc<Notify>> {
+    pub fn promise(&self, source: Arc<Mutex<dyn PipeSource>>, bytes: u64) -> Option<Arc<Notify>> {
         let (pipe, done) = (Pipe::new()?, Arc::<Notify>::default());
         let piped = Piped { pipe, in_pipe: 0, left: bytes, source, done: Arc::clone(&done) };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(piped);

@@ -1,7 +1,7 @@
 //! The audit event of a request, from its first byte to its last: recorded when it is dropped, so exactly once.
 
 use crate::metrics::Metrics;
-use crate::wire::Failure;
+use crate::request_error::Failure;
 use enfilade_facts::Refuse;
 use enfilade_passage::{Event, House, Refusal};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ impl Trace {
     pub fn failed(&mut self, failure: &Failure) {
         match failure {
             Failure::Refused(refusal) => self.refused(refusal),
-            Failure::Wire(wire) => {
+            Failure::Request(error) => {
                 self.event.verdict = "refuse";
                 self.event.door = "face";
-                self.event.code = wire.code();
+                self.event.code = error.code();
                 self.event.fault = "client";
-                self.event.reason = wire.to_string();
+                self.event.reason = error.to_string();
             }
         }
     }

@@ -9,7 +9,7 @@ use super::received::{Malformed, Received};
 use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Flaw, Redirect, Router, Splices, Stranger, Terms};
+use enfilade_faces::{AnonymousSlot, Body, Connection, Faces, Flaw, Redirect, Router, Splices, Terms};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
@@ -79,7 +79,7 @@ async fn accept<F>(
 
 /// A connection that has a slot and is not authenticated yet.
 struct Turn {
-    stranger: Stranger,
+    anonymous: AnonymousSlot,
     client: Arc<ClientProgress>,
 }
 
@@ -100,7 +100,7 @@ async fn begin<F: Future<Output = ()>>(
         let Some(slot) = slot else { return };
         // Answers are written whole; waiting for more to send only adds delay.
         let _ = stream.set_nodelay(true);
-        let turn = Turn { stranger: Stranger::new(slot), client: Arc::clone(&client) };
+        let turn = Turn { anonymous: AnonymousSlot::new(slot), client: Arc::clone(&client) };
         serve(stream, peer, turn, drain).await;
     };
     tokio::select! {
@@ -139,7 +139,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, ro
                 peer,
                 cut: Arc::new(Notify::new()),
                 is_tls: true,
-                stranger: Arc::new(turn.stranger),
+                anonymous: Arc::new(turn.anonymous),
                 last: Arc::default(),
                 certificate,
                 terms: Some(terms),
@@ -216,7 +216,7 @@ pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
             peer,
             cut: Arc::new(Notify::new()),
             is_tls: false,
-            stranger: Arc::new(turn.stranger),
+            anonymous: Arc::new(turn.anonymous),
             last: Arc::default(),
             certificate: None,
             terms: None,

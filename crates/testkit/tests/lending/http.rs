@@ -1,7 +1,7 @@
 //! Requests to the HTTP face, in process, as the listener handles a request after reading it.
 
 use bytes::Bytes;
-use enfilade_faces::{Connection, Faces, Router, Stranger};
+use enfilade_faces::{AnonymousSlot, Connection, Faces, Router};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use serde_json::Value;
@@ -53,7 +53,7 @@ impl Http {
             peer: ([127, 0, 0, 1], 1).into(),
             cut: Arc::new(Notify::new()),
             is_tls: true,
-            stranger: Arc::new(Stranger::new(())),
+            anonymous: Arc::new(AnonymousSlot::new(())),
             last: Arc::default(),
             certificate: None,
             terms: None,

@@ -1,4 +1,4 @@
-//! Room for what is read at once and sent whole: used again by the thread that has sent it. To make it anew would be to write zeros into it
+//! ReadBuffer for what is read at once and sent whole: used again by the thread that has sent it. To make it anew would be to write zeros into it
 //! before and after each small file.
 
 use bytes::Bytes;
@@ -19,19 +19,19 @@ fn free_of(free: &mut [Vec<Vec<u8>>; 2], bytes: usize) -> &mut Vec<Vec<u8>> {
 }
 
 /// Some of it.
-pub(super) struct Room {
+pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
-impl Room {
+impl ReadBuffer {
     /// For so many bytes at least.
     pub(super) fn of(bytes: usize) -> Self {
-        let mut room = FREE.with_borrow_mut(|free| free_of(free, bytes).pop()).unwrap_or_default();
-        if room.len() < bytes {
-            room.resize(bytes, 0);
+        let mut buffer = FREE.with_borrow_mut(|free| free_of(free, bytes).pop()).unwrap_or_default();
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
         }
-        Room { bytes: room, filled: 0 }
+        ReadBuffer { bytes: buffer, filled: 0 }
     }
 
     /// So many bytes of it; what is in them is left from before.
@@ -46,13 +46,13 @@ impl Room {
     }
 }
 
-impl AsRef<[u8]> for Room {
+impl AsRef<[u8]> for ReadBuffer {
     fn as_ref(&self) -> &[u8] {
         self.bytes.get(..self.filled).unwrap_or_default()
     }
 }
 
-impl Drop for Room {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         // A thread that ends keeps nothing.
@@ -72,13 +72,13 @@ mod tests {
 
     #[test]
     fn nothing_of_what_was_there_before_is_sent() {
-        let mut room = Room::of(10);
-        room.get(10).copy_from_slice(b"0123456789");
-        drop(room.filled(10));
-        let mut room = Room::of(4);
-        assert_eq!(room.get(4), b"0123", "it is the same room");
-        room.get(4)[..2].copy_from_slice(b"ab");
-        assert_eq!(room.filled(2), "ab");
-        assert_eq!(Room::of(20).get(20).len(), 20);
+        let mut buffer = ReadBuffer::of(10);
+        buffer.get(10).copy_from_slice(b"0123456789");
+        drop(buffer.filled(10));
+        let mut buffer = ReadBuffer::of(4);
+        assert_eq!(buffer.get(4), b"0123", "it is the same buffer");
+        buffer.get(4)[..2].copy_from_slice(b"ab");
+        assert_eq!(buffer.filled(2), "ab");
+        assert_eq!(ReadBuffer::of(20).get(20).len(), 20);
     }
 }

@@ -1,7 +1,7 @@
 //! The rest of a large file, by the kernel alone: see [`Splices`].
 
 use bytes::Bytes;
-use enfilade_faces::{Connection, Cut, Fills, Splices, Trace};
+use enfilade_faces::{Connection, Cut, PipeSource, Splices, Trace};
 use enfilade_passage::{Pipe, Reading, Refusal};
 use std::io;
 use std::ops::Range;
@@ -23,7 +23,7 @@ impl Source {
     }
 }
 
-impl Fills for Source {
+impl PipeSource for Source {
     fn fill(&mut self, pipe: &Pipe) -> io::Result<usize> {
         let Range { start, end } = self.range;
         let filled = self.reading.fill_pipe(start, end - start, pipe);
@@ -47,7 +47,7 @@ pub(super) async fn send(
 ) {
     let mut left = range.end - range.start;
     let source = Arc::new(Mutex::new(Source { reading, range, trace }));
-    let promised: Arc<Mutex<dyn Fills>> = Arc::clone(&source) as _;
+    let promised: Arc<Mutex<dyn PipeSource>> = Arc::clone(&source) as _;
     let Some(done) = splices.promise(promised, left) else {
         let _ = sender.send(Err(Cut)).await;
         return;

@@ -7,13 +7,13 @@ use enfilade_passage::Refusal;
 pub enum Failure {
     /// A door said no.
     Refused(Refusal),
-    /// The request is no good as a request; no door was asked.
-    Wire(Wire),
+    /// The request is malformed, too large or not served here; no door was asked.
+    Request(RequestError),
 }
 
 /// What can be wrong with a request as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wire {
+pub enum RequestError {
     /// Nothing answers there.
     #[error("no route has this path")]
     NoRoute,
@@ -106,52 +106,55 @@ impl<R: Into<Refusal>> From<R> for Failure {
     }
 }
 
-impl From<Wire> for Failure {
-    fn from(wire: Wire) -> Self {
-        Failure::Wire(wire)
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        Failure::Request(error)
     }
 }
 
-impl Wire {
+impl RequestError {
     /// Its stable code in the log.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Wire::NoRoute => "HT01",
-            Wire::Path(_) => "HT02",
-            Wire::Method => "HT03",
-            Wire::TargetTooLong => "HT04",
-            Wire::HeadersTooLarge => "HT05",
-            Wire::BodyTooLarge => "HT06",
-            Wire::BodyBroken => "HT07",
-            Wire::Xml(_) => "HT08",
-            Wire::Depth => "HT09",
-            Wire::Header(_) => "HT10",
-            Wire::UnexpectedBody => "HT11",
-            Wire::Condition => "HT12",
-            Wire::Range(_) => "HT13",
-            Wire::Worker => "HT14",
-            Wire::Call => "HT15",
-            Wire::CrossSite => "HT16",
-            Wire::Misdirected => "HT17",
-            Wire::Elsewhere => "HT18",
-            Wire::Digest => "HT19",
-            Wire::JsonDepth => "HT20",
-            Wire::Target(_) => "HT21",
-            Wire::Host(_) => "HT22",
-            Wire::UnknownCoding => "HT23",
-            Wire::Blanks => "HT24",
-            Wire::BodySlow => "HT25",
-            Wire::Framing(_) => "HT26",
-            Wire::Twice(_) => "HT27",
-            Wire::UnknownMethod => "HT28",
+            RequestError::NoRoute => "HT01",
+            RequestError::Path(_) => "HT02",
+            RequestError::Method => "HT03",
+            RequestError::TargetTooLong => "HT04",
+            RequestError::HeadersTooLarge => "HT05",
+            RequestError::BodyTooLarge => "HT06",
+            RequestError::BodyBroken => "HT07",
+            RequestError::Xml(_) => "HT08",
+            RequestError::Depth => "HT09",
+            RequestError::Header(_) => "HT10",
+            RequestError::UnexpectedBody => "HT11",
+            RequestError::Condition => "HT12",
+            RequestError::Range(_) => "HT13",
+            RequestError::Worker => "HT14",
+            RequestError::Call => "HT15",
+            RequestError::CrossSite => "HT16",
+            RequestError::Misdirected => "HT17",
+            RequestError::Elsewhere => "HT18",
+            RequestError::Digest => "HT19",
+            RequestError::JsonDepth => "HT20",
+            RequestError::Target(_) => "HT21",
+            RequestError::Host(_) => "HT22",
+            RequestError::UnknownCoding => "HT23",
+            RequestError::Blanks => "HT24",
+            RequestError::BodySlow => "HT25",
+            RequestError::Framing(_) => "HT26",
+            RequestError::Twice(_) => "HT27",
+            RequestError::UnknownMethod => "HT28",
         }
     }
 
     /// Whether sender and recipient may disagree about where the next request on the connection begins.
     pub(crate) fn ends_connection(self) -> bool {
         match self {
-            Wire::Target(_) | Wire::Host(_) | Wire::UnknownCoding | Wire::Framing(_) => true,
-            Wire::Header(name) => name == "Transfer-Encoding",
+            RequestError::Target(_)
+            | RequestError::Host(_)
+            | RequestError::UnknownCoding
+            | RequestError::Framing(_) => true,
+            RequestError::Header(name) => name == "Transfer-Encoding",
             _ => false,
         }
     }
