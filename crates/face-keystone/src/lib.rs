@@ -372,8 +372,7 @@ fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answ
 fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
     match trouble {
         Trouble::Said(status, why) => {
-            trace.failed(&Wire::Call.into());
-            trace.event.reason.clone_from(why);
+            trace.invalid(why);
             (*status, why.clone(), None)
         }
         Trouble::Subject(refusal) => {

@@ -1,4 +1,4 @@
-//! Who the credential is.
+//! `/whoami`: the identity of the caller.
 
 use enfilade_faces::{Answer, Body};
 use enfilade_passage::Visit;
@@ -6,12 +6,12 @@ use hyper::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use std::io::Write as _;
 
-/// `authid` is how the principal calls itself, as the log has it.
+/// `authid` is the caller's auth id, as in the log.
 pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     let (principal, identity) = (visit.principal(), visit.identity());
     let mut json = Vec::with_capacity(PADDED_BYTES);
     json.extend_from_slice(b"{\"authid\":");
-    // What a name is made of may have to be escaped; the rest is digits and letters. Writing to memory does not fail.
+    // The name may need escaping; the rest is digits and letters. Writing to memory does not fail.
     let _ = serde_json::to_writer(&mut json, authid);
     json.extend_from_slice(b",\"user\":\"");
     json.extend_from_slice(&principal.user.to_digits());
@@ -24,10 +24,10 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// Small answers all have one size, so that what a door costs can be measured by asking with and without it.
+/// All small responses have one size, so that requests with and without a door can be compared.
 const PADDED_BYTES: usize = 512;
 
-/// JSON and so many spaces.
+/// JSON, padded with spaces.
 pub(crate) fn padded(mut json: Vec<u8>) -> Answer {
     json.resize(json.len().max(PADDED_BYTES - 1), b' ');
     json.push(b'\n');

@@ -23,7 +23,7 @@ fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
-/// All of them for whoever may see how things are, those of their own tokens for everybody else.
+/// With `Sys.Audit` all of them, otherwise those of the user's own tokens.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
     call.permit(PATH, Privileges::NONE, None)?;
@@ -43,14 +43,14 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                     && row.path.as_str().as_bytes().get(below) == Some(&b'/')
         }
     };
-    // A name may hold `!`: what comes before it in the text is nobody's name for that.
+    // A name may contain `!`: the text before it is not necessarily a user.
     let is_own = |who: &str| who.parse::<Authid>().is_ok_and(|who| who.token.is_some() && who.user == own);
     let is_seen = |row: &&AssignmentSummary| sees_all || is_own(&row.who);
     let value = Value::Array(rows.iter().filter(is_seen).filter(is_asked).map(shown).collect());
     Ok(ApiResponse { value, digest: Some(digest(&all)) })
 }
 
-/// Whoever may change who may do what; and users for their own tokens, come with a password.
+/// Needs `Permissions.Modify`; a user with a password may change the roles of their own tokens.
 pub(super) fn change(call: &mut Call) -> Outcome {
     call.params.only(&["path", "role", "propagate", "auth-id", "group", "delete", "digest"])?;
     let target: Target = match (call.params.get("auth-id")?, call.params.get("group")?) {
@@ -82,8 +82,7 @@ pub(super) fn roles(_: &mut Call) -> Outcome {
     Ok(Value::Array(Role::ALL.into_iter().map(role).collect()).into())
 }
 
-/// The privileges of the visitor, or of somebody else, on a path, or on every path there is a role on; each with whether it
-/// also holds below.
+/// The privileges of the user or of another one on a path, or on every path with a role; each with whether it also holds below.
 pub(super) fn permissions(call: &mut Call) -> Outcome {
     call.params.only(&["auth-id", "path"])?;
     let own = call.visit.principal().authid.clone();

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 type Row = (DatastoreName, Datastore);
 
-/// What is no property but says how a call is meant.
+/// Parameters of the call that are not properties of the datastore.
 const ABOUT_THE_CALL: [&str; 6] =
     ["name", "delete", "digest", "reuse-datastore", "overwrite-in-use", "keep-job-configs"];
 
-/// The properties that a change may take away (the original's `DeletableProperty`).
+/// The properties that a change may delete (the original's `DeletableProperty`).
 const DELETABLE: [&str; 17] = [
     "comment",
     "gc-schedule",
@@ -36,7 +36,7 @@ const DELETABLE: [&str; 17] = [
     "verify-new",
 ];
 
-/// For who waits until nobody is inside a store, in seconds: each holds a thread meanwhile.
+/// The longest wait for the end of all operations, in seconds. Each waiting call holds a thread.
 const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_TURN: Duration = Duration::from_millis(100);
 
@@ -74,7 +74,7 @@ fn path(name: &DatastoreName) -> String {
     format!("/datastore/{name}")
 }
 
-/// Leave to know how a store is, for whoever may see it or put something into it.
+/// A permit to read the state of a datastore: needs `Datastore.Audit` or `Datastore.Backup`.
 fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, ApiError> {
     let may_see = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None);
     may_see.or_else(|_| call.permit(&path(name), Privileges::DATASTORE_BACKUP, None))
@@ -173,7 +173,7 @@ pub(super) fn stores(call: &mut Call) -> Outcome {
     Ok(Value::Array(found).into())
 }
 
-/// `/admin/datastore/{store}/status`. Whoever may not know learns not even whether there is such a store.
+/// `/admin/datastore/{store}/status`. Without the privilege the client does not learn whether the datastore exists.
 pub(super) fn status(call: &mut Call) -> Outcome {
     let name: DatastoreName = call.parameter(0)?;
     call.params.only(&["verbose"])?;
@@ -221,7 +221,7 @@ pub(super) fn active(call: &mut Call) -> Outcome {
     Ok(said.into())
 }
 
-/// `/status/datastore-usage`: what is wrong with one store is said of that one.
+/// `/status/datastore-usage`: an error of one datastore is part of its own entry.
 pub(super) fn usage(call: &mut Call) -> Outcome {
     let mut found = Vec::new();
     for row in rows(call)? {

@@ -1,8 +1,8 @@
-//! The API of Proxmox Backup Server under `/api2/json`, as far as it is about users, tokens, roles and datastores: for proxmoxer and
-//! scripts with API tokens.
+//! The part of the API of Proxmox Backup Server under `/api2/json` for users, tokens, roles and datastores: for proxmoxer and scripts with API
+//! tokens.
 //!
-//! Answers are `{"data": …}`; errors are a status and one line of text, as in the original. Every call asks door 4 for the
-//! privilege the original asks for, and gets the desk it changes things at only with that permit.
+//! Responses are `{"data": …}`; errors are a status and one line of text, as in the original. Every call asks door 4 for the privilege that the
+//! original requires, and gets the desk for changes only with that permit.
 
 mod acl;
 mod datastores;
@@ -47,10 +47,10 @@ fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
     Reply::later(answer(faces, visit, request, trace))
 }
 
-/// What comes of a call.
+/// The result of a call.
 struct ApiResponse {
     value: Value,
-    /// Of what was listed, for a later change that is meant for this state.
+    /// The digest of the listed state, for a later change of this state.
     digest: Option<String>,
 }
 
@@ -60,10 +60,11 @@ impl From<Value> for ApiResponse {
     }
 }
 
-/// Why nothing came of it.
+/// Why a call failed.
 enum ApiError {
+    /// A refusal, or an error of the request.
     Failed(Failure),
-    /// For whoever called, in words.
+    /// A text for the client.
     Text(String),
 }
 
@@ -102,18 +103,18 @@ impl From<enfilade_admin::Error> for ApiError {
 
 type Outcome = Result<ApiResponse, ApiError>;
 
-/// A call by somebody who passed door 2.
+/// A call of an identified client.
 struct Call {
     faces: Faces,
     visit: Visit,
     route: &'static ProxmoxRoute,
-    /// What stood where the path has braces.
+    /// The values of the path's segments in braces.
     parameters: Vec<String>,
     params: Params,
 }
 
 impl Call {
-    /// Leave for what needs this privilege on the path, or is this user's own.
+    /// Asks door 4 for this privilege on the path; not needed for resources of the user `own`.
     fn permit(
         &mut self,
         path: &str,
@@ -125,17 +126,17 @@ impl Call {
         Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
     }
 
-    /// What stands where the path has its first, second, … braces.
+    /// The value of a path segment in braces, counted from 0.
     fn parameter<T: std::str::FromStr<Err: std::fmt::Display>>(&self, at: usize) -> Result<T, ApiError> {
         parsed(self.parameters.get(at).map_or("", String::as_str))
     }
 
-    /// Where changes are made, by whoever has leave to.
+    /// Makes a change with a permit.
     fn at_desk<R>(&self, permit: &AdminPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
         change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
     }
 
-    /// The original's optimistic lock: a change for a state that is no more is refused.
+    /// Refuses a change of an outdated state, as the original does.
     fn check_digest(&self, now: &str) -> Result<(), ApiError> {
         match self.params.get("digest")? {
             Some(digest) if digest != now => {
@@ -164,7 +165,7 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
             let query = head.uri.query().unwrap_or_default().to_owned();
             trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
             let faces = faces.clone();
-            // Commits wait for a disk, and files for locks.
+            // Commits wait for the disk, and edits of files wait for locks.
             let turn = visit.share().turn().await;
             let called = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
@@ -187,8 +188,7 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
             failed(&failure, Aim::Target)
         }
         Err(ApiError::Text(why)) => {
-            trace.failed(&RequestError::Call.into());
-            trace.event.reason.clone_from(&why);
+            trace.invalid(&why);
             plain(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why)
         }
     };
@@ -196,8 +196,8 @@ async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, m
     answer
 }
 
-/// A browser that knows somebody's password sends it with whatever a page asks for, whichever site the page is from. It says so,
-/// though: by `Sec-Fetch-Site`, or by an `Origin` that is not this host.
+/// Refuses changes by the page of another site. A browser adds the user's credentials to requests of any page, and names the site in
+/// `Sec-Fetch-Site` or `Origin`.
 fn check_site(head: &Parts) -> Result<(), RequestError> {
     if head.method == Method::GET {
         return Ok(());
@@ -210,7 +210,7 @@ fn check_site(head: &Parts) -> Result<(), RequestError> {
     if is_own_fetch && is_own_origin { Ok(()) } else { Err(RequestError::CrossSite) }
 }
 
-/// The datastore a path is about, as it is written.
+/// The datastore in a path, as written.
 fn datastore_of(path: &str) -> Option<&str> {
     let of_one = ["/admin/datastore/", "/config/datastore/"];
     of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
@@ -232,7 +232,7 @@ fn version(_: &mut Call) -> Outcome {
     Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into())
 }
 
-/// The realms there are, for whoever is known by more than a project.
+/// Lists the realms, for users who are more than members of a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
     let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
@@ -240,7 +240,7 @@ fn realms(call: &mut Call) -> Outcome {
     Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
 }
 
-/// Configuration and certificates are read again, as by SIGHUP; unlike the original's, the answer is what came of it.
+/// Reloads configuration and certificates, as SIGHUP does. Unlike the original's, the response has the result.
 fn reload(call: &mut Call) -> Outcome {
     let service = call.parameters.get(1).cloned().unwrap_or_default();
     call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;
@@ -251,7 +251,7 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T,
     text.parse().map_err(|why| ApiError::Text(format!("{why}")))
 }
 
-/// What stands for a state: 64 hexadecimal digits, as the original's.
+/// The digest of a state: 64 hexadecimal digits, as in the original.
 fn digest(value: &Value) -> String {
     let key =
         KeyMaker::new(&MemoSeed(*b"enfilade digest1"), "digest").bytes(value.to_string().as_bytes()).key();

@@ -1,14 +1,14 @@
-//! Parameters of a call: from the query, or from a body of a form or JSON; each key with all its values.
+//! Parameters of a call, from the query and from a form or JSON body; each key with all its values.
 
 use enfilade_faces::percent;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use zeroize::Zeroize;
 
-/// A parameter that makes no sense, in Proxmox's words.
+/// An invalid parameter, in Proxmox's words.
 pub(super) type ParameterError = String;
 
-/// What came with a call. It may hold a password, so it is not to be printed.
+/// The parameters of a call. They may contain a password, so they have no `Debug`.
 #[derive(Default)]
 pub(super) struct Params(BTreeMap<String, Vec<String>>);
 
@@ -70,7 +70,7 @@ impl Params {
         self.0.entry(key.trim_end_matches("[]").to_owned()).or_default().push(value);
     }
 
-    /// Nothing but these may be there.
+    /// Refuses all other parameters.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), ParameterError> {
         match self.0.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => Err(format!("parameter '{key}': schema does not allow additional properties")),
@@ -82,7 +82,7 @@ impl Params {
         match self.0.get(key).map(Vec::as_slice) {
             None | Some([]) => Ok(None),
             Some([value]) => Ok(Some(value)),
-            Some(_) => Err(format!("parameter '{key}': it is there more than once")),
+            Some(_) => Err(format!("parameter '{key}': it came more than once")),
         }
     }
 
@@ -94,13 +94,13 @@ impl Params {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// One that has to be there.
+    /// A required parameter.
     pub(super) fn need(&self, key: &str) -> Result<&str, ParameterError> {
         let missing = || format!("parameter '{key}': parameter is missing and it is not optional.");
         self.get(key)?.ok_or_else(missing)
     }
 
-    /// One of another type.
+    /// A parameter of another type.
     pub(super) fn parsed<T: std::str::FromStr>(
         &self,
         key: &str,
@@ -121,7 +121,7 @@ impl Params {
     }
 }
 
-/// `application/x-www-form-urlencoded`: a plus is a space, and a `%` that begins no byte is refused.
+/// `application/x-www-form-urlencoded`: a plus is a space; a `%` without two hexadecimal digits is refused.
 fn decoded(text: &[u8]) -> Option<String> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     String::from_utf8(percent::decoded(&spaced)?).ok()

@@ -1,4 +1,4 @@
-//! Every call of the Proxmox API: what it is to what was lent, and who answers. Tests and the dispatch come from this table.
+//! Every call of the Proxmox API: its handler, and whether delegated credentials may use it. Dispatch and tests use this table.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
 use enfilade_faces::RequestError;
@@ -10,11 +10,11 @@ use hyper::Method;
 pub struct ProxmoxRoute {
     /// The method.
     pub method: &'static str,
-    /// The path below `/api2/json/`; a segment in braces stands for any.
+    /// The path below `/api2/json/`; a segment in braces matches any value.
     pub path: &'static str,
-    /// What it is to what was lent. Which privilege it needs is judged by door 4 when it is answered.
+    /// What delegated credentials may do with it. The handler asks door 4 for the privilege.
     pub lending: Lending,
-    /// Who answers.
+    /// Its handler.
     pub(super) answer: fn(&mut Call) -> Outcome,
 }
 
@@ -43,7 +43,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     reads("admin/datastore/{name}/status", datastores::status),
     reads("admin/datastore/{name}/active-operations", datastores::active),
     reads("status/datastore-usage", datastores::usage),
-    // Whatever the service is called: there is one.
+    // The name of the service is ignored: this server has one.
     manages("POST", "nodes/{node}/services/{service}/reload", reload),
     reads("access/users", users::list),
     people("POST", "access/users", users::create),
@@ -62,7 +62,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     reads("access/domains", realms),
 ];
 
-/// The call that is meant, and what stands where its path has braces.
+/// The call for a path, and the values of its segments in braces.
 pub(super) fn find(
     method: &Method,
     segments: &[String],

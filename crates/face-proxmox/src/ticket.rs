@@ -1,4 +1,4 @@
-//! Login tickets: sessions in the spelling of Proxmox's clients.
+//! Login tickets: sessions in the form of Proxmox's clients.
 
 use super::params::Params;
 use super::plain;
@@ -12,7 +12,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
-/// `POST /api2/json/access/ticket`: a ticket for a password, or for a ticket that is still good the same again.
+/// `POST /api2/json/access/ticket`: creates a ticket from a password or from a valid ticket.
 pub(crate) async fn login<B: Incoming>(
     faces: &Faces,
     connection: &Connection,
@@ -24,7 +24,7 @@ pub(crate) async fn login<B: Incoming>(
         Ok(data) => plain(StatusCode::OK, "application/json", json!({ "data": data }).to_string()),
         Err(failure) => {
             trace.failed(&failure);
-            // Clients read JSON whatever the status is.
+            // Clients parse JSON for every status.
             plain(status_of(&failure), "application/json", json!({ "data": null }).to_string())
         }
     };
@@ -48,11 +48,14 @@ async fn tried<B: Incoming>(
         true => collect_json(body, &limits).await?,
         false => collect_form(body, &limits).await?,
     };
-    let params = Params::read("", &body, is_json).map_err(|_| RequestError::Call)?;
-    let given = |name: &str| params.get(name).ok().flatten().ok_or(RequestError::Call);
+    let params = Params::read("", &body, is_json);
+    let params = params.map_err(|_| RequestError::Parameter("expected a form or a JSON object"))?;
+    let missing = RequestError::Parameter("expected one `username` and one `password`");
+    let given = |name: &str| params.get(name).ok().flatten().ok_or(missing);
     let (username, password) = (given("username")?, given("password")?);
     trace.event.authid = username.chars().take(128).collect();
-    let userid: Userid = username.parse().map_err(|_| RequestError::Call)?;
+    let userid: Userid =
+        username.parse().map_err(|_| RequestError::Parameter("`username`: expected USER@REALM"))?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let credential = if password.starts_with("PBS:") {
         let ticket = ticket_of(password, None)?;
@@ -62,7 +65,9 @@ async fn tried<B: Incoming>(
         }
         Credential::Ticket { ticket, changes_something: false }
     } else {
-        let secret = Secret::new(password.as_bytes()).ok_or(RequestError::Call)?;
+        let secret = Secret::new(password.as_bytes()).ok_or(RequestError::Parameter(
+            "`password`: it is empty, longer than 511 bytes or contains a NUL byte",
+        ))?;
         Credential::Secret(SecretAsk { authid: Authid::from(userid.clone()), secret })
     };
     let mut visit = house.admit(&credential, from).await?;

@@ -50,7 +50,7 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest_now(call, &named.0)?) })
 }
 
-/// Leave to change a token of a user who may be the visitor, with these parameters and no others.
+/// A permit to change a token of this user, who may be the caller; other parameters are refused.
 fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, ApiError> {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, Some(user))?;
     call.params.only(known)?;
@@ -58,7 +58,7 @@ fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, 
     Ok(permit)
 }
 
-/// As in the original a token has the roles that are assigned to itself.
+/// As in the original, a token has only the roles that are assigned to it.
 pub(super) fn create(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let (user, name) = &named;

@@ -17,12 +17,12 @@ fn all(call: &Call) -> Result<Vec<UserSummary>, ApiError> {
     Ok(enfilade_admin::list_users(call.faces.house().source())?)
 }
 
-/// What stands for the present state of all users.
+/// The digest of the current state of all users.
 fn digest_now(call: &Call) -> Result<String, ApiError> {
     Ok(digest(&Value::Array(all(call)?.iter().map(shown).collect())))
 }
 
-/// All of them for whoever may see them, oneself for everybody else.
+/// With `Sys.Audit` all of them, otherwise only the caller.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.permit(PATH, Privileges::NONE, None)?;
     let sees_all = call.permit(PATH, Privileges::SYS_AUDIT, None).is_ok();
@@ -107,6 +107,6 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
 fn password(call: &Call) -> Result<Option<Secret>, ApiError> {
     let Some(text) = call.params.get("password")? else { return Ok(None) };
     let secret = Secret::new(text.as_bytes());
-    let wrong = "parameter 'password': it is empty, longer than 511 bytes or holds a NUL byte";
+    let wrong = "parameter 'password': it is empty, longer than 511 bytes or contains a NUL byte";
     Ok(Some(secret.ok_or_else(|| wrong.to_owned())?))
 }

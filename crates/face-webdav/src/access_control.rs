@@ -1,21 +1,21 @@
-//! Whose something is and who may do what with it, for whoever may read that (RFC 3744 §5.1 and §5.5).
+//! The owner and the ACL of a resource, for users who may read them (RFC 3744 §5.1 and §5.5).
 
 use super::xml::push_text;
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 use enfilade_passage::{Ace, AceFlags, AceType, Found, SecurityDescriptor};
 use std::fmt::Write as _;
 
-/// Owner and ACL, and what its parts are called.
+/// Owner and ACL, with the URLs of their subjects.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     descriptor: SecurityDescriptor,
-    /// Who asks, and the URL they are known by.
+    /// The user, and their URL.
     own: (Sid, String),
-    /// From where entries are inherited: the directory it is in.
+    /// The URL of the parent directory, from which entries are inherited.
     parent: String,
 }
 
-/// RFC 3744 §3, and what has to be granted for each.
+/// The privileges of RFC 3744 §3, and the rights each needs.
 const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read", AccessMask::READ_DATA),
     ("write-content", AccessMask::WRITE_DATA),
@@ -36,7 +36,7 @@ pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) ->
 }
 
 impl Control {
-    /// As far as the visitor may read it.
+    /// The parts that the user may read.
     pub(crate) fn of(found: &Found, own: (Sid, String), parent: String) -> Option<Self> {
         found.descriptor().map(|descriptor| Control { descriptor, own, parent })
     }

@@ -1,4 +1,4 @@
-//! What a request makes itself depend on: the `If` header (RFC 4918 §10.4), which also brings the tokens of locks.
+//! The conditions of a request: the `If` header (RFC 4918 §10.4), which also has the tokens of locks, and those of RFC 9110 §13.
 
 use super::ResourcePath;
 use enfilade_faces::{Failure, RequestError, list};
@@ -8,10 +8,10 @@ use hyper::header::{
     HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
 };
 
-/// Conditions one header may have.
+/// The most conditions in one header.
 const CONDITIONS_MAX: usize = 256;
 
-/// One of a list: the state of a resource is to be this, or not.
+/// A condition of a list: the resource must have this state, or must not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     is_not: bool,
@@ -20,21 +20,21 @@ struct Condition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// A lock's token, where it is one of ours.
+    /// The token of a lock; `None` if it is not in the form of this server.
     Token(Option<LockToken>),
     /// An entity tag, with its quotes.
     Tag(String),
 }
 
-/// Conditions that all have to hold.
+/// Conditions that must all hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
-    /// Of which resource, as it was said; the request's own where nothing was.
+    /// The URL of the resource; that of the request if `None`.
     resource: Option<String>,
     conditions: Vec<Condition>,
 }
 
-/// What came in an `If` header.
+/// An `If` header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
     lists: Vec<List>,
@@ -46,7 +46,7 @@ impl Conditions {
         value.to_str().ok().and_then(parse).ok_or(RequestError::Header("If"))
     }
 
-    /// The tokens that came, whatever was said of them.
+    /// All tokens in the header, in any condition.
     pub(crate) fn tokens(&self) -> Vec<LockToken> {
         let conditions = self.lists.iter().flat_map(|list| &list.conditions);
         let tokens = conditions.filter_map(|condition| match condition.state {
@@ -56,7 +56,7 @@ impl Conditions {
         tokens.collect()
     }
 
-    /// Whether any of the lists holds; they do where there is none.
+    /// Whether a list holds; true without lists.
     pub(crate) fn check(
         &self,
         stay: &mut Stay,
@@ -71,7 +71,7 @@ impl Conditions {
                 None => stay.state_of(&place.path)?,
                 Some(said) => match resource_of(said, host) {
                     Some(other) if other.datastore == place.datastore => stay.state_of(&other.path)?,
-                    // Of what is elsewhere nothing is known.
+                    // The state of a resource elsewhere is unknown.
                     _ => PathState::default(),
                 },
             };
@@ -102,7 +102,7 @@ fn parse(text: &str) -> Option<Conditions> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('<') {
-            // Lists are all of named resources, or all of the request's own.
+            // Either all lists name a resource, or none does.
             let (said, after) = after.split_once('>')?;
             if is_tagged == Some(false) || !after.trim_start().starts_with('(') {
                 return None;
@@ -128,7 +128,7 @@ fn parse(text: &str) -> Option<Conditions> {
                 inner = after;
                 State::Token(token.parse().ok())
             } else {
-                // A tag may hold a bracket between its quotes.
+                // A tag may contain a bracket between its quotes.
                 let after = inner.strip_prefix('[')?;
                 let from = after.find('"')?;
                 let to = after.get(from + 1..)?.find('"')? + from + 2;
@@ -150,7 +150,7 @@ fn parse(text: &str) -> Option<Conditions> {
     (!lists.is_empty()).then_some(Conditions { lists })
 }
 
-/// The place a URL is of, where it is on this server.
+/// The resource of a URL of this server.
 pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath> {
     let path = match url.split_once("://") {
         None => url,
@@ -164,7 +164,7 @@ pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath>
             path
         }
     };
-    // No place has a query, and a fragment is no part of a URL here (RFC 4918 §8.3): a client meant a character of the name.
+    // A resource has no query, and a fragment is not part of this URL (RFC 4918 §8.3): the client did not encode a character of a name.
     if path.contains(['?', '#']) {
         return None;
     }
@@ -177,21 +177,21 @@ pub(crate) fn host(head: &hyper::http::request::Parts) -> Option<String> {
     head.uri.authority().map(|authority| authority.as_str()).or(said).map(str::to_owned)
 }
 
-/// What the conditions of RFC 9110 §13 come to.
+/// The result of the conditions of RFC 9110 §13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Preconditions {
-    /// The request is to be done.
+    /// Proceed with the request.
     Hold,
-    /// Whoever asks has what is there (of GET and HEAD alone).
+    /// The client already has this representation (only for GET and HEAD).
     NotModified,
-    /// It is not as whoever asks thinks.
+    /// The resource has another state than the client expects.
     Fail,
 }
 
-/// What is there: its validator, and when it was modified, in seconds since the epoch, where it has these.
+/// An existing resource: its validator, and when it was modified, in seconds since the epoch.
 pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
 
-/// In the order of §13.2.2. Of what has no date those about dates are ignored (§13.1.3, §13.1.4).
+/// Evaluates them in the order of §13.2.2. Without a date of the resource, conditions on dates are ignored (§13.1.3, §13.1.4).
 pub(crate) fn preconditions(
     headers: &HeaderMap,
     state: Option<Representation<'_>>,
@@ -237,11 +237,11 @@ pub(crate) fn preconditions(
 
 const CONDITIONAL: [HeaderName; 3] = [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MATCH];
 
-/// What a method that changes something needs to know of its request.
+/// The conditions of a request that makes a change.
 pub(crate) struct RequestConditions {
     pub(crate) conditions: Conditions,
     pub(crate) host: Option<String>,
-    /// The headers with conditions, where there are any.
+    /// The headers with conditions of RFC 9110, if any.
     others: Option<HeaderMap>,
 }
 
@@ -256,7 +256,7 @@ impl RequestConditions {
         })
     }
 
-    /// The same as [`RequestConditions::check`], and once more where the request takes place.
+    /// The same as [`RequestConditions::check`], and again when the change is made.
     pub(crate) fn check_twice(self, stay: &mut Stay, place: ResourcePath) -> Result<Vec<LockToken>, Failure> {
         let tokens = self.check(stay, &place)?;
         stay.only_if(move |stay| match self.check(stay, &place) {
@@ -267,7 +267,7 @@ impl RequestConditions {
         Ok(tokens)
     }
 
-    /// Whether the request still makes sense; the tokens that came with it.
+    /// Checks the conditions; returns the lock tokens of the request.
     pub(crate) fn check(&self, stay: &mut Stay, place: &ResourcePath) -> Result<Vec<LockToken>, Failure> {
         if let Some(headers) = &self.others {
             let state = stay.state_of(&place.path)?;

@@ -21,10 +21,10 @@ use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// From so many bytes on a pipe is worth its descriptors.
+/// Shorter ranges are sent without a pipe, whose descriptors would cost more than they save.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
-/// Whether the bytes go out, too.
+/// Whether the response has content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// GET.
@@ -36,13 +36,13 @@ pub(crate) enum Content {
 pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
-    // On HTTP/1.1 a connection holds one answer; on HTTP/2 as many as a client likes, and takes none of.
+    // An HTTP/1.1 connection holds one response; an HTTP/2 connection holds many, even if the client reads none.
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
-    // What is in memory is there sooner than another thread would be woken.
+    // A file in memory is served faster than another thread wakes up.
     let begun = match begin(visit.clone(), &place, &parts.headers, (content, counts), CachedOnly) {
         Ok(Cached::Ready(begun)) => Ok(begun),
-        // Else one hop for all of it: a file that fits into one piece needs no other.
+        // Otherwise one blocking task does all: a file of one piece needs no other.
         Ok(Cached::WouldWait) => {
             blocking_failure(visit.share(), move || {
                 begin(visit, &place, &parts.headers, (content, counts), Blocking)
@@ -52,10 +52,10 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         Err(failure) => Err(failure),
     };
     let (reading, mut answer, first) = match begun {
-        // A file has one spelling, and that ends without a slash (RFC 4918 §5.2).
+        // The URL of a file does not end with a slash (RFC 4918 §5.2).
         Ok(_) if is_of_collection => return end(trace, Err(RequestError::NoRoute.into()), Aim::Target),
         Ok(begun) => begun,
-        // A directory has no content; that it is there, clients ask in this way.
+        // Clients check with HEAD whether a directory exists; it has no content.
         Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
             if content == Content::Left =>
         {
@@ -85,21 +85,21 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
     answer
 }
 
-/// A file that is being sent: how it is read on, the answer's head, and what goes out.
+/// A file that is being sent: its reader, the head of the response, and its content.
 type Begun = (Reading, Answer, Sent);
 
-/// What goes out after the head.
+/// The content after the head.
 enum Sent {
     Nothing,
     /// All of it.
     Whole(Bytes),
-    /// The first bytes, and which are to follow.
+    /// The first bytes, and the range that follows.
     Begun(Bytes, Range<u64>),
     /// Several ranges.
     Parts(Parts),
 }
 
-/// The head of an answer, and its first piece.
+/// The head of a response, and its first piece.
 fn begin<P: Patience>(
     visit: Visit,
     place: &ResourcePath,
@@ -120,7 +120,7 @@ fn begin<P: Patience>(
         let most = range.end.min(range.start + PIECE_BYTES);
         let wanted = usize::try_from(most - range.start).unwrap_or(0);
         let whole = reading.meta().bytes;
-        // Of a file that fits into one piece a digest costs little.
+        // The digest of a file of one piece is cheap.
         let add_digest = |answer: &mut Answer, piece: &Bytes| {
             if piece.len() as u64 == whole
                 && let Some(digest) = digest::wanted(headers, piece)
@@ -131,7 +131,7 @@ fn begin<P: Patience>(
         let place = match counts && wanted > UNCOUNTED_BYTES {
             false => None,
             true => match reading.share().answer_now(PIECE_BYTES as u32) {
-                // The user's clients take too little of what they asked for: this is read when they took more, and before that for its digest.
+                // The user's clients have not read enough of other responses: the piece is read later, and now only for its digest.
                 Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
                     return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
                         add_digest(&mut answer, &piece);
@@ -147,7 +147,7 @@ fn begin<P: Patience>(
                 Some(place) => counted(piece, place),
                 None => piece,
             };
-            // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
+            // If the file became shorter meanwhile, reading the rest cuts the response short.
             let rest = range.start + piece.len() as u64..range.end;
             if !rest.is_empty() {
                 return Ok(P::ready((reading, answer, Sent::Begun(piece, rest))));
@@ -158,7 +158,7 @@ fn begin<P: Patience>(
     })
 }
 
-/// So many bytes from `offset` on, or as many as there are.
+/// Reads up to `bytes` bytes from `offset`.
 fn first_piece<P: Patience>(
     reading: &mut Reading,
     offset: u64,
@@ -182,14 +182,14 @@ fn first_piece<P: Patience>(
     )
 }
 
-/// Which bytes are to follow a head.
+/// The bytes that follow a head.
 enum Wanted {
     Nothing,
     Part(Range<u64>),
     Parts(Parts),
 }
 
-/// Status and headers, and which bytes are to follow.
+/// Status and headers, and the bytes that follow.
 fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Answer, Wanted), Failure> {
     let meta = reading.meta();
     let etag = format!("\"{}\"", meta.validator());
@@ -213,12 +213,12 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     }
     let kind = content_type::of(reading.name());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // Whoever may write a file must not get a page of this house by it: no script of it runs, and nothing is taken for more than it says.
+    // A user who may write a file must not run scripts in the origin of this server: the browser runs none and does not guess the type.
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A range of another version of the file would be glued to the wrong bytes.
+    // A range of another version of the file would be joined with the wrong bytes.
     let is_wanted = content == Content::Sent && text(IF_RANGE).is_none_or(|tag| tag.trim() == etag);
-    // A range is for GET alone (RFC 9110 §14.2).
+    // Only GET has ranges (RFC 9110 §14.2).
     let range = text(RANGE).filter(|_| is_wanted);
     let range = match asked(range, meta.bytes, reading.limits().ranges) {
         Asked::Whole => 0..meta.bytes,
@@ -241,8 +241,8 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     Ok((answer, Wanted::Part(range)))
 }
 
-/// Sends the first piece and reads on, asking the doors again before every piece, and every second while the client is
-/// slow to take one. A piece is read when there is a place for it: what nobody takes is not held.
+/// Sends the first piece and reads on. The doors are asked again before every piece, and every second while the client is slow. A piece is read
+/// only when the channel has a slot, so that a client that does not read holds no memory.
 async fn send(
     mut reading: Reading,
     piece: Bytes,
@@ -259,7 +259,7 @@ async fn send(
         place.send(Ok(piece));
         reading = back;
     }
-    // On a connection that takes them, of files that are more than a few pieces.
+    // Without TLS, if more than a few pieces remain.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
         return spliced::send(reading, range, sender, (&connection, &splices), trace).await;
     }
@@ -280,7 +280,7 @@ async fn send(
             }
         };
         if piece.is_empty() {
-            // The file got shorter than the length that was promised.
+            // The file became shorter than the announced length.
             return place.send(Err(Cut));
         }
         range.start += piece.len() as u64;

@@ -72,7 +72,7 @@ fn script(_: &Faces) -> Answer {
     page::asset(page::SCRIPT, "text/javascript; charset=utf-8")
 }
 
-/// A place in a datastore, as the URL says it.
+/// A resource of a datastore, as a URL names it.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourcePath {
     datastore: DatastoreName,
@@ -83,7 +83,7 @@ impl ResourcePath {
     fn from_url(path: &str) -> Result<Self, RequestError> {
         let rest = path.strip_prefix(PREFIX).ok_or(RequestError::NoRoute)?;
         let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // A text that is no datastore's name is nowhere, just as a name no datastore has.
+        // A text that is not a datastore name is answered like an unknown name.
         let datastore = name.parse().map_err(|_| RequestError::NoRoute)?;
         Ok(ResourcePath { datastore, path: StorePath::from_url(path).map_err(RequestError::Path)? })
     }
@@ -94,7 +94,7 @@ impl ResourcePath {
     }
 }
 
-/// Everything a method needs.
+/// A request for a resource of a datastore.
 pub(crate) struct Call<B> {
     visit: Visit,
     connection: Connection,
@@ -103,7 +103,7 @@ pub(crate) struct Call<B> {
     trace: Trace,
 }
 
-/// The same above the datastores.
+/// A request for a collection above the datastores.
 pub(crate) struct AboveCall<B> {
     visit: Visit,
     request: Request<B>,
@@ -153,7 +153,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// A browser says so (Fetch Metadata; an older one by `Origin`, RFC 6454 §7), and brings along what it knows of whoever sits before it.
+/// Whether the page of another site sent the request. A browser says so (Fetch Metadata; an older one with `Origin`, RFC 6454 §7), and adds the
+/// credentials of its user.
 fn is_of_another_site<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -162,7 +163,7 @@ fn is_of_another_site<B>(request: &Request<B>) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = request.uri().authority().map(Authority::as_str).or(host);
-    // By host and port: whether there is TLS before us we cannot know. Of several, or of none that can be named, none is ours.
+    // Compares host and port; a proxy in front may have removed TLS. Several origins, or one without a name, are foreign.
     let theirs = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     match (theirs, own) {
         (Some((scheme, theirs)), Some(own)) => {
@@ -174,12 +175,12 @@ fn is_of_another_site<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// GET by a program gives a file, and by a browser also a page of a directory.
+/// A program gets a file; a browser also gets a page for a directory.
 async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
             Ok(right) => page::why(call, right).await,
-            Err(_) => call.fail(RequestError::Call, Aim::Target),
+            Err(_) => call.fail(RequestError::Parameter("`why`: expected the name of a right"), Aim::Target),
         };
     }
     if !page::is_wanted(call.request.headers()) {
@@ -194,13 +195,13 @@ async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
 }
 
 impl<B> Call<B> {
-    /// Ends the request without what it asked for.
+    /// Ends the request with an error.
     fn fail(self, failure: impl Into<Failure>, aim: Aim) -> Answer {
         end(self.trace, Err(failure.into()), aim)
     }
 }
 
-/// Ends a request: the event gets what came of it.
+/// Ends a request and records its result in the event.
 fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
     let mut answer = outcome.unwrap_or_else(|failure| {
         trace.failed(&failure);
@@ -213,13 +214,13 @@ fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
     answer
 }
 
-/// All methods but the one that is not allowed on what is there (RFC 9110 §15.5.6).
+/// All methods except the refused one (RFC 9110 §15.5.6).
 fn methods_beside(method: &str) -> HeaderValue {
     let others: Vec<&str> = METHODS.split(", ").filter(|one| *one != method).collect();
     HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
 }
 
-/// Runs what blocks on the file system off the async workers, on a thread of the visitor's share.
+/// Runs work that blocks on the file system outside of the async workers, in the user's share of threads.
 async fn blocking<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
@@ -227,13 +228,13 @@ async fn blocking<R: Send + 'static>(
     blocking_failure(share, move || Ok(work()?)).await
 }
 
-/// The same for what may also fail for what the request says.
+/// The same for work that may also find an error of the request.
 async fn blocking_failure<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let turn = share.turn().await;
-    // Work whose client went away still takes its thread.
+    // The work keeps its thread when its client disconnects.
     let work = move || {
         let _turn = turn;
         work()
@@ -267,7 +268,7 @@ impl CancelToken {
     }
 }
 
-/// An answer without content.
+/// A response without content.
 fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = status;
@@ -281,7 +282,7 @@ async fn options<B: Incoming>(call: Call<B>) -> Answer {
     end(call.trace, entered.map(|_| options_answer()), Aim::Target)
 }
 
-/// `OPTIONS *` is about the server as a whole (RFC 9110 §9.3.7); nothing else is.
+/// `OPTIONS *` asks about the whole server (RFC 9110 §9.3.7); no other method does.
 fn options_of_all<B>(request: &Request<B>, trace: Trace) -> Answer {
     let outcome = match *request.method() {
         Method::OPTIONS => Ok(options_answer()),
@@ -300,7 +301,7 @@ fn options_answer() -> Answer {
 }
 
 async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
-    // RFC 4918 §9.3: a body we do not understand is 415, and we understand none.
+    // RFC 4918 §9.3: an unsupported body is 415, and no body is supported.
     if !call.request.body().is_end_stream() {
         return call.fail(RequestError::UnexpectedBody, Aim::Collection);
     }
@@ -322,13 +323,13 @@ async fn delete<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, _) = request.into_parts();
     let outcome = async {
-        // §9.6.1: a collection goes with everything in it, or not.
+        // §9.6.1: a collection is deleted with all its members.
         if head.headers.get("depth").is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"infinity"))
         {
             return Err(RequestError::Header("Depth").into());
         }
         let conditions = RequestConditions::of(&head)?;
-        // Dropped with this request, also where its client goes away in the middle.
+        // Dropped with this request, also when its client disconnects.
         let cancel_on_drop = CancelOnDrop::default();
         let cancel = cancel_on_drop.token();
         let goal = place.clone();

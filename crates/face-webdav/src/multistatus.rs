@@ -26,15 +26,15 @@ pub(crate) enum Live {
     Etag,
     SupportedLock,
     LockDiscovery,
-    /// RFC 4331: how much may still come, and how much is there.
+    /// RFC 4331: available and used space.
     QuotaAvailable,
     QuotaUsed,
-    /// RFC 3744 §5.1 and §5.5: whose it is, and who may do what with it.
+    /// RFC 3744 §5.1 and §5.5: the owner and the ACL.
     Owner,
     Acl,
-    /// RFC 3744 §5.4: what the visitor may do.
+    /// RFC 3744 §5.4: the rights of the user.
     Privileges,
-    /// RFC 5397: who the visitor is.
+    /// RFC 5397: the URL of the user.
     Principal,
 }
 
@@ -57,7 +57,7 @@ impl Live {
         Live::Principal,
     ];
 
-    /// Whether it is told where everything is asked for; the others only where they are named (RFC 4331 §3, RFC 3744 §5).
+    /// Whether `allprop` includes it. The others are returned only by name (RFC 4331 §3, RFC 3744 §5).
     fn is_told_unasked(self) -> bool {
         let named_only = [
             Live::QuotaAvailable,
@@ -74,7 +74,7 @@ impl Live {
         self.written()[0]
     }
 
-    /// Its name, what stands before its value and what behind: many of them are written for every entry, so they are whole.
+    /// Its name, its start tag and its end tag. They are constants because many are written for every entry.
     fn written(self) -> [&'static str; 3] {
         macro_rules! written {
             ($name:literal) => {
@@ -113,24 +113,24 @@ pub(crate) struct Resource<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     pub(crate) kind: NodeKind,
-    /// What GET says it is.
+    /// The `Content-Type` of a GET.
     pub(crate) content_type: &'static str,
     pub(crate) meta: &'a Meta,
     pub(crate) more: &'a More,
 }
 
-/// What is asked for beyond the state of a file.
+/// The requested properties that are not part of a file's state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct More {
     pub(crate) properties: Vec<Property>,
     pub(crate) locks: Vec<ShownLock>,
-    /// The time locks are told by.
+    /// The current time, for the timeouts of locks, in seconds since the epoch.
     pub(crate) now: i64,
-    /// What may still come, and what is there, in bytes.
+    /// Available and used space, in bytes.
     pub(crate) quota: Option<(u64, u64)>,
     pub(crate) granted: Option<AccessMask>,
     pub(crate) principal: Option<String>,
-    /// Whose it is, and who may do what with it, as far as the visitor may know.
+    /// The owner and the ACL, if the user may read them.
     pub(crate) control: Option<Control>,
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn push_response(xml: &mut String, resource: &Resource<'_>, form: &Fo
     xml.push_str("</D:response>\n");
 }
 
-/// All there is, or the names of it.
+/// All properties, or their names.
 fn push_everything(xml: &mut String, resource: &Resource<'_>, with_values: bool) {
     let mut namespaces = Namespaces::default();
     let kept: Vec<(String, &Property)> = writable(resource)
@@ -240,7 +240,7 @@ fn push_everything(xml: &mut String, resource: &Resource<'_>, with_values: bool)
     xml.push_str(OK);
 }
 
-/// What is asked for by name: what there is of it, and then what there is not.
+/// Properties requested by name: the existing ones first, then the missing ones.
 fn push_named<'n>(
     xml: &mut String,
     resource: &'n Resource<'n>,
@@ -371,8 +371,7 @@ fn push_property(xml: &mut String, name: &str, property: &Property) {
     let _ = write!(xml, "</{name}>");
 }
 
-/// One `activelock` (§14.1), as it is at a time.
-/// Others than whoever took it are not shown its token (RFC 4918 §6.5 and §15.8).
+/// One `activelock` (§14.1). Only its owner sees its token (RFC 4918 §6.5 and §15.8).
 pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &ShownLock, now: i64) {
     let scope = if lock.is_exclusive { "exclusive" } else { "shared" };
     let depth = if lock.is_deep { "infinity" } else { "0" };

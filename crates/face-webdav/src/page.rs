@@ -126,7 +126,7 @@ impl Rows {
         self.names.get(row.name_end - usize::from(row.name_bytes)..row.name_end).unwrap_or_default()
     }
 
-    /// The first ones that came, at most so many, directories first and each by name.
+    /// The first `most` entries, directories first, sorted by name.
     fn sorted(mut self, most: usize) -> Self {
         self.is_cut = self.rows.len() > most;
         self.rows.truncate(most);
@@ -147,7 +147,7 @@ pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
         }
         html.push_str("</div></div>");
         if names.is_empty() {
-            html.push_str("<p class=\"empty\">You have no role in any datastore: ask whoever runs this server.</p>");
+            html.push_str("<p class=\"empty\">You have no role in any datastore. Ask the administrator of this server for one.</p>");
         }
         html.push_str(END);
         answer(html.into(), "text/html; charset=utf-8")
@@ -283,16 +283,16 @@ impl Writing {
 fn behind(url: &str, rows: &Rows) -> String {
     let mut html = String::from("</div>");
     if rows.rows.is_empty() {
-        html.push_str("<p class=\"empty\">Nothing is here, or nothing that is there for you.</p>");
+        html.push_str("<p class=\"empty\">This directory is empty, or you may not see its entries.</p>");
     }
     if rows.is_cut {
         html.push_str(
-            "<p class=\"empty\">There is more than one page shows: mount the datastore to see all of it.</p>",
+            "<p class=\"empty\">This directory has more entries than one page shows. Mount the datastore to see all of them.</p>",
         );
     }
     html.push_str(
-        "<details><summary>Mount it</summary><p>Something that is missing here is not there, or you may not see it: whoever runs this server \
-         finds out with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
+        "<details><summary>Mount this datastore</summary><p>A missing entry does not exist, or you may not see it. The administrator \
+         can find out which with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
     );
     html.push_str(url);
     html.push_str(" --webdav-user NAME --webdav-pass \"$(rclone obscure SECRET)\" :webdav:\nmount -t davfs https://HOST");

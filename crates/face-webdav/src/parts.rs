@@ -1,4 +1,4 @@
-//! Several ranges in one answer (RFC 9110 §14.6): `multipart/byteranges`.
+//! Several ranges in one response (RFC 9110 §14.6): `multipart/byteranges`.
 
 use super::pieces::{PIECE_BYTES, place_for, read_piece};
 use bytes::Bytes;
@@ -7,10 +7,10 @@ use enfilade_passage::Reading;
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// Ranges, each with what is written before it.
+/// Ranges, each with the text before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// None of the file's own lines: whoever wrote the file could not know it.
+    /// Random, so that the author of the file cannot have written it into the file.
     boundary: String,
     parts: Vec<(String, Range<u64>)>,
 }
@@ -36,14 +36,14 @@ impl Parts {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// How long the answer's content is.
+    /// The length of the content, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let parts = self.parts.iter().map(|(before, range)| before.len() as u64 + range.end - range.start);
         parts.sum::<u64>() + self.end().len() as u64
     }
 }
 
-/// Sends them one after the other, asking the doors again as for one.
+/// Sends them one after the other. The doors are asked again as for one range.
 pub(super) async fn send(
     mut reading: Reading,
     parts: Parts,
@@ -73,7 +73,7 @@ pub(super) async fn send(
                 };
                 bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
                 if bytes.is_empty() {
-                    // The file got shorter than the length that was promised.
+                    // The file became shorter than the announced length.
                     return place.send(Err(Cut));
                 }
                 range.start += bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! A file's content in pieces: each is read when there is a place for it, and while its visitor still may read.
+//! A file's content in pieces: each is read when the channel has a slot for it, and while the user still may read.
 
 use super::blocking;
 use bytes::Bytes;
@@ -7,19 +7,19 @@ use enfilade_passage::{Reading, Refusal, Turn};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How much is read at once, in bytes.
+/// The size of a piece, in bytes.
 pub(super) const PIECE_BYTES: u64 = 256 * 1024;
 
-/// After so long a client is slow, and buffers are not kept for what it takes next.
+/// A client that takes longer for a piece is slow, and gets no reused buffers.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Buffers that are used again once their bytes are sent: a large file would make and wipe one for every piece of it.
+/// Buffers that are reused after their bytes are sent: a large file would allocate and wipe one for every piece.
 pub(super) struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
     free: std::sync::mpsc::Receiver<Vec<u8>>,
 }
 
-/// One of them, while it is on its way.
+/// A buffer that is being sent.
 pub(super) struct Lent {
     bytes: Vec<u8>,
     home: std::sync::mpsc::Sender<Vec<u8>>,
@@ -54,7 +54,7 @@ impl Buffers {
         Lent { bytes, home: self.home.clone() }
     }
 
-    /// Drops those that are free, and those on their way once they are sent: they would be held for a client that takes nothing.
+    /// Drops the free ones, and the others after they are sent: a client that does not read would hold them.
     fn forget(&mut self) {
         *self = Buffers::new();
     }
@@ -72,7 +72,7 @@ pub(super) async fn read_piece(
     .await
 }
 
-/// Whether the visitor still may.
+/// Returns the file if the user still may read it.
 async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     let checked = blocking(reading.share(), move || {
         let still = reading.check();
@@ -86,8 +86,8 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     None
 }
 
-/// Waits until there is a place for the next piece, and its bytes may be held for the user; nothing where the client went away, or the visitor may
-/// no longer read.
+/// Waits until the channel has a slot for the next piece and the user may hold its bytes. `None` if the client disconnected or the user may no
+/// longer read.
 pub(super) async fn place_for<'s>(
     mut reading: Reading,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,

@@ -1,4 +1,4 @@
-//! PROPFIND, streamed: memory does not grow with the directory; of a whole tree the paths that are still to come are kept.
+//! PROPFIND, streamed: memory does not grow with the directory. For a whole tree the paths of the remaining directories are kept.
 
 use super::access_control::Control;
 use super::content_type::{self, InTurn};
@@ -21,18 +21,18 @@ use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// What more entries than these take, another thread is worth.
+/// A directory with more entries is listed on another thread.
 const CACHED_ENTRIES_MAX: usize = 16;
-/// How many entries are looked at before door 4 is asked about all of them.
+/// The entries that door 4 judges at once.
 const BATCH_ENTRIES: usize = 1024;
-/// So many of them, and then it is looked whether anybody still waits.
+/// After this many batches the connection is checked.
 const BATCHES_MAX: usize = 16;
-/// How much is written before it is sent, in bytes.
+/// The size of a piece that is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// At so many bytes the rest of a batch waits until they are taken: a response may be a hundred times as large as most are.
+/// At this size of the output, in bytes, the rest of a batch waits for the client: a response may be a hundred times as large as most.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
-/// What is held of a listing at once, in bytes: a piece that is sent, one that waits, one that is written, and the entries for it.
+/// The most memory of a listing, in bytes: a piece being sent, one in the queue, one being written, and its entries.
 const HELD_BYTES: u32 = 4 * PIECE_BYTES as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         let (depth, limits) = (depth(&head.headers)?, visit.limits());
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         let form = Arc::new(Form::of(asked));
-        // What is in memory is there sooner than another thread would be woken.
+        // A listing in memory is served faster than another thread wakes up.
         let begun = match at_once(&visit, &place, &form, depth, &limits)? {
             Some(Looked::Whole(xml, revision))
                 if head.version != Version::HTTP_2 || xml.len() <= UNCOUNTED_BYTES =>
@@ -60,7 +60,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         };
         let (begun, held) = match visit.share().answer_now(HELD_BYTES) {
             Ok(held) => (begun, held),
-            // Nothing is held while it waits, also not the datastore.
+            // It waits without memory and without the datastore.
             Err(share) => {
                 drop(begun);
                 (None, share.answer(HELD_BYTES).await)
@@ -108,9 +108,9 @@ pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, RequestError> {
 }
 
 enum Looked {
-    /// All of the answer, and the revision it was given at.
+    /// The whole response, and its revision.
     Whole(String, u64),
-    /// What was asked for, and what is in it is still to come, or most of it.
+    /// The requested resource; its members follow.
     Begun(Box<RunningListing>),
 }
 
@@ -127,45 +127,45 @@ impl Looked {
     }
 }
 
-/// A whole tree, one directory after the other.
+/// A whole tree, one directory at a time.
 struct Deep {
     datastore: DatastoreName,
-    /// What the request is about.
+    /// The URL of the requested resource.
     top: String,
-    /// The directories still to come.
-    left: Vec<StorePath>,
-    /// How long may still be worked on it, in milliseconds. Waiting for the client does not count.
+    /// The remaining directories.
+    remaining: Vec<StorePath>,
+    /// The remaining time, in milliseconds. Waiting for the client does not count.
     millis_left: u64,
 }
 
-/// A directory, and the answer so far.
+/// A directory, and the response so far.
 struct RunningListing {
     listing: Listing,
-    /// What the hrefs of its entries begin with.
+    /// The prefix of the hrefs of its entries.
     base: String,
-    /// The visitor.
+    /// The user.
     own: Sid,
     form: Arc<Form>,
     wants: Wants,
     /// With `Depth: infinity`.
     deep: Option<Deep>,
-    /// Some entry may be locked.
+    /// Some entries may be locked.
     has_locks: bool,
-    /// What is the same of each entry, to begin with.
+    /// The properties that all entries share.
     more: More,
     types: InTurn,
     xml: String,
-    /// Those that were looked at and are not written yet, and of which it is known that they have no properties.
+    /// The judged entries that are not written yet, and whether each is known to have no dead properties.
     entries: std::vec::IntoIter<Entry>,
     are_bare: std::vec::IntoIter<bool>,
-    /// There is more than a listing shows.
+    /// The directory has more entries than a listing shows.
     is_cut: bool,
-    /// What an entry takes of it, about.
+    /// The average size of an entry in the output, in bytes.
     entry_bytes: usize,
     entries_left: u64,
 }
 
-/// As much of an answer as there is without waiting for anything; nothing where even what is asked for would have to be waited for.
+/// The part of the response that needs no waiting. `None` if even the requested resource needs it.
 fn at_once(
     visit: &Visit,
     place: &ResourcePath,
@@ -174,7 +174,7 @@ fn at_once(
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(form.asked());
-    // For these everything in a store may have to be counted, or everything in a directory opened.
+    // These may count all files of a datastore, or open all files of a directory.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
@@ -188,7 +188,7 @@ fn at_once(
     })
 }
 
-/// Says what was asked for, and begins to list what is in it.
+/// Writes the requested resource, and begins to list its members.
 fn begin<P: Patience>(
     visit: Visit,
     place: &ResourcePath,
@@ -204,7 +204,7 @@ fn begin<P: Patience>(
     })
 }
 
-/// The same of what was found.
+/// The same for the resource that was found.
 fn begin_with(
     mut stay: Stay,
     found: Found,
@@ -213,7 +213,7 @@ fn begin_with(
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
-    // Only a collection can be too deep (RFC 4918 §9.1): of a file it is said what it is.
+    // The limit is for collections (RFC 4918 §9.1); a file is described.
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
         return Err(RequestError::Depth.into());
     }
@@ -233,7 +233,7 @@ fn begin_with(
     let deep = (depth == Depth::Infinity).then(|| Deep {
         datastore: place.datastore,
         top: base.clone(),
-        left: Vec::new(),
+        remaining: Vec::new(),
         millis_left: limits.deep_listing_seconds * 1000,
     });
     let most = if deep.is_some() { limits.deep_listing_entries } else { limits.listing_entries };
@@ -264,12 +264,12 @@ impl RunningListing {
         }
     }
 
-    /// Of which entries it is known that there are no properties to be read, where these are asked for.
+    /// For each entry whether it is known to have no dead properties; empty if the request names none.
     fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() }
     }
 
-    /// Takes up entries that were looked at.
+    /// Adds judged entries.
     fn take_up(&mut self, mut entries: Vec<Entry>) {
         self.is_cut = entries.len() as u64 > self.entries_left;
         entries.truncate(usize::try_from(self.entries_left).unwrap_or(usize::MAX));
@@ -278,9 +278,9 @@ impl RunningListing {
         self.entries = entries.into_iter();
     }
 
-    /// Renders what was taken up, until a piece of the answer is full.
+    /// Renders them until a piece of the response is full.
     fn render(&mut self) -> Result<(), Refusal> {
-        // As much as the last ones took, and room to spare: growing in the middle would copy all of it.
+        // Reserves the size of the previous entries and some more: growing later would copy all of the output.
         self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
         let (before, waited) = (self.xml.len(), self.entries.len());
         let mut path = String::new();
@@ -293,7 +293,7 @@ impl RunningListing {
             if entry.meta.kind == NodeKind::Directory {
                 path.push('/');
                 if let Some(deep) = &mut self.deep {
-                    deep.left.extend(self.listing.path_of(&entry));
+                    deep.remaining.extend(self.listing.path_of(&entry));
                 }
             }
             if self.are_bare.next() == Some(false) {
@@ -327,7 +327,7 @@ impl RunningListing {
         Ok(())
     }
 
-    /// Renders all entries, where they are few and nothing has to be waited for; whether they are.
+    /// Renders all entries if they are few and need no waiting. Returns whether it did.
     fn end_cached(&mut self) -> Result<bool, Refusal> {
         let Cached::Ready(entries) = self.listing.all_cached(CACHED_ENTRIES_MAX)? else { return Ok(false) };
         if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {
@@ -342,11 +342,11 @@ impl RunningListing {
         Ok(true)
     }
 
-    /// Renders the next entries; whether that was all.
+    /// Renders the next entries. Returns whether they were the last.
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
         if self.entries.len() > 0 {
-            // They were judged before the client took what came before them.
+            // They were judged before the client read the previous piece.
             if !self.listing.is_unchanged() {
                 let entries = std::mem::take(&mut self.entries).collect();
                 let entries = self.listing.still_seen(entries)?;
@@ -354,7 +354,7 @@ impl RunningListing {
                 self.entries = entries.into_iter();
             }
         } else {
-            // No more than a few pieces take: what is not written yet waits for the client.
+            // Only as many as fit into a few pieces: entries that are not written yet wait for the client.
             let at_most = (4 * PIECE_BYTES / self.entry_bytes).clamp(BATCH_ENTRIES / 16, BATCH_ENTRIES);
             self.listing.next_batch(at_most)?.into_iter().for_each(|entries| self.take_up(entries));
         }
@@ -373,10 +373,10 @@ impl RunningListing {
         Ok(is_over || is_late)
     }
 
-    /// Goes on with the next directory that is below; whether there is one.
+    /// Continues with the next directory of the tree. Returns whether one remained.
     fn descend(&mut self) -> Result<bool, Refusal> {
         let Some(deep) = &mut self.deep else { return Ok(false) };
-        while let Some(path) = deep.left.pop() {
+        while let Some(path) = deep.remaining.pop() {
             let place = ResourcePath { datastore: deep.datastore.clone(), path: path.clone() };
             if self.listing.go_on_in(path)? {
                 self.base = href::of(&place, true);
@@ -387,7 +387,7 @@ impl RunningListing {
         Ok(false)
     }
 
-    /// Whether a whole tree took longer than it may.
+    /// Whether the listing of a whole tree exceeded its time.
     fn is_late(&mut self, began: Clocks) -> bool {
         let Some(deep) = &mut self.deep else { return false };
         let took = self.listing.now().tick_millis.saturating_sub(began.tick_millis);
@@ -396,7 +396,7 @@ impl RunningListing {
     }
 }
 
-/// What has to be looked up for what is asked, beyond the state of a file.
+/// The kinds of requested properties that need more than the state of a file.
 #[derive(Clone, Copy)]
 struct Wants {
     properties: bool,
@@ -426,7 +426,7 @@ impl Wants {
     }
 }
 
-/// A URL that stands for the visitor.
+/// The URL of the user.
 fn principal(stay: &Stay) -> String {
     let mut url = String::from("/principals/");
     percent::push_name(&mut url, &stay.principal().authid.user.to_string());
@@ -468,8 +468,8 @@ fn push_itself(
     Ok(())
 }
 
-/// Renders piece after piece, each when there is a place for it. The status went out with the first byte; whatever goes wrong now can only cut
-/// the answer.
+/// Renders one piece after the other, each when the channel has a slot. The status is already sent; an error now can only cut the response
+/// short.
 async fn stream(
     mut running: Box<RunningListing>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
@@ -484,7 +484,7 @@ async fn stream(
                 return;
             }
             let batch = blocking(running.listing.share(), move || {
-                // As many batches as a piece of the answer takes: most of a directory may be hidden.
+                // As many batches as fill a piece of the response: most of a directory may be hidden.
                 for _ in 0..BATCHES_MAX {
                     if is_over || running.xml.len() >= CHUNK_BYTES {
                         break;

@@ -1,15 +1,14 @@
-//! ReadBuffer for what is read at once and sent whole: used again by the thread that has sent it. To make it anew would be to write zeros into it
-//! before and after each small file.
+//! Buffers for small files, which the thread that sent one uses again. A new buffer would be filled with zeros before and after each file.
 
 use bytes::Bytes;
 use enfilade_faces::UNCOUNTED_BYTES;
 use std::cell::RefCell;
 
-/// How many of each size a thread keeps.
+/// The free buffers of each size that a thread keeps.
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small ones and large ones: a small file that is not taken holds no large one.
+    /// Small and large ones: a small file that its client does not read holds no large buffer.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -18,14 +17,14 @@ fn free_of(free: &mut [Vec<Vec<u8>>; 2], bytes: usize) -> &mut Vec<Vec<u8>> {
     if bytes > UNCOUNTED_BYTES { large } else { small }
 }
 
-/// Some of it.
+/// A buffer.
 pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl ReadBuffer {
-    /// For so many bytes at least.
+    /// For at least this many bytes.
     pub(super) fn of(bytes: usize) -> Self {
         let mut buffer = FREE.with_borrow_mut(|free| free_of(free, bytes).pop()).unwrap_or_default();
         if buffer.len() < bytes {
@@ -34,12 +33,12 @@ impl ReadBuffer {
         ReadBuffer { bytes: buffer, filled: 0 }
     }
 
-    /// So many bytes of it; what is in them is left from before.
+    /// This many bytes of it, with their previous content.
     pub(super) fn get(&mut self, bytes: usize) -> &mut [u8] {
         self.bytes.get_mut(..bytes).unwrap_or_default()
     }
 
-    /// What was read into it.
+    /// The bytes that were read into it.
     pub(super) fn filled(mut self, filled: usize) -> Bytes {
         self.filled = filled;
         Bytes::from_owner(self)
@@ -55,7 +54,7 @@ impl AsRef<[u8]> for ReadBuffer {
 impl Drop for ReadBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        // A thread that ends keeps nothing.
+        // A thread that ends keeps no buffers.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             let free = free_of(&mut free, bytes.len());
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_what_was_there_before_is_sent() {
+    fn previous_content_is_not_sent() {
         let mut buffer = ReadBuffer::of(10);
         buffer.get(10).copy_from_slice(b"0123456789");
         drop(buffer.filled(10));

@@ -1,4 +1,4 @@
-//! The rest of a large file, by the kernel alone: see [`Splices`].
+//! Sends the rest of a large file without copying it: see [`Splices`].
 
 use bytes::Bytes;
 use enfilade_faces::{Connection, Cut, PipeSource, Splices, Trace};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A file being read; the doors are asked again before every piece.
+/// A file that is being read. The doors are asked again before every piece.
 struct Source {
     reading: Reading,
     range: Range<u64>,
@@ -17,7 +17,7 @@ struct Source {
 }
 
 impl Source {
-    /// Whether the visitor still may.
+    /// Checks whether the user still may read.
     fn check(&mut self) -> Result<(), Refusal> {
         self.reading.check().inspect_err(|why| self.trace.refused(why))
     }
@@ -37,7 +37,7 @@ impl PipeSource for Source {
     }
 }
 
-/// Promises the range, and watches over it until it is sent.
+/// Promises the range and checks the rights every second until it is sent.
 pub(super) async fn send(
     reading: Reading,
     range: Range<u64>,
@@ -58,9 +58,9 @@ pub(super) async fn send(
             () = sender.closed() => return,
             place = sender.reserve(), if left > 0 => {
                 let Ok(place) = place else { return };
-                let stand_in = Splices::stand_in(left);
-                left -= stand_in.len() as u64;
-                place.send(Ok(stand_in));
+                let placeholder = Splices::placeholder(left);
+                left -= placeholder.len() as u64;
+                place.send(Ok(placeholder));
             }
             () = tokio::time::sleep(Duration::from_secs(1)) => {
                 let source = Arc::clone(&source);

@@ -122,10 +122,10 @@ impl<'b> Pieces<'b> {
                 Event::Eof => return Ok(None),
                 Event::Text(_) if self.depth > 0 => return Err(NOT_WELL_FORMED),
                 Event::Text(text) if !text.chars().all(is_blank) => {
-                    return Err(RequestError::Xml("there is text beside the body's element"));
+                    return Err(RequestError::Xml("the body has text outside of its element"));
                 }
                 Event::GeneralRef(_) | Event::CData(_) => {
-                    return Err(RequestError::Xml("there is text beside the body's element"));
+                    return Err(RequestError::Xml("the body has text outside of its element"));
                 }
                 // XML 1.0 §2.5: a comment has characters of XML alone.
                 Event::Comment(text) if !is_text(&text) => return Err(NOT_WELL_FORMED),

@@ -1,4 +1,4 @@
-//! The body of an answer: bytes in memory, or bytes still to come.
+//! The body of a response: bytes in memory, or a stream.
 
 use crate::trace::Trace;
 use bytes::Bytes;
@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
-/// The answer was cut short; the connection is closed so that the client cannot take it for whole.
+/// The response was cut short. The connection is closed, so that the client does not take it for complete.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was cut short")]
 pub struct Cut;
 
-/// What of an answer is held for a client on HTTP/2 without being counted, in bytes: a frame of it (RFC 9113 §4.2).
+/// A response on HTTP/2 up to this size, in bytes, is not counted for its user: one frame (RFC 9113 §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// A piece of an answer. Its bytes count as held for the user until the last part of it is sent or dropped.
+/// A piece of a response. Its bytes count for the user until the last part of it is sent or dropped.
 pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
     struct Counted<B, P> {
         bytes: B,
@@ -29,25 +29,25 @@ pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, plac
     Bytes::from_owner(Counted { bytes, _place: place })
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// All of it.
+    /// All of it in memory.
     Whole(Option<Bytes>),
-    /// Pieces, as they come.
+    /// Pieces that are still being made.
     Stream(Pieces),
 }
 
-/// Pieces of an answer.
+/// Pieces of a response.
 #[derive(Debug)]
 pub struct Pieces {
     coming: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// Of the request that ends with the last of them, where whoever makes them does not keep it.
+    /// The event of the request, unless the producer of the pieces has it. It is recorded after the last piece.
     trace: Option<Box<Trace>>,
 }
 
 impl Pieces {
-    /// The request ends with the last of them.
+    /// Records the event after the last piece.
     pub fn end(&mut self, trace: Trace) {
         self.trace = Some(Box::new(trace));
     }
@@ -68,7 +68,7 @@ impl Body {
         Body::Whole(None)
     }
 
-    /// Pieces, as they come.
+    /// A body of the pieces that the channel delivers.
     pub fn stream(coming: mpsc::Receiver<Result<Bytes, Cut>>) -> Self {
         Body::Stream(Pieces { coming, trace: None })
     }

@@ -1,4 +1,4 @@
-//! The connection a request came on, and what is known of it.
+//! The connection of a request.
 
 use crate::splices::Splices;
 use enfilade_passage::{CertificateAsk, LastVisitor};
@@ -9,29 +9,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The connection a request came on.
+/// The connection of a request.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The other side's address.
+    /// The address of the client.
     pub peer: SocketAddr,
-    /// Told when the connection has to end at once: an answer was cut and the client does not read.
+    /// Notified when the connection must be closed at once: a response was cut short and the client does not read.
     pub cut: Arc<Notify>,
-    /// Whether it is by TLS.
+    /// Whether it uses TLS.
     pub is_tls: bool,
-    /// Its place among those on which nobody was let in yet.
+    /// Its slot among the connections without an authenticated request.
     pub anonymous: Arc<AnonymousSlot>,
-    /// Who came on it last.
+    /// The caller of its last request.
     pub last: Arc<LastVisitor>,
-    /// The certificate the client showed in the TLS handshake.
+    /// The certificate of the client from the TLS handshake.
     pub certificate: Option<CertificateAsk>,
-    /// Which hosts may not be asked for on it.
+    /// The hosts that need a connection of their own.
     pub terms: Option<Terms>,
-    /// Where it takes bytes from pipes.
+    /// The files that the kernel sends on it; none with TLS.
     pub splices: Option<Arc<Splices>>,
 }
 
-/// What a connection was agreed on by TLS: says whether a host has other terms, such as a certificate the client did not have to show
-/// here (RFC 9110 §15.5.20).
+/// The TLS terms of a connection. The function returns whether a host has other terms, such as a client certificate that this handshake did
+/// not request (RFC 9110 §15.5.20).
 #[derive(Clone)]
 pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -41,40 +41,40 @@ impl std::fmt::Debug for Terms {
     }
 }
 
-/// A connection's place among those on which nobody was let in yet: it is given up, by dropping it, with the first who is.
+/// The slot of a connection without an authenticated request. It is freed with the first request that door 2 admits.
 pub struct AnonymousSlot {
-    is_known: AtomicBool,
-    place: Mutex<Option<Box<dyn Send>>>,
+    is_released: AtomicBool,
+    slot: Mutex<Option<Box<dyn Send>>>,
 }
 
 impl std::fmt::Debug for AnonymousSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AnonymousSlot").field("is_known", &self.is_known).finish_non_exhaustive()
+        f.debug_struct("AnonymousSlot").field("is_released", &self.is_released).finish_non_exhaustive()
     }
 }
 
 impl AnonymousSlot {
-    /// With this place.
-    pub fn new(place: impl Send + 'static) -> Self {
-        AnonymousSlot { is_known: AtomicBool::new(false), place: Mutex::new(Some(Box::new(place))) }
+    /// Frees the slot by dropping it.
+    pub fn new(slot: impl Send + 'static) -> Self {
+        AnonymousSlot { is_released: AtomicBool::new(false), slot: Mutex::new(Some(Box::new(slot))) }
     }
 
-    /// Somebody was let in.
+    /// Frees the slot: a request was admitted.
     pub fn release(&self) {
-        // Asked with every request, and true from the first on.
-        if !self.is_known.load(Ordering::Relaxed) {
-            self.is_known.store(true, Ordering::Relaxed);
-            self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Called for every request; only the first call takes the lock.
+        if !self.is_released.load(Ordering::Relaxed) {
+            self.is_released.store(true, Ordering::Relaxed);
+            self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 }
 
 impl Connection {
-    /// Whether a host of the request has other terms than those this connection was made under.
+    /// Whether a host of the request has other TLS terms than this connection.
     pub(crate) fn misdirects<B>(&self, request: &Request<B>) -> bool {
         let Some(Terms(has_others)) = &self.terms else { return false };
         let in_target = request.uri().host().into_iter();
-        // One that cannot be read has no terms at all, and is judged as no name.
+        // A host that is not text has no terms; it counts as an empty name.
         let in_headers = request.headers().get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
         in_target.chain(in_headers.map(without_port)).any(|host| has_others(host))
     }

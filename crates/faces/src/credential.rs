@@ -1,5 +1,5 @@
-//! The one place a credential is taken from a request. Whatever is not exactly one credential in exactly one spelling
-//! is refused, because two readers who disagree about which one counts are a hole.
+//! The one place that reads credentials from requests. A request must have exactly one credential in exactly one spelling: if a proxy in front
+//! and this server read different credentials, an attacker can use the difference.
 
 use crate::percent;
 use base64::Engine;
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
-/// What carries the one credential of a request.
+/// The source of a request's credential.
 pub enum Carried<'a> {
     /// A header, and its name.
     Header(&'a HeaderName, &'a HeaderValue),
@@ -34,10 +34,10 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     beside_a_subject(headers)
 }
 
-/// A login ticket in a cookie: a credential in the Proxmox API alone.
+/// A login ticket in a cookie: a credential of the Proxmox API only.
 ///
 /// # Errors
-/// When there is anything else beside it, or it cannot be read.
+/// When the request has another credential, or the ticket is malformed.
 pub(crate) fn ticket(headers: &HeaderMap) -> Result<Option<TicketAsk>, Refusal> {
     let tickets: Vec<&str> = headers
         .get_all(COOKIE)
@@ -77,18 +77,18 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
         let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
         Some((userid.to_owned(), Secret::new(token.as_bytes())?))
     });
-    let (userid, token) = parts.ok_or_else(|| malformed("the ticket is none of this server"))?;
+    let (userid, token) = parts.ok_or_else(|| malformed("the ticket is not from this server"))?;
     Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
 }
 
-/// A ticket as [`ticket_of`] reads it.
+/// A ticket in the form that [`ticket_of`] reads.
 pub fn ticket_text(userid: &str, token: &str) -> String {
     format!("PBS:{userid}:{token}")
 }
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
-/// The same where `X-Subject-Token` is no credential but what is asked about: in the Identity API.
+/// The same for the Identity API, in which `X-Subject-Token` is not a credential but the token to examine.
 ///
 /// # Errors
 /// As [`carried`].
@@ -99,7 +99,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
             is_one &= found.replace(Carried::Header(name, value)).is_none();
         }
     }
-    // No cookie is read here; beside something else it may be somebody's credential all the same.
+    // Cookies are not read here; but next to another credential a cookie may be a second one.
     match found {
         Some(_) if !is_one || headers.contains_key(COOKIE) => Err(malformed(MORE_THAN_ONE)),
         found => found.ok_or(Refusal::NoCredential),
@@ -107,7 +107,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
 }
 
 impl Carried<'_> {
-    /// What it is called, and its bytes.
+    /// Its name and its bytes.
     pub(crate) fn unread(&self) -> (&[u8], &[u8]) {
         match self {
             Carried::Header(name, value) => (name.as_str().as_bytes(), value.as_bytes()),
@@ -140,7 +140,7 @@ impl Carried<'_> {
             }
             _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
             _ => Err(malformed(
-                "the Authorization scheme is not known; expected `Basic`, `Bearer` or `PBSAPIToken`",
+                "the Authorization scheme is unknown; expected `Basic`, `Bearer` or `PBSAPIToken`",
             )),
         }
     }
@@ -149,7 +149,7 @@ impl Carried<'_> {
 fn session(token: &[u8]) -> Result<Credential, Refusal> {
     let token = Secret::new(token);
     let token =
-        token.ok_or_else(|| malformed("the token is empty, longer than 511 bytes or holds a NUL byte"))?;
+        token.ok_or_else(|| malformed("the token is empty, longer than 511 bytes or contains a NUL byte"))?;
     Ok(Credential::Session(SessionAsk { token }))
 }
 
@@ -171,13 +171,13 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
         return secret_of(authid, secret.as_bytes());
     }
     let secret = percent::decoded(secret.as_bytes());
-    let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
+    let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded"))?;
     secret_of(authid, &Zeroizing::new(secret))
 }
 
 /// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
 fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
-    // The engine is strict: padding is required, and bits that stand for nothing have to be zero.
+    // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
     let decoded = Zeroizing::new(decoded);
     let mut parts = decoded.splitn(2, |byte| *byte == b':');
@@ -191,8 +191,8 @@ fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
 
 fn secret_of(authid: Authid, secret: &[u8]) -> Result<SecretAsk, Refusal> {
     let secret = Secret::new(secret);
-    let secret =
-        secret.ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or holds a NUL byte"))?;
+    let secret = secret
+        .ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or contains a NUL byte"))?;
     Ok(SecretAsk { authid, secret })
 }
 
@@ -284,9 +284,9 @@ mod tests {
             ("PBSAPIToken=alice@local!backup:s%zz", "percent-encoded"),
             ("PBSAPIToken=alice@local!backup:%00", "NUL"),
             ("PBSAPIToken=alice@local!backup:", "empty"),
-            ("pbsapitoken=alice@local!backup:s", "scheme is not known"),
+            ("pbsapitoken=alice@local!backup:s", "scheme is unknown"),
             ("PVEAPIToken=alice@local!backup=s", "another server"),
-            ("Basic=YWxpY2VAbG9jYWw6eA==", "scheme is not known"),
+            ("Basic=YWxpY2VAbG9jYWw6eA==", "scheme is unknown"),
         ] {
             let Err(Refusal::Malformed(said)) = of(wrong) else { panic!("{wrong}") };
             assert!(said.contains(why), "{wrong}: {said}");
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_in_a_cookie_and_nothing_beside_it() {
+    fn a_ticket_in_a_cookie_is_the_only_credential() {
         let good = "PBSAuthCookie=PBS:alice@pbs:abc";
         for cookie in [
             good,
@@ -321,7 +321,7 @@ mod tests {
             let found = ticket(&headers(&[("cookie", wrong)]));
             assert!(matches!(found, Err(Refusal::Malformed(_))), "{wrong}");
         }
-        // Elsewhere a cookie is nothing.
+        // In other protocols a cookie is not a credential.
         assert_eq!(extract(&headers(&[("cookie", good)])).err(), Some(Refusal::NoCredential));
     }
 

@@ -1,4 +1,4 @@
-//! All faces of a house: what they share, and who comes in.
+//! What the protocols share: the house, counters, and the way into door 2.
 
 use crate::connection::Connection;
 use crate::credential::Carried;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
-/// All faces of a house.
+/// What the protocols share.
 #[derive(Clone)]
 pub struct Faces {
     pub(crate) house: Arc<House>,
@@ -30,10 +30,10 @@ pub struct Faces {
     pub(crate) transport_security: Option<HeaderValue>,
 }
 
-/// Somebody asks to have everything read again, and waits for what comes of it: how it went, or why nothing did.
+/// A request to reload configuration and certificates. The reply is the result, or why it failed.
 pub type Reload = oneshot::Sender<Result<String, String>>;
 
-/// What the Identity API remembers and counts.
+/// Memos and counters of the Identity API.
 struct V3Memo {
     catalog: Index<Catalog>,
     rendered: Memo<Rendered>,
@@ -42,12 +42,11 @@ struct V3Memo {
     requests: AtomicU64,
 }
 
-/// What may be remembered of bodies, in bytes: some thousand tokens with a catalog of 30 endpoints.
+/// The size of the memo of bodies, in bytes: some thousand tokens with a catalog of 30 endpoints.
 const RENDERED_BYTES: usize = 16 << 20;
 
 impl Faces {
-    /// Of this house, whose files people edit are these, and whose passwords have to be so. Datastores are made beneath these directories
-    /// alone.
+    /// `files` are the edited files of this house, `passwords` its password rules. Datastores are created only below `roots`.
     pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules, roots: Vec<PathBuf>) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
@@ -62,60 +61,60 @@ impl Faces {
         Faces { house, files, passwords, roots, metrics, v3: Arc::new(v3), reloads, transport_security }
     }
 
-    /// What is too much.
+    /// The limits of requests.
     pub fn limits(&self) -> Limits {
         self.house.limits()
     }
 
-    /// Whoever reads everything again is asked there.
+    /// Sets the channel to the task that reloads configuration and certificates.
     pub fn set_reloads(&self, to: mpsc::Sender<Reload>) {
         let _ = self.reloads.set(to);
     }
 
-    /// Has everything read again, and waits for that. Blocks.
+    /// Reloads configuration and certificates. Blocks until it is done.
     ///
     /// # Errors
     /// Why it failed.
     pub fn reload(&self) -> Result<String, String> {
-        let nobody = || "nobody reads anything again here".to_owned();
+        let unavailable = || "this server does not reload".to_owned();
         let (reply, answer) = oneshot::channel();
         let asked = self.reloads.get().and_then(|to| to.blocking_send(reply).ok());
-        asked.ok_or_else(nobody)?;
-        answer.blocking_recv().map_err(|_| nobody())?
+        asked.ok_or_else(unavailable)?;
+        answer.blocking_recv().map_err(|_| unavailable())?
     }
 
-    /// Where services are.
+    /// The index of services and endpoints.
     pub fn catalog(&self) -> &Index<Catalog> {
         &self.v3.catalog
     }
 
-    /// Bodies that were made.
+    /// Bodies that were rendered.
     pub fn rendered(&self) -> &Memo<Rendered> {
         &self.v3.rendered
     }
 
-    /// The begin of the key of one.
+    /// Makes the keys of rendered bodies.
     pub fn rendered_key(&self) -> KeyMaker {
         self.v3.key
     }
 
-    /// A name for a request, that no other has.
+    /// A unique request id.
     pub fn request_id(&self) -> String {
         let n = self.v3.requests.fetch_add(1, Ordering::Relaxed);
         let id = u128::from_be_bytes(self.v3.request.number(n).key().as_choice());
-        // In the form of a version 4 UUID, which readers of logs look for.
+        // In the form of a version 4 UUID, which log parsers expect.
         let id = id & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
         let (a, b, c) = (id >> 96, (id >> 80) & 0xffff, (id >> 64) & 0xffff);
         let (d, e) = ((id >> 48) & 0xffff, id & 0xffff_ffff_ffff);
         format!("req-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
     }
 
-    /// The house, to stay in.
+    /// The house, shared.
     pub fn arc_house(&self) -> &Arc<House> {
         &self.house
     }
 
-    /// Where changes are made by a permitted caller, with these rights.
+    /// The desk at which `who` changes facts with these rights.
     pub fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
         let house = &self.house;
         Desk {
@@ -135,12 +134,12 @@ impl Faces {
         &self.metrics
     }
 
-    /// The house it is the face of.
+    /// The house.
     pub fn house(&self) -> &House {
         &self.house
     }
 
-    /// Tells browsers on every answer by TLS to come by TLS alone, in the words of the header `Strict-Transport-Security` (RFC 6797 §6.1).
+    /// Sends this value of `Strict-Transport-Security` with every response over TLS (RFC 6797 §6.1).
     #[must_use]
     pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
         Faces { transport_security: policy, ..self }
@@ -159,7 +158,7 @@ pub enum Takes {
 }
 
 impl Faces {
-    /// Door 2, for a credential in a header, or in the certificate of the connection.
+    /// Opens door 2 with a credential from a header, or with the certificate of the connection.
     ///
     /// # Errors
     /// What door 2 refuses, and a credential that the route does not take.
@@ -173,7 +172,7 @@ impl Faces {
         let from = connection.peer.ip();
         let takes_secrets = takes != Takes::Sessions;
         let carried = match (carried, &connection.certificate) {
-            // A request that carries something else as well means that.
+            // A credential in a header takes precedence over the certificate.
             (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => Carried::Certificate(ask),
             (carried, _) => carried?,
         };

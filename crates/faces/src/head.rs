@@ -1,4 +1,4 @@
-//! What the head of a request has to be, beyond what the HTTP library holds it to.
+//! Checks of a request's head that the HTTP library does not make.
 
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, failed};
@@ -8,8 +8,8 @@ use hyper::{Method, Request, Uri, Version};
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// What is wrong with the bytes of a request's head. The HTTP library accepts it, or drops it without a word, so the listener looks for it and
-/// puts this into the request's extensions.
+/// A flaw in the bytes of a request's head that the HTTP library accepts or drops silently. The listener detects it and adds it to the
+/// extensions of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// The target has a fragment (RFC 9112 §3.2).
@@ -18,7 +18,7 @@ pub enum Flaw {
     LineEnd,
     /// `Content-Length` came twice, or together with `Transfer-Encoding` (RFC 9112 §6.3).
     Framing,
-    /// Where the request begins is in doubt.
+    /// The begin of the request is ambiguous.
     Boundary,
     /// Fields of HTTP/2 are malformed (RFC 9113 §8.3).
     Fields,
@@ -32,7 +32,7 @@ impl From<Flaw> for RequestError {
             Flaw::Framing => {
                 RequestError::Framing("expected one Content-Length or one Transfer-Encoding, and not both")
             }
-            Flaw::Boundary => RequestError::Framing("the end of the request before it is in doubt"),
+            Flaw::Boundary => RequestError::Framing("the end of the previous request is ambiguous"),
             Flaw::Fields => RequestError::Target(
                 "`:path` has a fragment (`#`), `:scheme` is empty, or trailers have a pseudo-header field",
             ),
@@ -40,7 +40,7 @@ impl From<Flaw> for RequestError {
     }
 }
 
-/// The methods that a request may name; which of them a path has, its face says. Others are 501 (RFC 9110 §9.1, §15.6.2).
+/// The known methods; each protocol says which of them a path has. Others are 501 (RFC 9110 §9.1, §15.6.2).
 const METHODS: [&str; 16] = [
     "GET",
     "PUT",
@@ -60,9 +60,9 @@ const METHODS: [&str; 16] = [
     "UNLOCK",
 ];
 
-/// Fields that decide something here and are not lists: a request has one line of each at most (RFC 9110 §5.3; RFC 4918 §10). Two readers who
-/// take another line of several understand another request. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs`
-/// refuses more than one credential.
+/// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). A proxy in
+/// front may take another one of several lines. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs` refuses more than
+/// one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
     "Content-Range",
@@ -83,12 +83,12 @@ const SINGLE: [&str; 17] = [
     "X-OC-Mtime",
 ];
 
-/// The first thing that is wrong with a head.
+/// Checks a head.
 ///
 /// # Errors
-/// A limit of the head; a [`Flaw`] that the listener found; a method that is not known (RFC 9110 §9.1); a scheme that is not `http` or `https`;
-/// the form that is for CONNECT alone (RFC 9112 §3.2.3); a `Host` that RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids; a second line of a field that
-/// is no list (RFC 9110 §5.3); a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
+/// The first error: a limit of the head; a [`Flaw`] that the listener found; an unknown method (RFC 9110 §9.1); a scheme other than `http` or
+/// `https`; the target form of CONNECT (RFC 9112 §3.2.3); a `Host` that RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids; a second line of a field that
+/// is not a list (RFC 9110 §5.3); a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
 pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), RequestError> {
     let (uri, headers, version) = (request.uri(), request.headers(), request.version());
     check_sizes(uri, headers, limits)?;
@@ -110,7 +110,7 @@ pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Requ
     if version >= Version::HTTP_2 { check_values(headers) } else { check_codings(headers) }
 }
 
-/// The answer to a request whose head is refused. It ends a connection of HTTP/1 where sender and recipient may disagree about the next request.
+/// The response to a request with a refused head. It closes an HTTP/1 connection if the begin of the next request is ambiguous.
 pub(crate) fn refused(error: RequestError, version: Version) -> Answer {
     let mut answer = failed(&error.into(), Aim::Target);
     if version < Version::HTTP_2 && error.ends_connection() {
@@ -119,11 +119,11 @@ pub(crate) fn refused(error: RequestError, version: Version) -> Answer {
     answer
 }
 
-/// The limits of a request's head that the HTTP library does not know.
+/// Checks the limits of a head.
 fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), RequestError> {
     let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target as u64 > limits.uri_bytes {
-        return Err(RequestError::TargetTooLong);
+        return Err(RequestError::TargetTooLong(limits.uri_bytes));
     }
     let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
     let (mut total, mut count) = (0, 0);
@@ -131,15 +131,21 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Re
         let bytes = size(field) as u64;
         total += bytes;
         count += 1;
-        if bytes > limits.header_bytes || total > limits.head_bytes || count > limits.headers {
-            return Err(RequestError::HeadersTooLarge);
+        if bytes > limits.header_bytes {
+            return Err(RequestError::HeaderTooLong(limits.header_bytes));
+        }
+        if total > limits.head_bytes {
+            return Err(RequestError::HeadTooLong(limits.head_bytes));
+        }
+        if count > limits.headers {
+            return Err(RequestError::TooManyHeaders(limits.headers));
         }
     }
     Ok(())
 }
 
 fn check_single(headers: &HeaderMap) -> Result<(), RequestError> {
-    // As many names as lines: none came twice.
+    // As many names as lines: no name came twice.
     if headers.keys_len() == headers.len() {
         return Ok(());
     }
@@ -147,7 +153,7 @@ fn check_single(headers: &HeaderMap) -> Result<(), RequestError> {
     twice.map_or(Ok(()), |name| Err(RequestError::Twice(name)))
 }
 
-/// The lines of a list as one value (RFC 9110 §5.3); nothing where none came, or where one is not text.
+/// The lines of a list field as one value (RFC 9110 §5.3). `None` if the field is missing, or a line is not text.
 pub fn list(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
     let mut lines = headers.get_all(name).iter().map(HeaderValue::to_str);
     let first = Cow::Borrowed(lines.next()?.ok()?);

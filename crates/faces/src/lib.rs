@@ -1,9 +1,8 @@
-//! What all protocols share: the way of a request from the listener to its route, its one credential, limits, and how refusals become
-//! responses. A face decides nothing.
+//! What all protocols share: routing, the one credential of a request, its limits, and the responses to refusals. A protocol decides nothing.
 //!
 //! Each protocol is a crate of its own (`face-*`) that exports rows of routes. `routes.rs` says what a row is and whether it needs a permit;
-//! `serve.rs` leads a request to its row, and is above everything else here; `faces.rs` is what the rows share; `credential.rs` is the one place
-//! credentials are taken from; `respond.rs` is the one place refusals become status codes (invariant E2).
+//! `serve.rs` finds the row of a request and is above everything else here; `faces.rs` has what the rows share; only `credential.rs` reads
+//! credentials; only `respond.rs` turns refusals into status codes (invariant E2).
 
 mod body;
 mod connection;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// RFC 3986 §2.1; a `%` that begins no byte is refused, not taken for itself.
+/// Decodes a text (RFC 3986 §2.1). `None` if a `%` is not followed by two hexadecimal digits.
 pub fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -21,17 +21,16 @@ pub fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Writes one name, percent-encoded (RFC 3986 §3.3: what a path segment may hold unencoded, without `'`, `&` and the
-/// like, which would have to be escaped again in XML).
+/// Writes one name, percent-encoded (RFC 3986 §3.3). Characters that XML would escape again, such as `'` and `&`, are encoded too.
 pub fn push_name(url: &mut String, name: &str) {
-    // Mostly all of it is.
+    // Most names need no encoding.
     if name.bytes().all(stays) {
         return url.push_str(name);
     }
     push_bytes(url, name.as_bytes());
 }
 
-/// The same of a name that no path spells; such a URL is refused.
+/// The same for a name that is not UTF-8.
 pub fn push_bytes(url: &mut String, name: &[u8]) {
     for byte in name {
         match *byte {
@@ -43,7 +42,7 @@ pub fn push_bytes(url: &mut String, name: &[u8]) {
     }
 }
 
-/// What needs no escape in a path (RFC 3986 §3.3).
+/// The bytes that need no encoding in a path (RFC 3986 §3.3).
 fn stays(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$()*+,;=:@".contains(&byte)
 }

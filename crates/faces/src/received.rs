@@ -1,4 +1,4 @@
-//! Bodies of requests: what they have to be, and small ones taken whole.
+//! Bodies of requests, and reading small ones completely.
 
 use crate::request_error::RequestError;
 use bytes::Bytes;
@@ -6,37 +6,38 @@ use enfilade_facts::limits::Limits;
 use http_body_util::{BodyExt, Limited};
 use std::time::Duration;
 
-/// What a request's body has to be.
+/// The body of a request.
 pub trait Incoming: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
 impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> Incoming for B {}
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A whole XML body, which has to be small and to come in time.
+/// Reads an XML body.
 ///
 /// # Errors
 /// When it is too large, too slow or broken.
 pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
-    collect(body, limits.xml_bytes, limits.body_seconds).await
+    collect(body, (limits.xml_bytes, "xml_bytes"), limits).await
 }
 
-/// A whole form body.
+/// Reads a form body.
 ///
 /// # Errors
 /// When it is too large, too slow or broken, or has too many fields.
 pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
-    let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
+    let whole = collect(body, (limits.json_bytes, "json_bytes"), limits).await?;
     let fields = whole.iter().filter(|byte| **byte == b'&').count() as u64;
-    if fields >= limits.json_values { Err(RequestError::Call) } else { Ok(whole) }
+    let too_many = RequestError::Parameter("more values than the limit `json_values`");
+    if fields >= limits.json_values { Err(too_many) } else { Ok(whole) }
 }
 
-/// A whole JSON body.
+/// Reads a JSON body.
 ///
 /// # Errors
 /// When it is too large, too slow or broken, too deep, or has too many values.
 pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
-    let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
+    let whole = collect(body, (limits.json_bytes, "json_bytes"), limits).await?;
     let (depth, values) = extent(&whole);
     if depth > limits.json_depth || values > limits.json_values {
         Err(RequestError::JsonDepth)
@@ -45,8 +46,8 @@ pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
     }
 }
 
-/// How deep objects and lists are in one another at most, and how many values are in them; of what is no JSON, anything. What is made of a
-/// value takes many times the bytes it came in.
+/// The greatest depth of nested objects and lists, and the number of values; any numbers if the text is not JSON. A parsed value takes many
+/// times the bytes of its text.
 fn extent(json: &[u8]) -> (u64, u64) {
     let (mut depth, mut most, mut values, mut in_text, mut is_escaped) = (0_u64, 0, 0, false, false);
     for byte in json {
@@ -64,11 +65,18 @@ fn extent(json: &[u8]) -> (u64, u64) {
     (most, values)
 }
 
-async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes, RequestError> {
+/// `name` is that of the limit `most`.
+async fn collect<B: Incoming>(
+    body: B,
+    (most, name): (u64, &'static str),
+    limits: &Limits,
+) -> Result<Bytes, RequestError> {
     let whole = Limited::new(body, usize::try_from(most).unwrap_or(usize::MAX)).collect();
-    match tokio::time::timeout(Duration::from_secs(seconds), whole).await {
+    match tokio::time::timeout(Duration::from_secs(limits.body_seconds), whole).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(RequestError::BodyTooLarge),
+        Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => {
+            Err(RequestError::BodyTooLong(most, name))
+        }
         Ok(Err(_)) => Err(RequestError::BodyBroken),
         Err(_) => Err(RequestError::BodySlow),
     }

@@ -1,5 +1,5 @@
-//! Plain HTTP for those who typed no `https`: they are sent there. And for an authority that wants to see a file before it gives a
-//! certificate (RFC 8555 §8.3, HTTP-01): certbot and lego put it into a directory, and here it is shown.
+//! Plain HTTP: redirects to HTTPS, and serves the challenge files of a certificate authority (RFC 8555 §8.3, HTTP-01), which certbot and lego
+//! write into a directory.
 
 use crate::body::Body;
 use crate::head;
@@ -8,21 +8,21 @@ use enfilade_facts::limits::Limits;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use hyper::{Request, Response, StatusCode};
 
-/// What plain HTTP is for.
+/// The listener of plain HTTP.
 pub struct Redirect {
     /// The port of HTTPS, as clients see it.
     pub port: u16,
-    /// What an authority is shown for a token, where anything is.
+    /// The content of the challenge file for a token.
     pub challenge: Challenge,
 }
 
-/// What is to be shown for a token, which is one word.
+/// Returns the content of the challenge file for a token, which is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 impl Redirect {
-    /// The answer to any request. Its head is held to what the other listeners hold it to.
+    /// Answers any request. Its head is checked as on the other listeners.
     pub fn answer<B>(&self, request: &Request<B>, limits: &Limits) -> Answer {
         if let Err(error) = head::check(request, limits) {
             return head::refused(error, request.version());
@@ -30,7 +30,7 @@ impl Redirect {
         if let Some(token) = request.uri().path().strip_prefix(CHALLENGES) {
             return match is_word(token).then(|| (self.challenge)(token)).flatten() {
                 Some(bytes) => said(StatusCode::OK, Body::from(bytes)),
-                None => said(StatusCode::NOT_FOUND, Body::from("there is no such challenge\n".to_owned())),
+                None => said(StatusCode::NOT_FOUND, Body::from("the challenge does not exist\n".to_owned())),
             };
         }
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
@@ -41,7 +41,7 @@ impl Redirect {
         let Some(location) = location.filter(|_| target.starts_with('/')) else {
             return said(StatusCode::BAD_REQUEST, Body::from("expected a Host\n".to_owned()));
         };
-        // The method and what is sent stay what they are; a client that sends a secret here has sent it in the clear already.
+        // 308 keeps the method and the body. A client that sends a secret here has already sent it unencrypted.
         let mut answer = said(StatusCode::PERMANENT_REDIRECT, Body::empty());
         answer.headers_mut().insert(LOCATION, location);
         answer
@@ -55,7 +55,7 @@ fn said(status: StatusCode, body: Body) -> Answer {
     answer
 }
 
-/// A Host without its port, if it is one.
+/// A valid host without its port.
 fn host_of(host: &str) -> Option<&str> {
     let name = match host.strip_prefix('[') {
         Some(rest) => host.get(..rest.find(']')? + 2)?,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_is_sent_to_the_same_place_over_tls() {
+    fn requests_are_redirected_to_the_same_target_over_tls() {
         for (port, host, target, expected) in [
             (443, "a.example", "/x?y=1", "https://a.example/x?y=1"),
             (8443, "a.example:8080", "/", "https://a.example:8443/"),

@@ -1,13 +1,13 @@
-//! Bodies of the Identity API that are kept.
+//! Bodies of the Identity API that are remembered.
 
 use bytes::Bytes;
 use enfilade_facts::{Revision, StoreId, Weigh};
 
 /// A rendered body. It stays valid as long as no facts except revocations change.
 pub struct Rendered {
-    /// Of which store of facts.
+    /// The store of its facts.
     pub store: StoreId,
-    /// Of which revision.
+    /// The revision of its facts.
     pub rests_on: Revision,
     /// The body.
     pub text: Bytes,

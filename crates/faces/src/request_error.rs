@@ -1,102 +1,108 @@
-//! What can be wrong with a request as such, and how one ends without what it asked for.
+//! Errors of a request itself, which no door was asked about, and how a request fails.
 
 use enfilade_passage::Refusal;
 
-/// A request that ends without what it asked for.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A door said no.
+    /// A door refused it.
     Refused(Refusal),
     /// The request is malformed, too large or not served here; no door was asked.
     Request(RequestError),
 }
 
-/// What can be wrong with a request as such.
+/// An error of the request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Nothing answers there.
+    /// No route has the path.
     #[error("no route has this path")]
     NoRoute,
-    /// The path is not one clean spelling of one path.
+    /// The path is not the one spelling of a path.
     #[error("{0}")]
     Path(enfilade_facts::vocabulary::PathRefused),
-    /// This method is not known here.
+    /// The path does not have this method.
     #[error("the method is not one this path has")]
     Method,
-    /// The request target is too long.
-    #[error("the request target is longer than 8 KiB")]
-    TargetTooLong,
-    /// A header field is too long, or there are too many.
-    #[error("a header field is longer than 8 KiB, all are longer than 32 KiB, or there are more than 100")]
-    HeadersTooLarge,
-    /// The body is too long.
-    #[error("the body is longer than 64 KiB")]
-    BodyTooLarge,
-    /// The body did not come whole, or its framing is malformed.
+    /// The request target is longer than this many bytes.
+    #[error("the request target is longer than {0} bytes (limit `uri_bytes`)")]
+    TargetTooLong(u64),
+    /// A header field is longer than this many bytes.
+    #[error("a header field is longer than {0} bytes (limit `header_bytes`)")]
+    HeaderTooLong(u64),
+    /// The header fields together are longer than this many bytes.
+    #[error("the header fields are longer than {0} bytes in total (limit `head_bytes`)")]
+    HeadTooLong(u64),
+    /// The request has more header fields than this.
+    #[error("the request has more than {0} header fields (limit `headers`)")]
+    TooManyHeaders(u64),
+    /// The body is longer than this many bytes, which is the value of the limit with this name.
+    #[error("the request body is longer than {0} bytes (limit `{1}`)")]
+    BodyTooLong(u64, &'static str),
+    /// The body is incomplete, or its framing is malformed.
     #[error("the request body ended early, or its framing (Content-Length or chunks) is malformed")]
     BodyBroken,
-    /// Where the request ends, or where its lines end, may be understood in two ways.
+    /// The end of the request or of its lines is ambiguous.
     #[error("the request is malformed: {0}")]
     Framing(&'static str),
-    /// A second line of a field that is no list.
+    /// A second line of a field that is not a list.
     #[error("the {0} header came more than once: send one")]
     Twice(&'static str),
     /// No path has this method.
     #[error("the method is not known here")]
     UnknownMethod,
-    /// The body did not come in time.
+    /// The body arrived too slowly.
     #[error("the request body arrived too slowly (limits `body_seconds` and `upload_bytes_per_second`)")]
     BodySlow,
-    /// The XML is not what it should be.
+    /// The XML is refused.
     #[error("{0}")]
     Xml(&'static str),
-    /// `Depth` is something else than 0 or 1.
+    /// The `Depth` is not 0 or 1.
     #[error("Depth: infinity is not served; use 0 or 1")]
     Depth,
-    /// A header's value cannot be read.
+    /// The value of a header is malformed.
     #[error("the {0} header cannot be read")]
     Header(&'static str),
-    /// A body where none is expected.
+    /// The method takes no body.
     #[error("this method takes no body")]
     UnexpectedBody,
     /// A condition of the request does not hold.
     #[error("a condition of the request does not hold")]
     Condition,
-    /// The range is not in the file.
+    /// The range is not in the file, which has this many bytes.
     #[error("the range is not in the file")]
     Range(u64),
-    /// A parameter or a change that makes no sense.
-    #[error("the call makes no sense as it was made")]
-    Call,
-    /// A change that another site's page asks for in the name of whoever looks at it.
-    #[error("a change cannot be asked for by another site's page")]
+    /// A parameter is missing or invalid, or the request is invalid in a way that its protocol describes.
+    #[error("invalid parameter: {0}")]
+    Parameter(&'static str),
+    /// The page of another site requests a change with the credentials of the browser.
+    #[error("a change cannot be requested by the page of another site")]
     CrossSite,
-    /// The connection was made for a name with other terms.
+    /// The connection is for a host with other TLS terms.
     #[error("this connection was made for another host: open one for this host")]
     Misdirected,
     /// The destination is on another server, or in another datastore.
     #[error("the destination is on another server or in another datastore: copy it with the client")]
     Elsewhere,
-    /// The content is not what its digest says.
-    #[error("the content is not what its digest says: send it again")]
+    /// The content does not have the digest in the request.
+    #[error("the content does not match its digest: send it again")]
     Digest,
-    /// Objects and lists within one another.
-    #[error("the JSON is nested too deeply, or has too many values")]
+    /// Objects and lists are nested too deeply, or the JSON has too many values.
+    #[error("the JSON is nested too deeply, or has too many values (limits `json_depth` and `json_values`)")]
     JsonDepth,
-    /// The request's target is not one.
+    /// The request target is malformed.
     #[error("the request target is refused: {0}")]
     Target(&'static str),
-    /// The `Host` of the request is not one.
+    /// The `Host` is malformed.
     #[error("the Host is refused: {0}")]
     Host(&'static str),
-    /// A transfer coding that is not known.
+    /// The transfer coding is unknown.
     #[error("unsupported Transfer-Encoding: only `chunked` is supported")]
     UnknownCoding,
-    /// Blanks before or after a value, in HTTP/2.
+    /// A value has blanks at its begin or end, in HTTP/2.
     #[error("a header value begins or ends with a space or a tab")]
     Blanks,
-    /// The house is broken.
-    #[error("a worker of the house died")]
+    /// A thread of the server panicked.
+    #[error("internal error: a worker thread of the server failed")]
     Worker,
 }
 
@@ -119,9 +125,11 @@ impl RequestError {
             RequestError::NoRoute => "HT01",
             RequestError::Path(_) => "HT02",
             RequestError::Method => "HT03",
-            RequestError::TargetTooLong => "HT04",
-            RequestError::HeadersTooLarge => "HT05",
-            RequestError::BodyTooLarge => "HT06",
+            RequestError::TargetTooLong(_) => "HT04",
+            RequestError::HeaderTooLong(_)
+            | RequestError::HeadTooLong(_)
+            | RequestError::TooManyHeaders(_) => "HT05",
+            RequestError::BodyTooLong(..) => "HT06",
             RequestError::BodyBroken => "HT07",
             RequestError::Xml(_) => "HT08",
             RequestError::Depth => "HT09",
@@ -130,7 +138,7 @@ impl RequestError {
             RequestError::Condition => "HT12",
             RequestError::Range(_) => "HT13",
             RequestError::Worker => "HT14",
-            RequestError::Call => "HT15",
+            RequestError::Parameter(_) => "HT15",
             RequestError::CrossSite => "HT16",
             RequestError::Misdirected => "HT17",
             RequestError::Elsewhere => "HT18",
@@ -147,7 +155,7 @@ impl RequestError {
         }
     }
 
-    /// Whether sender and recipient may disagree about where the next request on the connection begins.
+    /// Whether the begin of the next request on the connection is ambiguous.
     pub(crate) fn ends_connection(self) -> bool {
         match self {
             RequestError::Target(_)

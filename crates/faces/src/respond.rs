@@ -1,5 +1,5 @@
-//! The one place where refusals become status codes. What the client learns is the status and one plain sentence that
-//! is the same for every refusal of that status; the operator learns the rest from the log and from `explain`.
+//! The one place that turns refusals into status codes. The client learns the status and one sentence that is the same for every refusal of
+//! that status; the operator finds the rest in the log and with `explain`.
 
 use crate::body::Body;
 use crate::request_error::{Failure, RequestError};
@@ -12,7 +12,7 @@ use enfilade_passage::{Refusal, Stands};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
-/// An answer.
+/// A response.
 pub type Answer = Response<Body>;
 
 impl RequestError {
@@ -22,7 +22,7 @@ impl RequestError {
             RequestError::Path(_)
             | RequestError::Xml(_)
             | RequestError::Header(_)
-            | RequestError::Call
+            | RequestError::Parameter(_)
             | RequestError::Digest
             | RequestError::JsonDepth
             | RequestError::BodyBroken
@@ -32,9 +32,11 @@ impl RequestError {
             | RequestError::Twice(_)
             | RequestError::Blanks => StatusCode::BAD_REQUEST,
             RequestError::Method => StatusCode::METHOD_NOT_ALLOWED,
-            RequestError::TargetTooLong => StatusCode::URI_TOO_LONG,
-            RequestError::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            RequestError::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            RequestError::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
+            RequestError::HeaderTooLong(_)
+            | RequestError::HeadTooLong(_)
+            | RequestError::TooManyHeaders(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            RequestError::BodyTooLong(..) => StatusCode::PAYLOAD_TOO_LARGE,
             RequestError::BodySlow => StatusCode::REQUEST_TIMEOUT,
             RequestError::UnknownCoding | RequestError::UnknownMethod => StatusCode::NOT_IMPLEMENTED,
             RequestError::Depth | RequestError::CrossSite => StatusCode::FORBIDDEN,
@@ -52,32 +54,32 @@ impl Trace {
     /// Records the status, and the bytes of an answer in memory.
     pub fn answered(&mut self, answer: &Answer) {
         self.event.status = answer.status().as_u16();
-        // What is still to come is counted by whoever sends it.
+        // The sender of a stream counts its bytes.
         if let Body::Whole(Some(bytes)) = answer.body() {
             self.event.bytes = self.event.bytes.max(bytes.len() as u64);
         }
     }
 }
 
-/// What the request was about to do; for something that looks absent the status depends on it.
+/// The purpose of a request: the status for an absent resource depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// Anything with a target that has to be there.
+    /// Any use of an existing target.
     Target,
-    /// Making a file: RFC 4918 §9.7.1 wants 409 where the collection is not there.
+    /// Creating a file: 409 if the collection does not exist (RFC 4918 §9.7.1).
     File,
-    /// Putting something at a destination: §9.8.5 and §9.9.4 want 409 likewise.
+    /// Creating a destination: 409 likewise (§9.8.5, §9.9.4).
     Destination,
-    /// Making a collection: §9.3.1 wants 409 likewise, and 405 where something is there.
+    /// Creating a collection: 409 likewise, and 405 if the target exists (§9.3.1).
     Collection,
-    /// A member of a tree, in an answer that names it.
+    /// A member of a tree, in a response that names it.
     Member,
 }
 
-/// What is answered where something is not there for the visitor, by what the request was about to do and what is not there.
+/// The status for a resource that does not exist for the user, by the purpose of the request and the resource.
 ///
-/// Invariant S2 rests on this table: it is asked after what is hidden, what is absent and what has a damaged ACL have become one case, so no row can
-/// tell them apart. Where something is to be made, a name that is taken by what may not be seen is refused like one that may not be made.
+/// Invariant S2 rests on this table: hidden resources, absent ones and those with a damaged ACL are one case before it is read, so no row can
+/// distinguish them. A new name that a hidden resource has is refused like a name that may not be created.
 const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
     (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
     (Aim::File, Stands::Itself, StatusCode::FORBIDDEN),
@@ -95,13 +97,13 @@ fn not_there(aim: Aim, stands: Stands) -> StatusCode {
     row.map_or(StatusCode::NOT_FOUND, |(.., status)| *status)
 }
 
-/// The answer to a request that failed.
+/// The response to a request that failed.
 pub fn failed(failure: &Failure, aim: Aim) -> Answer {
     let (status, hint) = match failure {
         Failure::Request(error) => (error.status(), Some(error.to_string())),
         Failure::Refused(refusal) => (status(refusal, aim), hint(refusal)),
     };
-    // A reason is given only where it says nothing about what is there; else the status alone speaks.
+    // A reason is given only if it discloses nothing about resources; otherwise the text is that of the status.
     let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
     let is_locked = matches!(failure, Failure::Refused(refusal) if is_locked(refusal));
     let (body, kind) = match failure {
@@ -134,7 +136,7 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
     answer
 }
 
-/// Ends a request that failed before it reached its face.
+/// Ends a request that failed before it reached its protocol.
 pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
     trace.failed(&failure);
     let answer = failed(&failure, Aim::Target);
@@ -142,23 +144,23 @@ pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
     answer
 }
 
-/// RFC 4918 §9.1: how a server says that it does not list a whole tree at once.
+/// The server does not list a whole tree (RFC 4918 §9.1).
 const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
 
-/// RFC 4918 §16: a token of the lock in the way did not come with the request.
+/// The request lacks the token of a lock (RFC 4918 §16).
 const LOCKED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:lock-token-submitted/></D:error>\n";
 
 fn is_locked(refusal: &Refusal) -> bool {
     matches!(refusal.parts().1, Refusal::Content(Content::Locked(_)))
 }
 
-/// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
+/// The reason of the few refusals that may tell it: it helps an honest client and discloses nothing to an attacker.
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
-        // Whoever gets this far has a role on the store.
+        // The user has a role in the datastore.
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
-        // It names nothing: what is uploaded may be hidden.
+        // The text has no name: the uploaded file may be hidden.
         Refusal::Content(Content::Uploading(_)) => {
             Some("an upload into it is still going on: try again when it has ended".to_owned())
         }
@@ -166,7 +168,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
     }
 }
 
-/// The status alone, for a face that has a form of its own for errors.
+/// The status alone, for a protocol with its own form of errors.
 pub fn status_of(failure: &Failure) -> StatusCode {
     match failure {
         Failure::Request(error) => error.status(),
@@ -174,7 +176,7 @@ pub fn status_of(failure: &Failure) -> StatusCode {
     }
 }
 
-/// The status of a member of a tree with which it was not done.
+/// The status of a member of a tree for which the request failed.
 pub fn status_of_member(refusal: &Refusal) -> StatusCode {
     status(refusal, Aim::Member)
 }
@@ -236,7 +238,7 @@ fn datastore_status(refusal: &Datastore) -> StatusCode {
 
 fn access_status(refusal: &Access, aim: Aim, stands: Stands) -> StatusCode {
     match refusal {
-        // No role: the datastore looks absent, whatever was to be done there.
+        // No role: the datastore looks absent for every purpose.
         Access::NoRole { .. } => StatusCode::NOT_FOUND,
         refusal if refusal.looks_absent() => not_there(aim, stands),
         Access::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -246,12 +248,12 @@ fn access_status(refusal: &Access, aim: Aim, stands: Stands) -> StatusCode {
 
 fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
     match refusal {
-        // A DELETE below a directory that is not there finds nothing.
+        // A DELETE below an absent directory finds nothing.
         Content::Absent { .. } | Content::Special { .. } | Content::ParentAbsent { .. } => {
             not_there(aim, stands)
         }
         Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
-        // RFC 4918 §10.6: the header said not to overwrite.
+        // RFC 4918 §10.6: the request says not to overwrite.
         Content::Exists { .. } if aim == Aim::Destination => StatusCode::PRECONDITION_FAILED,
         Content::Exists { .. }
         | Content::NotEmpty { .. }
@@ -266,7 +268,7 @@ fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
         Content::Locks(_) => StatusCode::SERVICE_UNAVAILABLE,
         Content::WithinItself | Content::NotAll(_) => StatusCode::FORBIDDEN,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,
-        // The request named another; this one cannot be asked for.
+        // The request names another resource; this one has no URL.
         Content::BadName { .. } if aim == Aim::Member => StatusCode::FORBIDDEN,
         Content::BadName { .. } => StatusCode::BAD_REQUEST,
         Content::RootUnavailable { .. } | Content::Reserved { .. } => StatusCode::SERVICE_UNAVAILABLE,

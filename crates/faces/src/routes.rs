@@ -1,5 +1,5 @@
 //! The rows of the tables of routes. Each needs a permit, or was reviewed (invariant E3): the handler of a guarded route takes a [`Visit`], which
-//! only door 2 gives out.
+//! only door 2 grants.
 
 use crate::connection::Connection;
 use crate::faces::{Faces, Takes};

@@ -1,4 +1,4 @@
-//! The way of a request from the listener to its route.
+//! Leads a request from the listener to its route.
 
 use crate::body::Body;
 use crate::connection::Connection;
@@ -144,7 +144,7 @@ fn not_allowed(mut answer: Answer, methods: &str) -> Answer {
     answer
 }
 
-/// The answer to a HEAD is that of the GET, without its content (RFC 9110 §9.3.2). Over HTTP/2 the library would send it.
+/// The response to HEAD is that of GET without content (RFC 9110 §9.3.2). Over HTTP/2 the library would send the content.
 fn without_content(answer: &mut Answer) {
     let body = std::mem::replace(answer.body_mut(), Body::empty());
     if let Some(bytes) = body.size_hint().exact().filter(|bytes| *bytes > 0) {

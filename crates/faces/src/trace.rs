@@ -1,7 +1,7 @@
-//! The audit event of a request, from its first byte to its last: recorded when it is dropped, so exactly once.
+//! The audit event of a request, from its first byte to its last. It is recorded when it is dropped, so exactly once.
 
 use crate::metrics::Metrics;
-use crate::request_error::Failure;
+use crate::request_error::{Failure, RequestError};
 use enfilade_facts::Refuse;
 use enfilade_passage::{Event, House, Refusal};
 use std::sync::Arc;
@@ -40,6 +40,12 @@ impl Trace {
         }
     }
 
+    /// Records an invalid request in the words of its protocol.
+    pub fn invalid(&mut self, why: &str) {
+        self.failed(&RequestError::Parameter("").into());
+        why.clone_into(&mut self.event.reason);
+    }
+
     /// Records the refusal of a door.
     pub fn refused(&mut self, refusal: &Refusal) {
         self.event.refused(refusal);
@@ -56,7 +62,7 @@ impl std::fmt::Debug for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
-        // A series for each store, and none for what somebody made up.
+        // A series for each datastore, and none for a name that does not exist.
         let is_of_store = !self.event.code.is_empty()
             && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));
         self.metrics.count(&self.event, is_of_store);

@@ -1,5 +1,5 @@
-//! What is left of a request's body when its answer is decided. A client that still sends may miss the answer when the server just stops
-//! taking: a little more is read and thrown away, and where that is not enough the answer says that the connection ends with it.
+//! The rest of a request's body after its response is decided. A client that still sends may miss the response if the server stops reading: so
+//! a limited amount is read and discarded, and if that is not enough, the response closes the connection.
 
 use crate::received::{BoxError, Incoming};
 use crate::respond::Answer;
@@ -16,29 +16,29 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long what is left may take, in seconds, and how much of it is read, in bytes: then an HTTP/2 stream is reset with NO_ERROR (RFC 9113
-/// §8.1). Clients such as curl up to 7.88 take a reset for a failed request, whatever the answer was.
+/// The time to read the rest, in seconds, and its size, in bytes. After that an HTTP/2 stream is reset with NO_ERROR (RFC 9113 §8.1). Clients
+/// such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
 const DISCARD_SECONDS: u64 = 2;
 const DISCARD_BYTES: u64 = 8 << 20;
-/// Up to so many bytes are read to keep an HTTP/1.1 connection; beyond that a new one costs less.
+/// Up to this many bytes are read to keep an HTTP/1.1 connection; for more, a new connection is cheaper.
 const KEPT_BYTES: u64 = 64 << 10;
 
-/// A request's body; dropped before its end, what is left is discarded.
+/// The body of a request. If it is dropped before its end, the rest is read and discarded.
 pub struct Received {
-    /// Taken when it is dropped; `None` from the start where nothing comes.
+    /// Taken by `drop`; `None` for a request without a body.
     body: Option<UnsyncBoxBody<Bytes, BoxError>>,
     is_over: bool,
-    /// How much is discarded, in bytes.
+    /// The most bytes to discard.
     discarded: u64,
     closing: Closing,
 }
 
-/// Says on an answer that the connection ends, where a body was not read to its end or is malformed (RFC 9112 §9.6): of HTTP/1.1 with a
-/// body alone, because HTTP/2 ends the stream.
+/// Whether the response closes the connection, because the body was not read to its end or is malformed (RFC 9112 §9.6). Only for HTTP/1.1 with
+/// a body; HTTP/2 ends the stream.
 #[derive(Clone)]
 pub(crate) struct Closing(Option<Arc<AtomicBool>>);
 
-/// The request with its body watched, and what is said on its answer.
+/// The request with a watched body, and whether its response closes the connection.
 pub(crate) fn watch<B: Incoming>(request: Request<B>) -> (Request<Received>, Closing) {
     let (is_http2, is_over) = (request.version() >= Version::HTTP_2, request.body().is_end_stream());
     let is_small = request.body().size_hint().exact().is_some_and(|bytes| bytes <= KEPT_BYTES);
@@ -58,7 +58,7 @@ pub(crate) fn watch<B: Incoming>(request: Request<B>) -> (Request<Received>, Clo
 }
 
 impl Closing {
-    /// Says it, where it is so.
+    /// Adds `Connection: close` if necessary.
     pub(crate) fn tell(self, answer: &mut Answer) {
         if self.0.is_some_and(|ends| ends.load(Ordering::Relaxed)) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -83,7 +83,7 @@ impl hyper::body::Body for Received {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
-        // After an error nothing comes any more.
+        // After an error the body is over.
         this.is_over = !matches!(frame, Some(Ok(_)));
         if matches!(frame, Some(Err(_))) {
             this.closing.is_so();
@@ -112,7 +112,7 @@ impl Drop for Received {
     }
 }
 
-/// Reads at most so many bytes, and not for long.
+/// Reads at most this many bytes, for a limited time.
 async fn discard(mut body: UnsyncBoxBody<Bytes, BoxError>, most: u64) {
     let reading = async {
         let mut left = most;

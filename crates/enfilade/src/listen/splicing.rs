@@ -119,7 +119,7 @@ impl AsyncRead for Splicing {
 
 impl AsyncWrite for Splicing {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match Splices::is_stand_in(bytes) {
+        match Splices::is_placeholder(bytes) {
             true => self.poll_splice(cx, bytes.len()),
             false => Pin::new(&mut self.stream).poll_write(cx, bytes),
         }
@@ -130,7 +130,7 @@ impl AsyncWrite for Splicing {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let own = slices.iter().take_while(|slice| !Splices::is_stand_in(slice)).count();
+        let own = slices.iter().take_while(|slice| !Splices::is_placeholder(slice)).count();
         match slices.get(own) {
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
             // Bytes before the placeholder are sent first.

@@ -1,4 +1,4 @@
-// What the page does beyond showing a directory and letting it be downloaded, which it does without this.
+// Changes, sorting and filtering. Without this script the page shows a directory and its files can be downloaded.
 "use strict";
 
 const list = document.getElementById("list");
@@ -6,7 +6,7 @@ const log = document.getElementById("log");
 const here = location.pathname;
 const mayWrite = document.body.dataset.store === "yes";
 
-// Texts come from names of files: they are set, never parsed.
+// Texts contain file names: they are set as text, never parsed as HTML.
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
@@ -21,15 +21,15 @@ function say(text, isBad = false) {
 }
 
 const WORDS = {
-  401: "you are not signed in any more: load the page again",
-  403: "you may not do that here",
-  404: "it is not there, or not for you",
-  405: "something of that name is there already",
-  409: "something in it keeps it, or it was changed meanwhile",
-  412: "something of that name is there already",
-  423: "somebody has locked it",
-  503: "the datastore is closed at the moment",
-  507: "there is no room left",
+  401: "you are no longer signed in: reload the page",
+  403: "you do not have the right to do this",
+  404: "it does not exist, or you may not see it",
+  405: "an entry with this name already exists",
+  409: "some entries could not be changed, or it was changed meanwhile",
+  412: "an entry with this name already exists",
+  423: "another user has locked it",
+  503: "the datastore is not available at the moment",
+  507: "no space is left",
 };
 
 async function ask(method, path, headers = {}) {
@@ -54,7 +54,7 @@ async function why(path, right) {
   box.showModal();
 }
 
-// Asks in words and answers with what was typed, or whether it was agreed to.
+// Opens a dialog; returns the entered text, or whether the user agreed.
 function confirmed(title, action, value) {
   const box = document.getElementById("dialog");
   const form = element("form", undefined, { method: "dialog" });
@@ -98,7 +98,7 @@ function upload(file) {
     request.upload.onprogress = (event) => { if (event.lengthComputable) bar.value = event.loaded / event.total; };
     request.onload = () => {
       bar.remove();
-      if (request.status === 201 || request.status === 204) { line.textContent = `${file.name} is there`; return resolve(); }
+      if (request.status === 201 || request.status === 204) { line.textContent = `${file.name}: uploaded`; return resolve(); }
       line.className = "bad";
       line.textContent = `${file.name}: ${WORDS[request.status] ?? `the server says ${request.status}`}`;
       if (request.status === 403) {
@@ -108,9 +108,9 @@ function upload(file) {
       }
       reject(new Error(line.textContent));
     };
-    request.onerror = () => { bar.remove(); line.className = "bad"; line.textContent = `${file.name}: the connection broke`; reject(new Error(line.textContent)); };
+    request.onerror = () => { bar.remove(); line.className = "bad"; line.textContent = `${file.name}: the connection was lost`; reject(new Error(line.textContent)); };
     request.open("PUT", here + encodeURIComponent(file.name));
-    // A name that is taken is not written over without a question.
+    // An existing file is not overwritten without a question.
     if (!file.replaces) request.setRequestHeader("If-None-Match", "*");
     request.send(file);
   });
@@ -120,9 +120,9 @@ async function uploadAll(files) {
   const there = new Set([...list.querySelectorAll(".entry")].map((row) => row.dataset.name));
   let allDone = true;
   for (const file of files) {
-    if (there.has(file.name) && !(await confirmed(`${file.name} is there already. Replace it?`, "Replace"))) continue;
+    if (there.has(file.name) && !(await confirmed(`${file.name} already exists. Replace it?`, "Replace"))) continue;
     file.replaces = there.has(file.name);
-    // One after the other: each is whole before the next begins.
+    // One after the other: each is complete before the next begins.
     try { await upload(file); } catch { allDone = false; }
   }
   if (allDone) location.reload();
