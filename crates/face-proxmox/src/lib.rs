@@ -16,7 +16,7 @@ pub use routes::{PROXMOX, ProxmoxRoute};
 
 use enfilade_admin::Desk;
 use enfilade_faces::{
-    Aim, Answer, Body, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route, Takes, Trace,
+    Aim, Answer, Body, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Takes, Trace,
     collect_form, collect_json, failed, percent,
 };
 use enfilade_facts::memo::KeyMaker;
@@ -149,7 +149,7 @@ impl Call {
     }
 }
 
-async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, mut trace: Trace) -> Answer {
+async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut trace: Trace) -> Answer {
     let (head, body) = request.into_parts();
     let is_json =
         head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));

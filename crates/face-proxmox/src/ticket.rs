@@ -4,7 +4,7 @@ use super::params::Params;
 use super::plain;
 use enfilade_faces::credential::{ticket_of, ticket_text};
 use enfilade_faces::{
-    Answer, Connection, Faces, Failure, Incoming, RequestError, Trace, collect_form, collect_json, status_of,
+    Answer, Connection, Faces, Failure, Received, RequestError, Trace, collect_form, collect_json, status_of,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Userid};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, SecretAsk};
@@ -13,10 +13,10 @@ use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 /// `POST /api2/json/access/ticket`: creates a ticket from a password or from a valid ticket.
-pub(crate) async fn login<B: Incoming>(
+pub(crate) async fn login(
     faces: &Faces,
     connection: &Connection,
-    request: Request<B>,
+    request: Request<Received>,
     mut trace: Trace,
 ) -> Answer {
     trace.event.face = "proxmox";
@@ -32,10 +32,10 @@ pub(crate) async fn login<B: Incoming>(
     answer
 }
 
-async fn tried<B: Incoming>(
+async fn tried(
     faces: &Faces,
     connection: &Connection,
-    request: Request<B>,
+    request: Request<Received>,
     trace: &mut Trace,
 ) -> Result<Value, Failure> {
     if request.method() != Method::POST {

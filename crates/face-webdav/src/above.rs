@@ -4,7 +4,7 @@
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
 use super::{AboveCall, PREFIX, blocking, end, options_answer, page, propfind_request};
-use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, RequestError, collect_xml};
+use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
 use enfilade_passage::{Meta, NodeKind, ObjectId};
 use hyper::header::{ALLOW, HeaderValue};
 
@@ -27,7 +27,7 @@ impl Above {
     }
 }
 
-pub(crate) async fn answer<B: Incoming>(call: AboveCall<B>, above: Above) -> Answer {
+pub(crate) async fn answer(call: AboveCall, above: Above) -> Answer {
     let AboveCall { visit, request, mut trace } = call;
     trace.event.path = request.uri().path().to_owned();
     match request.method().as_str() {

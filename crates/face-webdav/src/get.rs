@@ -9,7 +9,7 @@ use super::spliced;
 use super::{Call, ResourcePath, blocking_failure, content_type, digest, empty, end};
 use bytes::Bytes;
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Cut, Failure, Incoming, RequestError, Trace, UNCOUNTED_BYTES, counted,
+    Aim, Answer, Body, Connection, Cut, Failure, RequestError, Trace, UNCOUNTED_BYTES, counted,
 };
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Cached, CachedOnly, ContentRefusal, Patience, Reading, Refusal, Visit};
@@ -33,7 +33,7 @@ pub(crate) enum Content {
     Left,
 }
 
-pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
+pub(crate) async fn get(call: Call, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
     // An HTTP/1.1 connection holds one response; an HTTP/2 connection holds many, even if the client reads none.

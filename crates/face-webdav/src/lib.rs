@@ -27,12 +27,13 @@ mod xml_names;
 
 use conditions::RequestConditions;
 use enfilade_faces::{
-    Aim, Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route,
+    Aim, Answer, Body, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Route,
     Takes, Trace, fail, failed,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Blocking, Refusal, Share, Visit};
+use hyper::body::Body as _;
 use hyper::header::{ALLOW, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
@@ -95,25 +96,25 @@ impl ResourcePath {
 }
 
 /// A request for a resource of a datastore.
-pub(crate) struct Call<B> {
+pub(crate) struct Call {
     visit: Visit,
     connection: Connection,
     place: ResourcePath,
-    request: Request<B>,
+    request: Request<Received>,
     trace: Trace,
 }
 
 /// A request for a collection above the datastores.
-pub(crate) struct AboveCall<B> {
+pub(crate) struct AboveCall {
     visit: Visit,
-    request: Request<B>,
+    request: Request<Received>,
     trace: Trace,
 }
 
-async fn answer<B: Incoming>(
+async fn answer(
     visit: Visit,
     connection: Connection,
-    request: Request<B>,
+    request: Request<Received>,
     mut trace: Trace,
 ) -> Answer {
     if let Some(above) = above::Above::of(request.uri().path()) {
@@ -155,7 +156,7 @@ fn changes_something(method: &Method) -> bool {
 
 /// Whether the page of another site sent the request. A browser says so (Fetch Metadata; an older one with `Origin`, RFC 6454 §7), and adds the
 /// credentials of its user.
-fn is_of_another_site<B>(request: &Request<B>) -> bool {
+fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";
@@ -176,7 +177,7 @@ fn is_of_another_site<B>(request: &Request<B>) -> bool {
 }
 
 /// A program gets a file; a browser also gets a page for a directory.
-async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
+async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
             Ok(right) => page::why(call, right).await,
@@ -194,7 +195,7 @@ async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
     if answer.status() == StatusCode::METHOD_NOT_ALLOWED { page::moved(&place) } else { answer }
 }
 
-impl<B> Call<B> {
+impl Call {
     /// Ends the request with an error.
     fn fail(self, failure: impl Into<Failure>, aim: Aim) -> Answer {
         end(self.trace, Err(failure.into()), aim)
@@ -275,7 +276,7 @@ fn empty(status: StatusCode) -> Answer {
     answer
 }
 
-async fn options<B: Incoming>(call: Call<B>) -> Answer {
+async fn options(call: Call) -> Answer {
     let (visit, place) = (call.visit, call.place);
     let entered =
         blocking(visit.share(), move || visit.enter(&place.datastore, OperationKind::Lookup, Blocking)).await;
@@ -283,7 +284,7 @@ async fn options<B: Incoming>(call: Call<B>) -> Answer {
 }
 
 /// `OPTIONS *` asks about the whole server (RFC 9110 §9.3.7); no other method does.
-fn options_of_all<B>(request: &Request<B>, trace: Trace) -> Answer {
+fn options_of_all(request: &Request<Received>, trace: Trace) -> Answer {
     let outcome = match *request.method() {
         Method::OPTIONS => Ok(options_answer()),
         _ => Err(RequestError::Target("`*` is valid only with the method OPTIONS").into()),
@@ -300,7 +301,7 @@ fn options_answer() -> Answer {
     answer
 }
 
-async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
+async fn make_collection(call: Call) -> Answer {
     // RFC 4918 §9.3: an unsupported body is 415, and no body is supported.
     if !call.request.body().is_end_stream() {
         return call.fail(RequestError::UnexpectedBody, Aim::Collection);
@@ -319,7 +320,7 @@ async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
     end(trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
 }
 
-async fn delete<B: Incoming>(call: Call<B>) -> Answer {
+async fn delete(call: Call) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, _) = request.into_parts();
     let outcome = async {

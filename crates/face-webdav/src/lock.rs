@@ -4,14 +4,14 @@ use super::conditions::RequestConditions;
 use super::multistatus::push_lock;
 use super::xml::{Piece, Pieces};
 use super::{Call, blocking_failure, empty, end};
-use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, RequestError, collect_xml, list};
+use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml, list};
 use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, ContentRefusal, LockTerms, LockToken, Refusal, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 
-pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
+pub(crate) async fn lock(call: Call) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, body) = request.into_parts();
     let outcome = async {
@@ -53,7 +53,7 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
     end(trace, outcome, Aim::File)
 }
 
-pub(crate) async fn unlock<B: Incoming>(call: Call<B>) -> Answer {
+pub(crate) async fn unlock(call: Call) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, _) = request.into_parts();
     let outcome = async {

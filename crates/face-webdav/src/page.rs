@@ -5,7 +5,7 @@ use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
 use super::{Call, PREFIX, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
-use enfilade_faces::{Aim, Answer, Body, Cut, Incoming, Trace, counted, percent};
+use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, Entry, NodeKind, Turn, Visit};
 use hyper::header::{
@@ -45,7 +45,7 @@ pub(crate) fn moved(place: &ResourcePath) -> Answer {
 }
 
 /// A directory: its names are gathered and sorted first, and then written piece by piece as they are taken.
-pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
+pub(crate) async fn page(call: Call) -> Answer {
     let Call { visit, place, mut trace, .. } = call;
     let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
     let turn = visit.share().page().await;
@@ -156,7 +156,7 @@ pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
 }
 
 /// Explains why the user has or lacks a right on a visible entry.
-pub(crate) async fn why<B: Incoming>(call: Call<B>, right: AccessMask) -> Answer {
+pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     let Call { visit, place, trace, .. } = call;
     let told = blocking(visit.share(), move || {
         visit.enter(&place.datastore, OperationKind::Lookup, Blocking)?.why(&place.path, right)

@@ -7,8 +7,7 @@ use super::propfind_request::{self, Asked};
 use super::{Call, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{
-    Aim, Answer, Body, Cut, Failure, Incoming, RequestError, Trace, UNCOUNTED_BYTES, collect_xml, counted,
-    percent,
+    Aim, Answer, Body, Cut, Failure, RequestError, Trace, UNCOUNTED_BYTES, collect_xml, counted, percent,
 };
 use enfilade_facts::Clocks;
 use enfilade_facts::limits::Limits;
@@ -42,7 +41,7 @@ pub(super) enum Depth {
     Infinity,
 }
 
-pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
+pub(crate) async fn propfind(call: Call) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
     let (head, body) = request.into_parts();
     let outcome = async {

@@ -5,13 +5,13 @@ use super::multistatus::{self, Form, Live, multi_status, push_status};
 use super::propfind_request::Asked;
 use super::xml::{Element, Name, Piece, Pieces};
 use super::{Call, blocking_failure, end, href};
-use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, RequestError, collect_xml};
+use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
 use enfilade_facts::limits::{Limits, PROPERTIES_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, NodeKind, Property, PropertyChange};
 use hyper::StatusCode;
 
-pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
+pub(crate) async fn proppatch(call: Call) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, body) = request.into_parts();
     let outcome = async {

@@ -3,11 +3,12 @@
 use super::conditions::RequestConditions;
 use super::digest::{self, Running};
 use super::{Call, blocking, blocking_failure, empty, end};
-use enfilade_faces::{Aim, Answer, Failure, Incoming, RequestError, Trace};
+use enfilade_faces::{Aim, Answer, Failure, Received, RequestError, Trace};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Refusal, Uploading};
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// The size of the write buffer, in bytes: each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
 
-pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
+pub(crate) async fn put(call: Call) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
     let Limits { upload_bytes_per_second, progress_seconds, .. } = visit.limits();
     let pace = Pace {
@@ -84,9 +85,9 @@ struct Pace {
     least: u64,
 }
 
-async fn receive<B: Incoming>(
+async fn receive(
     mut uploading: Uploading,
-    mut body: B,
+    mut body: Received,
     mut digests: Vec<Running>,
     pace: Pace,
     trace: &mut Trace,

@@ -3,9 +3,10 @@
 use super::conditions::{RequestConditions, resource_of};
 use super::multistatus::left_over;
 use super::{Call, CancelOnDrop, blocking_failure, empty, end};
-use enfilade_faces::{Aim, Answer, Failure, Incoming, RequestError};
+use enfilade_faces::{Aim, Answer, Failure, RequestError};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Placed, Placing};
+use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
 
@@ -18,7 +19,7 @@ pub(crate) enum Transfer {
     Move,
 }
 
-pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> Answer {
+pub(crate) async fn transfer(call: Call, transfer: Transfer) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, body) = request.into_parts();
     if !body.is_end_stream() {
