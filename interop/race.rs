@@ -13,7 +13,7 @@ use enfilade_facts::{
     At, Change, Clocks, CommitError, Each, Found, Index, IndexError, Indexed, MemoSeed, MirrorHealth,
     Read as _, Snapshot, Source, SourceError, Table, View,
 };
-use enfilade_identity::{Ask, IdentityMemo};
+use enfilade_identity::{IdentityMemo, SecretAsk};
 use enfilade_passage::{House, Parts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
@@ -145,8 +145,11 @@ struct Token {
 }
 
 impl Token {
-    fn ask(&self) -> Ask {
-        Ask { authid: self.authid.parse().unwrap(), secret: Secret::new(self.secret.as_bytes()).unwrap() }
+    fn ask(&self) -> SecretAsk {
+        SecretAsk {
+            authid: self.authid.parse().unwrap(),
+            secret: Secret::new(self.secret.as_bytes()).unwrap(),
+        }
     }
 }
 

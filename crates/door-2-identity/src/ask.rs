@@ -12,7 +12,7 @@ pub struct CertificateAsk {
 /// A claim and what is to prove it: a token's secret, or a user's password.
 /// Taken apart at the edge; two spellings of one credential cannot reach this door.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct SecretAsk {
     /// Who they say they are.
     pub authid: Authid,
     /// What is to prove it.

@@ -1,6 +1,6 @@
 //! Door 2: who is this?
 //!
-//! Read in this order: what the visitor brings ([`Ask`]), what may be read (`view`), the decision ([`open`]),
+//! Read in this order: what the visitor brings (`ask`), what may be read (`view`), the decision ([`open`]),
 //! what it grants ([`IdentityPermit`]) or says instead ([`Refusal`], [`Work`]), and what it remembers ([`IdentityMemo`]).
 
 mod ask;
@@ -24,7 +24,7 @@ mod judge;
 mod issue;
 mod signature;
 
-pub use ask::{Ask, CertificateAsk};
+pub use ask::{CertificateAsk, SecretAsk};
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password, matches as matches_hash};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Issue, Wanted, issue};

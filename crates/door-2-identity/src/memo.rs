@@ -7,7 +7,7 @@
 //!
 //! Only successes are remembered, so that junk pushes nothing out.
 
-use crate::ask::{Ask, CertificateAsk};
+use crate::ask::{CertificateAsk, SecretAsk};
 use crate::permit::Granted;
 use crate::principal::Sets;
 use crate::session::SessionAsk;
@@ -59,7 +59,7 @@ impl IdentityMemo {
 
     /// What the verdict on a credential is remembered under; its revision stands beside it.
     #[inline]
-    pub(crate) fn of(&self, ask: &Ask) -> MemoKey {
+    pub(crate) fn of(&self, ask: &SecretAsk) -> MemoKey {
         let Authid { user, token } = &ask.authid;
         let key = self.verdict.bytes(user.name().as_bytes()).bytes(user.realm().as_str().as_bytes());
         // A token's name is not empty.

@@ -1,6 +1,6 @@
 //! The decision of door 2.
 
-use crate::ask::{Ask, CertificateAsk};
+use crate::ask::{CertificateAsk, SecretAsk};
 use crate::crypt;
 use crate::generated::HashKey;
 use crate::judge::{self, Tokens};
@@ -39,7 +39,7 @@ pub enum Verdict {
 pub fn open(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
-    ask: &Ask,
+    ask: &SecretAsk,
     key: &HashKey,
     memo: &IdentityMemo,
 ) -> Verdict {
@@ -61,7 +61,7 @@ pub fn open(
 pub fn remembered(
     at: At,
     now: impl FnOnce() -> Clocks,
-    ask: &Ask,
+    ask: &SecretAsk,
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
     let permit = permit(memo.verdicts.get(memo.of(ask))?);
@@ -327,7 +327,7 @@ impl<R: Into<Refusal>> From<R> for Closed {
 fn decide(
     view: &View<'_>,
     now: Clocks,
-    ask: &Ask,
+    ask: &SecretAsk,
     key: &HashKey,
     memo: &IdentityMemo,
 ) -> Result<Granted, Closed> {
@@ -371,7 +371,7 @@ fn decide(
 /// would and matches nothing, so that nothing comes of it that could be remembered.
 fn equalize_cost(
     now: Clocks,
-    ask: &Ask,
+    ask: &SecretAsk,
     key: &HashKey,
     standing: Option<&Standing>,
     memo: &IdentityMemo,
@@ -403,7 +403,7 @@ fn equalize_cost(
 /// The verifier the secret matches, and until which tick that is known; work, when it is not known.
 fn prove(
     now: Clocks,
-    ask: &Ask,
+    ask: &SecretAsk,
     key: &HashKey,
     standing: &Standing,
     memo: &IdentityMemo,
@@ -439,7 +439,7 @@ const NOBODY: &str =
 /// Until which tick it is known that the secret matches the hash; where it is not, what it would be remembered under.
 fn known_match(
     now: Clocks,
-    ask: &Ask,
+    ask: &SecretAsk,
     hash: &str,
     memo: &IdentityMemo,
 ) -> Result<Result<u64, MemoKey>, Refusal> {

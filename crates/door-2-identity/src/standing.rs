@@ -3,7 +3,7 @@
 //! Whoever is refused is refused after the same work: a name that is not there costs the same looks at the facts as one that
 //! is, and the same hash. So how long a refusal takes says nothing about which names there are.
 
-use crate::ask::Ask;
+use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
@@ -28,7 +28,7 @@ pub(crate) fn named(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, Sou
 
 /// Somebody who is there, chosen by the name of whoever knocks; nobody where nobody is, or where the record is damaged,
 /// which refuses only whose it is.
-pub(crate) fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<Ids> {
+pub(crate) fn stand_in(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
         Some(_) => view.some_credential(by).ok().flatten().map(|(id, row)| (row.owner, Some(id))),

@@ -1,6 +1,6 @@
 //! From a slow hash to a fast one. The door only says what is to be; `admin` changes the facts.
 
-use crate::ask::Ask;
+use crate::ask::SecretAsk;
 use crate::generated::{HashKey, is_generated};
 use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::CredentialId;
@@ -29,7 +29,7 @@ impl Upgrade {
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,
-        ask: &Ask,
+        ask: &SecretAsk,
         key: &HashKey,
     ) -> Option<Upgrade> {
         let Verifier::Upgrading(from) = proven else { return None };

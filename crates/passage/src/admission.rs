@@ -5,7 +5,7 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::{MemoKey, Read};
-use enfilade_identity::{Ask, CertificateAsk, IdentityPermit, Outcome, Verdict};
+use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, SecretAsk, Verdict};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ impl House {
     /// The door's refusal.
     pub(crate) async fn open_secret(
         &self,
-        ask: &Ask,
+        ask: &SecretAsk,
         named: &(impl Display + Sync),
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
@@ -91,13 +91,13 @@ impl House {
     }
 
     /// Door 2 for whoever was let in at this revision before: no view, no lock, nothing to wait for.
-    pub fn knows(&self, ask: &Ask) -> Option<IdentityPermit> {
+    pub fn knows(&self, ask: &SecretAsk) -> Option<IdentityPermit> {
         // The revision first: what is acknowledged after this is obeyed by the next request.
         let at = self.parts.source.at();
         enfilade_identity::remembered(at, || self.now(), ask, &self.parts.identity_memo)
     }
 
-    async fn ask_identity(&self, ask: &Ask, from: IpAddr) -> Result<IdentityPermit, Refusal> {
+    async fn ask_identity(&self, ask: &SecretAsk, from: IpAddr) -> Result<IdentityPermit, Refusal> {
         if let Some(identity) = self.knows(ask) {
             return Ok(identity);
         }

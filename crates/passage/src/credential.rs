@@ -1,15 +1,15 @@
 //! What a client presents to door 2.
 
-use enfilade_identity::{Ask, CertificateAsk, SessionAsk};
+use enfilade_identity::{CertificateAsk, SecretAsk, SessionAsk};
 
 /// What a client presents.
 #[derive(Debug)]
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
-    Secret(Ask),
+    Secret(SecretAsk),
     /// The same from a client that named the account in other words. Its failures are counted by these words, so that a delay does not tell
     /// which account that is.
-    NamedSecret(Ask, String),
+    NamedSecret(SecretAsk, String),
     /// The token of a session.
     Session(SessionAsk),
     /// A certificate that was shown in the TLS handshake.

@@ -50,9 +50,8 @@ pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledg
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    AWS4_HMAC_SHA256, Ask as SecretAsk, CertificateAsk, Claim, HashKey, HeldRole, Lent,
-    Refusal as IdentityRefusal, Scope, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade,
-    Validated, Wanted,
+    AWS4_HMAC_SHA256, CertificateAsk, Claim, HashKey, HeldRole, Lent, Refusal as IdentityRefusal, Scope,
+    SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Wanted,
 };
 
 pub use admission::LastVisitor;

@@ -5,7 +5,7 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
-use enfilade_identity::{Ask, HashKey, IdentityMemo, SessionAsk};
+use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
     AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
     SessionTerms, Upgrade, Visit,
@@ -237,7 +237,7 @@ impl TestHouse {
     ///
     /// # Errors
     /// The refusal of door 2.
-    pub async fn come_in(&self, ask: Ask) -> Result<Visit, Refusal> {
+    pub async fn come_in(&self, ask: SecretAsk) -> Result<Visit, Refusal> {
         self.house.admit(&Credential::Secret(ask), Ipv4Addr::LOCALHOST.into()).await
     }
 
@@ -262,7 +262,7 @@ impl TestHouse {
         let mut authid = who.clone();
         authid.token.get_or_insert_with(|| "test".parse().unwrap());
         let secret = self.secrets.get(&authid.to_string()).map_or("wrong", String::as_str);
-        self.come_in(Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
+        self.come_in(SecretAsk { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
     }
 }
 

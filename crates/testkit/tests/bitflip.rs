@@ -16,7 +16,7 @@ use enfilade_admin::{
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{Clocks, MirrorHealth, Refuse, Requester, Source};
-use enfilade_identity::Ask;
+use enfilade_identity::SecretAsk;
 use enfilade_passage::{Blocking, Credential, House};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
@@ -196,7 +196,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
     let mut lines = Vec::new();
     for (authid, secret) in logins {
         let authid: Authid = authid.parse().unwrap();
-        let ask = Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() };
+        let ask = SecretAsk { authid, secret: Secret::new(secret.as_bytes()).unwrap() };
         let visit = match house.admit(&Credential::Secret(ask), [127, 0, 0, 1].into()).await {
             Ok(visit) => visit,
             Err(refusal) => {

@@ -7,7 +7,7 @@ use enfilade_admin::keystone as admin;
 use enfilade_facts::tables::{Password, Revoked, User};
 use enfilade_facts::vocabulary::{Realm, Secret, Userid};
 use enfilade_facts::{AuditRecord, Change, Read as _, Refuse as _, Source as _};
-use enfilade_identity::{Ask, Scope, Wanted};
+use enfilade_identity::{Scope, SecretAsk, Wanted};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
 
@@ -29,7 +29,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
     house.source.commit(&change).unwrap();
     let come_in = async || {
-        let ask = Ask { authid: ann.clone().into(), secret: Secret::new(b"pw").unwrap() };
+        let ask = SecretAsk { authid: ann.clone().into(), secret: Secret::new(b"pw").unwrap() };
         loop {
             // A busy machine may have no time for the hash at once.
             match house.come_in(ask.clone()).await {

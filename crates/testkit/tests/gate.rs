@@ -4,7 +4,7 @@
 
 use enfilade_facts::vocabulary::{Secret, Userid};
 use enfilade_facts::{MemoSeed, Read};
-use enfilade_identity::{Ask, HashKey, IdentityMemo, Outcome, Verdict, Work};
+use enfilade_identity::{HashKey, IdentityMemo, Outcome, SecretAsk, Verdict, Work};
 use enfilade_passage::{Asker, HashGate};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ fn works(count: usize) -> Vec<Work> {
     let memo = IdentityMemo::new(MemoSeed([5; 16]), 1 << 16);
     let work = |n: usize| {
         let secret = Secret::new(n.to_string().as_bytes()).unwrap();
-        let ask = Ask { authid: "alice@local".parse().unwrap(), secret };
+        let ask = SecretAsk { authid: "alice@local".parse().unwrap(), secret };
         let now = house.clock.now();
         let key = HashKey::new(&[42; 32]);
         match house.facts().read(|view| enfilade_identity::open(view, now, &ask, &key, &memo)).unwrap() {

@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{
     AccessMask, Authid, DatastoreName, OperationKind, Secret, StorePath, Userid,
 };
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
-use enfilade_identity::Ask;
+use enfilade_identity::SecretAsk;
 use enfilade_passage::{Blocking, LastVisitor};
 use enfilade_testkit::{Remembering, TestHouse};
 
@@ -27,11 +27,11 @@ fn password(house: &TestHouse, password: &str) {
         .unwrap();
 }
 
-fn ask(authid: &str, secret: &str) -> Ask {
-    Ask { authid: authid.parse().unwrap(), secret: Secret::new(secret.as_bytes()).unwrap() }
+fn ask(authid: &str, secret: &str) -> SecretAsk {
+    SecretAsk { authid: authid.parse().unwrap(), secret: Secret::new(secret.as_bytes()).unwrap() }
 }
 
-async fn code(house: &TestHouse, ask: Ask) -> &'static str {
+async fn code(house: &TestHouse, ask: SecretAsk) -> &'static str {
     match house.come_in(ask).await {
         Ok(_) => "permit",
         Err(refusal) => refusal.code(),
@@ -174,7 +174,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     let made = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &terms).unwrap();
     let (last, from) = (LastVisitor::default(), [127, 0, 0, 1].into());
     let knows = |bytes: &[u8]| house.house.recognise(&last, (b"authorization", bytes), from);
-    let come_in = async |bytes: &[u8], ask: Ask| {
+    let come_in = async |bytes: &[u8], ask: SecretAsk| {
         let brought = knows(bytes).err().unwrap();
         last.is(brought, &house.house.admit(&enfilade_passage::Credential::Secret(ask), from).await.unwrap());
         assert!(knows(bytes).is_ok());

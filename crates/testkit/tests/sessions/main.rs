@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{AuditRecord, Change, Horizon, Read, Refuse};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Ask, Claim, Methods, Scope, Session, Wanted};
+use enfilade_identity::{Claim, Methods, Scope, SecretAsk, Session, Wanted};
 use enfilade_passage::{KeyRing, Refusal, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
 use model::{Delegation, Dice, Ended, Event, Group, Holder, Issued, Taken, Token, Trust, Where};
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// Comes in. A machine that has other work may have no time for the hash: then it is asked once more.
-    async fn come_in(&self, ask: Ask) -> Result<Visit, &'static str> {
+    async fn come_in(&self, ask: SecretAsk) -> Result<Visit, &'static str> {
         loop {
             match self.house.come_in(ask.clone()).await.map_err(|refusal| refusal.code()) {
                 Err("ID09") => {}
@@ -368,7 +368,8 @@ impl World {
         if let Some(n) = trust {
             (scope, wanted) = self.by_trust(n);
         }
-        let ask = Ask { authid: self.users[user].0.clone().into(), secret: Secret::new(b"pw").unwrap() };
+        let ask =
+            SecretAsk { authid: self.users[user].0.clone().into(), secret: Secret::new(b"pw").unwrap() };
         let visit = self.come_in(ask).await;
         let may = self.may_come_in(user);
         assert_eq!(visit.is_ok(), may, "{:?}", visit.err());
@@ -399,7 +400,7 @@ impl World {
         let delegation = self.credentials[n].clone();
         let userid = &self.users[delegation.user].0;
         let name = format!("{userid}!c{n}");
-        let ask = Ask {
+        let ask = SecretAsk {
             authid: name.parse::<Authid>().unwrap(),
             secret: Secret::new(delegation.secret.as_bytes()).unwrap(),
         };
