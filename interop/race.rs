@@ -13,7 +13,7 @@ use enfilade_facts::{
     At, Change, Clocks, CommitError, Each, Found, Index, IndexError, Indexed, MemoSeed, MirrorHealth,
     Read as _, Snapshot, Source, SourceError, Table, View,
 };
-use enfilade_identity::{IdentityMemo, SecretAsk};
+use enfilade_identity::{Ask, Context, IdentityMemo, SecretAsk, SessionState};
 use enfilade_passage::{House, Parts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
@@ -232,7 +232,8 @@ fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: 
     const KEPT_FOR: u64 = 400;
     let (tokens, board) = (tokens(place), Board::open(place));
     let memo = IdentityMemo::new(MemoSeed([1; 16]), 4 << 20);
-    let key = enfilade_testkit::hash_key();
+    let (hash_key, sessions) = (enfilade_testkit::hash_key(), SessionState::default());
+    let context = Context { hash_key: &hash_key, sessions: &sessions, memo: &memo };
     let mut choice = Choice { count: tokens.len(), front: 0, round: 0 };
     while !board.get(0) {
         lmdb.read(|view| {
@@ -243,8 +244,8 @@ fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: 
                 let revoked_before = board.get(token + 1);
                 let granted = match rule {
                     "2" => {
-                        let verdict = enfilade_identity::open(view, NOW, &tokens[token].ask(), &key, &memo);
-                        matches!(verdict, enfilade_identity::Verdict::Permit(_))
+                        let ask = tokens[token].ask();
+                        enfilade_identity::open(view, || NOW, Ask::Secret(&ask), &context).is_ok()
                     }
                     _ => live.0.contains(&tokens[token].id),
                 };

@@ -11,6 +11,7 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, nanos, now, shared};
 use crate::stores::{self, Sequence, Store, secret_of, tokenid_of};
+use enfilade_identity::Ask;
 use std::sync::atomic::Ordering;
 
 /// Pairs of one round of ours and one of the other's, one after the other.
@@ -106,7 +107,9 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64)
     let (mut ours, mut peers, mut ratios) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..PAIRS {
         let mut turn = asks.iter().cycle();
-        let one = nanos(1, || assert!(turn.next().is_some_and(|ask| house.knows(ask).is_some()))).at(50);
+        let one =
+            nanos(1, || assert!(turn.next().is_some_and(|ask| house.identify(Ask::Secret(ask)).is_ok())))
+                .at(50);
         let mut turn = theirs.iter().cycle();
         let other = nanos(1, || {
             assert!(turn.next().is_some_and(|(id, secret)| cache.verify(id, secret).is_ok_and(|yes| yes)));
@@ -130,7 +133,8 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64)
         let made = nanos(PAIRS, || drop(std::hint::black_box(store.ask(sequence.next() % most))));
         let mut sequence = Sequence(tokens);
         let known = nanos(PAIRS, || {
-            let known = store.ask(sequence.next() % most).is_ok_and(|ask| house.knows(&ask).is_some());
+            let known =
+                store.ask(sequence.next() % most).is_ok_and(|ask| house.identify(Ask::Secret(&ask)).is_ok());
             missed += u64::from(!known);
             asked += 1;
         });
@@ -158,7 +162,7 @@ fn two_threads(
     let (mut ours, mut peers, mut ratios) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..PAIRS {
         let one = shared(2, 200_000, |n| {
-            assert!(asks.get(n % asks.len()).is_some_and(|ask| house.knows(ask).is_some()))
+            assert!(asks.get(n % asks.len()).is_some_and(|ask| house.identify(Ask::Secret(ask)).is_ok()))
         });
         let other = shared(2, 200_000, |n| {
             let found = theirs.get(n % theirs.len());

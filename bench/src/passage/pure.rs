@@ -6,7 +6,7 @@ use crate::stores;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{Change, Clocks, MemoSeed, MirrorHealth, Mounts, Read, Source, StoreId, WordMemo};
-use enfilade_identity::IdentityMemo;
+use enfilade_identity::{Ask, Context, IdentityMemo, SessionState};
 use enfilade_sources::memory::Memory;
 use std::hint::black_box;
 use std::process::Command;
@@ -59,13 +59,10 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let ask = stores::ask(1)?;
     // Callgrind does not know the kernel's clock page.
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
-    let open = || {
-        memory.read(|view| match enfilade_identity::open(view, now, &ask, &key, &memo) {
-            enfilade_identity::Verdict::Permit(permit) => Some(permit),
-            _ => None,
-        })
-    };
-    let permit = open()?.ok_or("the right secret was refused")?;
+    let sessions = SessionState::default();
+    let context = Context { hash_key: &key, sessions: &sessions, memo: &memo };
+    let open = || enfilade_identity::open(&memory, || now, Ask::Secret(&ask), &context);
+    let permit = open().map_err(|_| "the right secret was refused")?;
     let words = WordMemo::<u64>::new(MemoSeed([1; 16]), 1 << 20);
     let word = words.key("n").number(1).key();
     words.put(word, 1);
@@ -76,11 +73,9 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let mounts = Mounts::default();
     for _ in 0..times {
         match part {
-            "known" => drop(black_box(enfilade_identity::remembered(permit.at(), || now, &ask, &memo))),
+            "known" => drop(black_box(open())),
             "again" => {
-                let revocations = enfilade_facts::Index::new();
-                let tokens = enfilade_identity::Tokens { ring: None, revocations: &revocations };
-                let again = memory.read(|view| enfilade_identity::reopen(view, now, &permit, &tokens, &memo));
+                let again = memory.read(|view| enfilade_identity::reopen(view, now, &permit, &context));
                 assert!(again?.is_ok());
             }
             "door-3" => {

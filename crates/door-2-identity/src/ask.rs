@@ -1,20 +1,37 @@
-//! What the visitor brings.
+//! What a client presents. It is taken apart at the edge, so two spellings of one credential cannot reach this door.
 
 use enfilade_facts::vocabulary::{Authid, Secret};
 
-/// A certificate the visitor showed in the TLS handshake, where it was found that they have its key and who vouches for it.
+/// A credential of any kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask<'a> {
+    /// A name and a secret.
+    Secret(&'a SecretAsk),
+    /// The token of a session.
+    Session(&'a SessionAsk),
+    /// A certificate of a TLS client.
+    Certificate(&'a CertificateAsk),
+}
+
+/// A name and the secret that proves it: a user's password, or the secret of an API token.
+#[derive(Clone, Debug)]
+pub struct SecretAsk {
+    /// The user or API token.
+    pub authid: Authid,
+    /// The secret.
+    pub secret: Secret,
+}
+
+/// A token as it was sent: a secret until it expires.
+#[derive(Clone, Debug)]
+pub struct SessionAsk {
+    /// Its text.
+    pub token: Secret,
+}
+
+/// A certificate. The TLS handshake proved that the client has its key, and which authority signed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateAsk {
     /// Its SHA-256 fingerprint.
     pub fingerprint: [u8; 32],
-}
-
-/// A claim and what is to prove it: a token's secret, or a user's password.
-/// Taken apart at the edge; two spellings of one credential cannot reach this door.
-#[derive(Clone, Debug)]
-pub struct SecretAsk {
-    /// Who they say they are.
-    pub authid: Authid,
-    /// What is to prove it.
-    pub secret: Secret,
 }

@@ -1,11 +1,13 @@
 //! Making sessions: of a password, of an application credential, or of another session, which it cannot outgrow.
 
+use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
-use crate::judge::{Tokens, stand};
+use crate::judge::stand;
 use crate::permit::IdentityPermit;
 use crate::refuse::Refusal;
 use crate::revocations;
 use crate::session::{Claim, Lent, Methods, Scope, Session};
+use crate::signature::{self, SignatureAsk};
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{DomainId, ProjectId, TrustId};
@@ -21,51 +23,59 @@ pub enum Wanted {
     Trust(TrustId),
 }
 
-/// What comes of it.
+/// What a session is issued for.
+#[derive(Clone, Copy, Debug)]
+pub enum Basis<'a> {
+    /// The credential of the caller, and the scope that is wanted.
+    Permit(Wanted),
+    /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about it.
+    Signature(&'a SignatureAsk),
+}
+
+/// Why no session was issued.
 #[derive(Debug)]
-pub enum Issue {
-    /// A session.
-    Session(Session),
-    /// No.
-    Refusal(Refusal),
-    /// A session of this second, which is later than the facts allow. It is judged again when they allow it: what ends sessions until
+pub enum Unissued {
+    /// The door refuses.
+    Refused(Refusal),
+    /// The session would be of this second, which is later than the facts allow. It is judged again when they allow it: what ends sessions until
     /// then has to be about it.
     Beyond(i64),
 }
 
-/// Judges what session `parent` may have. The parent holds at this view; the audit id is random.
+impl<R: Into<Refusal>> From<R> for Unissued {
+    fn from(refusal: R) -> Self {
+        Unissued::Refused(refusal.into())
+    }
+}
+
+/// Judges what session the caller may have, or the user who signed. The permit of the caller holds at this view. The session lasts `lifetime`
+/// seconds at most; `own` is its audit id, which is random. It is issued later than all marks of revocation, so that none of them is ever about it,
+/// whatever it will rest on.
+///
+/// # Errors
+/// [`Unissued`].
 pub fn issue(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
-    parent: &IdentityPermit,
-    wanted: Wanted,
+    caller: &IdentityPermit,
+    basis: Basis<'_>,
     lifetime: i64,
     own: AuditId,
-    tokens: &Tokens<'_>,
-) -> Issue {
-    let view = View::new(view);
-    within_horizon(&view, now, tokens, |issued_at| {
-        let (first, second) = claims(&view, now, issued_at, parent, wanted, lifetime, own)?;
-        match (stand(&view, now, &first, tokens.revocations), second) {
-            // What is usual and not to be had is no reason to get nothing.
-            (Err(Refusal::NoScope(_)), Some(second)) => {
-                stand(&view, now, &second, tokens.revocations).map(|(_, session)| session)
+    context: &Context<'_>,
+) -> Result<Session, Unissued> {
+    let (view, revocations) = (&View::new(view), &context.sessions.revocations);
+    let issuing = revocations::issuing(view.facts, revocations, now.unix_seconds)?;
+    let judge = |issued_at| match basis {
+        Basis::Permit(wanted) => {
+            let (first, second) = claims(view, now, issued_at, caller, wanted, lifetime, own)?;
+            match (stand(view, now, &first, revocations), second) {
+                // A usual scope that is not available is no reason to issue nothing.
+                (Err(Refusal::NoScope(_)), Some(second)) => stand(view, now, &second, revocations),
+                (judged, _) => judged,
             }
-            (judged, _) => judged.map(|(_, session)| session),
+            .map(|(_, session)| session)
         }
-    })
-}
-
-/// Judges a session that is issued later than all marks, so that none of them is ever about it, whatever it will rest on.
-pub(crate) fn within_horizon(
-    view: &View<'_>,
-    now: Clocks,
-    tokens: &Tokens<'_>,
-    judge: impl Fn(i64) -> Result<Session, Refusal>,
-) -> Issue {
-    let issuing = match revocations::issuing(view.facts, tokens.revocations, now.unix_seconds) {
-        Ok(issuing) => issuing,
-        Err(why) => return Issue::Refusal(why.into()),
+        Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
     let judged = match judge(issuing.first) {
         // A mark of a chain goes by time where the chain is that of a key.
@@ -73,13 +83,13 @@ pub(crate) fn within_horizon(
         judged => judged,
     };
     match judged {
-        Ok(session) if issuing.horizon.allows(session.claim.issued_at) => Issue::Session(session),
-        Ok(session) => Issue::Beyond(session.claim.issued_at),
+        Ok(session) if issuing.horizon.allows(session.claim.issued_at) => Ok(session),
+        Ok(session) => Err(Unissued::Beyond(session.claim.issued_at)),
         Err(Refusal::TokenExpired { .. }) => {
             let seconds = issuing.purged.saturating_sub(now.unix_seconds);
-            Issue::Refusal(Refusal::ClockBehind { seconds })
+            Err(Refusal::ClockBehind { seconds }.into())
         }
-        Err(refusal) => Issue::Refusal(refusal),
+        Err(refusal) => Err(refusal.into()),
     }
 }
 
@@ -104,7 +114,7 @@ fn claims(
         audit: Audit { own, chain: None },
     };
     // Nothing outlives what it comes of.
-    if let Some(until) = parent.good_until() {
+    if let Some(until) = parent.validity().last_second() {
         claim.expires_at = claim.expires_at.min(until.saturating_add(1));
     }
     match (parent.session(), parent.token()) {

@@ -1,6 +1,5 @@
 //! What the facts say of a session now: its subject, its scope, its roles, and what was revoked.
 
-use crate::fernet::KeyRing;
 use crate::principal::Reach;
 use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
@@ -12,24 +11,6 @@ use enfilade_facts::tables::{GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid};
 use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
-
-/// The keys as they were read, and how often that was before: a verdict counts only with the keys it was judged by.
-#[derive(Debug)]
-pub struct Ring {
-    /// The keys.
-    pub keys: KeyRing,
-    /// Never the same for two readings of one process; never 0.
-    pub generation: u64,
-}
-
-/// What tokens are judged by beside the facts.
-#[derive(Clone, Copy)]
-pub struct Tokens<'a> {
-    /// The keys; nobody's token is read without.
-    pub ring: Option<&'a Ring>,
-    /// What was revoked.
-    pub revocations: &'a Index<Revocations>,
-}
 
 /// Whether a session that stood at an earlier revision, `judged`, stands at this one without being judged anew: nothing but revocations
 /// was changed since, and none of them is about it.
@@ -119,18 +100,18 @@ pub(crate) fn trusted(
     let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
     let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
     // One that an application credential made is good while that one is.
-    let (domain, good_until) = lender(view, now, &trust.trustor, trust.by)?;
+    let (domain, last_second) = lender(view, now, &trust.trustor, trust.by)?;
     let mut trusted =
-        Trusted { lenders: vec![(trust.trustor, domain)], good_until: good_until.min(end), trust };
+        Trusted { lenders: vec![(trust.trustor, domain)], last_second: last_second.min(end), trust };
     // What was lent on rests on each trust it came by, and on each user who lent it on.
     let mut above = trusted.trust.parent;
     while let Some(id) = above {
         let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
         let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && is_near);
         let parent = parent.ok_or(Refusal::NoScope("a trust it was lent on from is gone"))?;
-        let (domain, good_until) = lender(view, now, &parent.trustee, None)?;
+        let (domain, last_second) = lender(view, now, &parent.trustee, None)?;
         trusted.lenders.push((parent.trustee, domain));
-        trusted.good_until = trusted.good_until.min(good_until);
+        trusted.last_second = trusted.last_second.min(last_second);
         above = parent.parent;
     }
     Ok(trusted)
@@ -154,10 +135,10 @@ fn lender(
         }
         other => other,
     })?;
-    Ok((user.domain, standing.good_until()))
+    Ok((user.domain, standing.last_second()))
 }
 
-/// The roles a user has on a project now, implied ones included; none where there are none.
+/// The roles a user has on a project now, implied ones included: those within an application credential, if one is given.
 ///
 /// # Errors
 /// When the facts cannot be read, or the user is in more groups than may be.
@@ -165,24 +146,9 @@ pub fn roles_of(
     view: &enfilade_facts::View<'_>,
     user: &UserId,
     project: &ProjectId,
+    credential: Option<&CredentialId>,
 ) -> Result<Vec<HeldRole>, Refusal> {
-    match roles_on(&View::new(view), user, Scope::Project(*project), None) {
-        Err(Refusal::NoScope(_)) => Ok(Vec::new()),
-        judged => judged,
-    }
-}
-
-/// The same within an application credential.
-///
-/// # Errors
-/// As for [`roles_of`].
-pub fn roles_by(
-    view: &enfilade_facts::View<'_>,
-    user: &UserId,
-    project: &ProjectId,
-    credential: &CredentialId,
-) -> Result<Vec<HeldRole>, Refusal> {
-    match roles_on(&View::new(view), user, Scope::Project(*project), Some(credential)) {
+    match roles_on(&View::new(view), user, Scope::Project(*project), credential) {
         Err(Refusal::NoScope(_)) => Ok(Vec::new()),
         judged => judged,
     }

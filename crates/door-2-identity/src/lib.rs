@@ -1,12 +1,19 @@
 //! Door 2: who is this?
 //!
-//! Read in this order: what the visitor brings (`ask`), what may be read (`view`), the decision ([`open`]),
-//! what it grants ([`IdentityPermit`]) or says instead ([`Refusal`], [`Work`]), and what it remembers ([`IdentityMemo`]).
+//! It has four entrances: [`open`] for a client that presents a credential, [`reopen`] for a permit when the facts changed, [`validate`] for a
+//! service that asks about a session, and [`issue`] for a new session.
+//!
+//! Read in this order: what a client presents ([`Ask`]), what may be read (`view`), what else is judged by ([`Context`]), the decision (`open`),
+//! what it grants ([`IdentityPermit`]) and for how long ([`Validity`]), or why not ([`Closed`]), and what it remembers ([`IdentityMemo`]).
 
 mod ask;
 mod view;
+mod context;
 mod open;
+mod secret;
+mod grant;
 mod permit;
+mod validity;
 mod refuse;
 mod memo;
 mod principal;
@@ -24,22 +31,21 @@ mod judge;
 mod issue;
 mod signature;
 
-pub use ask::{CertificateAsk, SecretAsk};
+pub use ask::{Ask, CertificateAsk, SecretAsk, SessionAsk};
+pub use context::{Context, Ring, SessionState};
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password, matches as matches_hash};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
-pub use issue::{Issue, Wanted, issue};
-pub use judge::{Ring, Tokens, roles_by, roles_of};
+pub use issue::{Basis, Unissued, Wanted, issue};
+pub use judge::roles_of;
 pub use memo::IdentityMemo;
-pub use open::{
-    Verdict, open, open_certificate, open_session, remembered, remembered_session, reopen, still_holds,
-    validate, validated, who_would,
-};
+pub use open::{open, reopen, validate};
 pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets, SidSet};
-pub use reaches::reaches;
+pub use reaches::{reaches, who_would};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
-pub use session::{Claim, HeldRole, Lent, Methods, Scope, Session, SessionAsk};
-pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signed, Signing, chain_of, issue_signed};
+pub use session::{Claim, HeldRole, Lent, Methods, Scope, Session};
+pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signed, Signing, chain_of};
 pub use upgrade::Upgrade;
-pub use work::{Outcome, Work};
+pub use validity::Validity;
+pub use work::{Closed, Outcome, Work};

@@ -7,10 +7,9 @@
 //!
 //! Only successes are remembered, so that junk pushes nothing out.
 
-use crate::ask::{CertificateAsk, SecretAsk};
+use crate::ask::Ask;
 use crate::permit::Granted;
 use crate::principal::Sets;
-use crate::session::SessionAsk;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Clocks, Memo, MemoKey, MemoSeed, Weigh, WordMemo};
@@ -57,32 +56,26 @@ impl IdentityMemo {
         self.matches.key(step)
     }
 
-    /// What the verdict on a credential is remembered under; its revision stands beside it.
+    /// The key of the verdict on a credential. The revision is not part of it.
     #[inline]
-    pub(crate) fn of(&self, ask: &SecretAsk) -> MemoKey {
-        let Authid { user, token } = &ask.authid;
-        let key = self.verdict.bytes(user.name().as_bytes()).bytes(user.realm().as_str().as_bytes());
-        // A token's name is not empty.
-        let token = token.as_ref().map_or("", |name| name.as_str());
-        key.bytes(token.as_bytes()).bytes(ask.secret.reveal()).key()
+    pub(crate) fn key_of(&self, ask: Ask<'_>) -> MemoKey {
+        match ask {
+            Ask::Secret(ask) => {
+                let Authid { user, token } = &ask.authid;
+                let key = self.verdict.bytes(user.name().as_bytes()).bytes(user.realm().as_str().as_bytes());
+                // A token's name is not empty.
+                let token = token.as_ref().map_or("", |name| name.as_str());
+                key.bytes(token.as_bytes()).bytes(ask.secret.reveal()).key()
+            }
+            Ask::Session(ask) => self.session.bytes(ask.token.reveal()).key(),
+            Ask::Certificate(ask) => self.certificate.bytes(&ask.fingerprint).key(),
+        }
     }
 
-    /// What stands for a credential as it was brought, before anybody read it.
+    /// The key of a credential as it was sent, before anything parses it.
     #[inline]
     pub fn unread(&self, name: &[u8], value: &[u8]) -> MemoKey {
         self.unread.bytes(name).bytes(value).key()
-    }
-
-    /// The same of a session.
-    #[inline]
-    pub(crate) fn of_session(&self, ask: &SessionAsk) -> MemoKey {
-        self.session.bytes(ask.token.reveal()).key()
-    }
-
-    /// The same of a client's certificate.
-    #[inline]
-    pub(crate) fn of_certificate(&self, ask: &CertificateAsk) -> MemoKey {
-        self.certificate.bytes(&ask.fingerprint).key()
     }
 
     /// Remembers that the secret of a work matched.

@@ -4,8 +4,9 @@ use crate::principal::Principal;
 use crate::session::Session;
 use crate::upgrade::Upgrade;
 use crate::used::Used;
+use crate::validity::Validity;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{At, Clocks, Held, MemoKey, MirrorHealth};
+use enfilade_facts::{At, Clocks, Held, MemoKey};
 use std::sync::Arc;
 
 /// Who is inside, as of which revision, and until when at most.
@@ -20,18 +21,7 @@ pub struct IdentityPermit {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Granted {
-    pub(crate) at: At,
-    /// The first second it is good, for a session; a clock that is set back ends nothing else.
-    pub(crate) good_from: i64,
-    pub(crate) good_until: i64,
-    /// Until which tick the secret need not be proven again.
-    pub(crate) proven_until: u64,
-    /// Whether any of it is kept in files people edit.
-    pub(crate) of_files: bool,
-    /// The mirror of the files people edit, when it was granted.
-    pub(crate) mirror: MirrorHealth,
-    /// For a session: by which reading of the keys its token was opened; 0 for everything else.
-    pub(crate) keys: u64,
+    pub(crate) validity: Validity,
     pub(crate) used: Used,
     pub(crate) proof: Proof,
     pub(crate) principal: Arc<Principal>,
@@ -69,7 +59,7 @@ impl Validated {
 
     /// The facts it was judged on.
     pub fn at(&self) -> At {
-        self.granted.at
+        self.granted.validity.at
     }
 }
 
@@ -77,10 +67,6 @@ impl IdentityPermit {
     /// Who it is.
     pub fn principal(&self) -> &Principal {
         &self.granted.principal
-    }
-
-    pub(crate) fn proof(&self) -> &Proof {
-        &self.granted.proof
     }
 
     /// What the facts are to remember of it from now on, where its token is to be upgraded.
@@ -106,32 +92,11 @@ impl IdentityPermit {
 
     /// The facts it was granted on.
     pub fn at(&self) -> At {
-        self.granted.at
+        self.granted.validity.at
     }
 
-    /// The last second it may hold without asking again, seconds since the epoch; `None` when nothing of it expires.
-    pub fn good_until(&self) -> Option<i64> {
-        (self.granted.good_until != i64::MAX).then_some(self.granted.good_until)
-    }
-
-    /// Whether no passing of time ends it: nothing of it expires or has to be proven again, and nothing of it is kept in
-    /// files that have to be looked at.
-    pub(crate) fn is_timeless(&self) -> bool {
-        let granted = &*self.granted;
-        granted.good_until == i64::MAX && granted.proven_until == u64::MAX && !granted.of_files
-    }
-
-    /// Whether it need not be asked what proves it.
-    pub(crate) fn is_proven(&self, now: Clocks) -> bool {
-        now.tick_millis < self.granted.proven_until
-    }
-
-    /// Whether, as far as this permit's own facts say, it still holds: same revision, not yet expired, and the files people
-    /// edit looked at as they were.
-    pub fn holds(&self, at: At, now: Clocks) -> bool {
-        let granted = &*self.granted;
-        granted.at == at
-            && (granted.good_from..=granted.good_until).contains(&now.unix_seconds)
-            && granted.mirror == now.mirror
+    /// How long it counts without asking again.
+    pub fn validity(&self) -> &Validity {
+        &self.granted.validity
     }
 }

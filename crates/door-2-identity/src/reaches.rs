@@ -1,15 +1,33 @@
 //! How far the sessions of a user can reach, with the right secrets: asked when the rights of somebody count who did not come.
 
+use crate::grant::principal;
 use crate::judge;
 use crate::memo::IdentityMemo;
-use crate::open::principal;
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
 use crate::session::{HeldRole, Scope};
-use crate::standing::Standing;
+use crate::standing::{self, Standing};
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
+
+/// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
+///
+/// # Errors
+/// As for a visitor with the right secret.
+pub fn who_would(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    authid: &Authid,
+    memo: &IdentityMemo,
+) -> Result<Principal, Refusal> {
+    let view = View::new(view);
+    let unknown = || Refusal::Unknown(authid.clone());
+    let (user, token) = standing::named(&view, authid)?.ok_or_else(unknown)?;
+    let standing = Standing::of(&view, authid, user, token)?.ok_or_else(unknown)?;
+    standing.check(&view, now)?;
+    principal(&view, &standing, memo)
+}
 
 /// Each reach that a session of this user can have now: of the user in person, and where a project is named, of sessions for this project, in
 /// person and by each trust. Credentials that the user has made reach no further. Empty for a user who is deleted, disabled or expired.

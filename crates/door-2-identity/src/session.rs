@@ -1,21 +1,15 @@
 //! Sessions: what a Fernet token claims. Nothing of a session is stored; whoever shows the token is judged on the facts each time
 //! ([`crate::judge`]), so that whatever was taken away is gone with the next request.
 
+use crate::ask::SessionAsk;
 use crate::fernet::payload::{Audit, AuditId, Id, Payload, Scope as PayloadScope, Unread};
 use crate::fernet::{KeyRing, frame};
 use crate::principal::Reach;
 use crate::refuse::Refusal;
 use enfilade_facts::limits::{CLOCK_SKEW_SECONDS, TOKEN_SECONDS_MAX};
 use enfilade_facts::tables::{Delegation, Trust};
-use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, RoleId, Secret, TrustId, UserId};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, RoleId, TrustId, UserId};
 use enfilade_facts::{Horizon, Revision};
-
-/// A token, as it came: a secret until it expires.
-#[derive(Clone, Debug)]
-pub struct SessionAsk {
-    /// Its text.
-    pub token: Secret,
-}
 
 /// How somebody proved who they are: a bit for each way, in the order Keystone 30 has them by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +126,7 @@ pub struct Trusted {
     /// The user who trusts, and each who lent it on, with their domains.
     pub(crate) lenders: Vec<(UserId, DomainId)>,
     /// The last second the trust and each who lends are in time.
-    pub(crate) good_until: i64,
+    pub(crate) last_second: i64,
 }
 
 impl Session {

@@ -2,14 +2,14 @@
 //! user for the key's project. Whoever comes with a key is never asked here; only who has leave to ask is.
 
 use crate::fernet::payload::{Audit, AuditId};
-use crate::issue::{Issue, within_horizon};
-use crate::judge::{Tokens, stand};
+use crate::judge::stand;
 use crate::refuse::Refusal;
+use crate::revocations::Revocations;
 use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::view::View;
 use aws_lc_rs::{constant_time, hmac};
-use enfilade_facts::Clocks;
 use enfilade_facts::tables::BlobId;
+use enfilade_facts::{Clocks, Index};
 
 /// What was signed, how, and what came of it.
 #[derive(Debug)]
@@ -111,27 +111,15 @@ pub fn chain_of(key: &BlobId) -> AuditId {
     chain
 }
 
-/// A session for whoever signed. The audit id is random.
-pub fn issue_signed(
-    view: &enfilade_facts::View<'_>,
-    now: Clocks,
-    ask: &SignatureAsk,
-    lifetime: i64,
-    own: AuditId,
-    tokens: &Tokens<'_>,
-) -> Issue {
-    let view = View::new(view);
-    within_horizon(&view, now, tokens, |issued_at| judge(&view, now, issued_at, ask, lifetime, own, tokens))
-}
-
-fn judge(
+/// The session of the user who signed.
+pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,
     issued_at: i64,
     ask: &SignatureAsk,
     lifetime: i64,
     own: AuditId,
-    tokens: &Tokens<'_>,
+    revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
     // Of a key that is not there the signature is computed all the same.
@@ -147,8 +135,8 @@ fn judge(
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: Some(chain_of(&ask.key)) },
     };
-    let (standing, mut session) = stand(view, now, &claim, tokens.revocations)?;
-    session.claim.expires_at = claim.expires_at.min(standing.good_until().saturating_add(1));
+    let (standing, mut session) = stand(view, now, &claim, revocations)?;
+    session.claim.expires_at = claim.expires_at.min(standing.last_second().saturating_add(1));
     Ok(session)
 }
 

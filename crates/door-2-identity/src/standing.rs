@@ -169,7 +169,7 @@ impl Standing {
     }
 
     /// The last second all of it is in time.
-    pub(crate) fn good_until(&self) -> i64 {
+    pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
         std::iter::once(self.user.expires)
             .chain(credentials.map(|token| token.expires))

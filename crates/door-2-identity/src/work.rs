@@ -6,6 +6,31 @@ use crate::refuse::Refusal;
 use enfilade_facts::MemoKey;
 use enfilade_facts::vocabulary::Secret;
 
+/// Why the door granted no permit.
+#[derive(Debug)]
+pub enum Closed {
+    /// It refuses.
+    Refused(Refusal),
+    /// A slow hash has to be computed first. Then the door is asked again.
+    NeedsWork(Box<Work>),
+}
+
+impl Closed {
+    /// The refusal; for work, the one of a secret that does not match.
+    pub fn refuse(self) -> Refusal {
+        match self {
+            Closed::Refused(refusal) => refusal,
+            Closed::NeedsWork(work) => work.refuse(),
+        }
+    }
+}
+
+impl<R: Into<Refusal>> From<R> for Closed {
+    fn from(refusal: R) -> Self {
+        Closed::Refused(refusal.into())
+    }
+}
+
 /// Slow hashes to compute, until one matches: that of a secret, and while it still works that of the secret before it.
 #[derive(Clone)]
 pub struct Work {

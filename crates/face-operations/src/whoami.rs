@@ -17,7 +17,7 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     json.extend_from_slice(&principal.user.to_digits());
     let (sid, groups, revision) = (principal.sid, principal.groups.len(), identity.at().revision);
     let _ = write!(json, r#"","sid":"{sid}","groups":{groups},"revision":{revision},"until":"#);
-    let _ = match identity.good_until() {
+    let _ = match identity.validity().last_second() {
         Some(until) => write!(json, "{until}}}"),
         None => json.write_all(b"null}"),
     };

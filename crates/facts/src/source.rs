@@ -36,6 +36,9 @@ pub trait Source: Send + Sync {
 
 /// How all code reads facts: in a short synchronous call (invariants F2 and E1).
 pub trait Read {
+    /// The newest revision, read in nanoseconds. A view that is read afterwards is at least this new.
+    fn newest(&self) -> At;
+
     /// Runs `look` on a fresh view and hands back what it returns.
     ///
     /// # Errors
@@ -44,6 +47,10 @@ pub trait Read {
 }
 
 impl<S: Source + ?Sized> Read for S {
+    fn newest(&self) -> At {
+        self.at()
+    }
+
     fn read<R>(&self, look: impl FnOnce(&View<'_>) -> R) -> Result<R, SourceError> {
         let mut look = Some(look);
         let mut answer = None;
@@ -53,5 +60,16 @@ impl<S: Source + ?Sized> Read for S {
             }
         })?;
         answer.ok_or_else(|| SourceError::Unavailable("the source lent no view".into()))
+    }
+}
+
+/// Of a view nothing newer can be read.
+impl Read for View<'_> {
+    fn newest(&self) -> At {
+        self.at()
+    }
+
+    fn read<R>(&self, look: impl FnOnce(&View<'_>) -> R) -> Result<R, SourceError> {
+        Ok(look(self))
     }
 }

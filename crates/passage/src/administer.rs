@@ -40,7 +40,7 @@ impl Visit {
                 Ok(enfilade_access::use_api(Some((view, now)), &self.identity, rule, about)?)
             })?;
         }
-        if !self.identity.holds(house.parts.source.at(), now) {
+        if !self.identity.validity().holds(house.parts.source.at(), now) {
             house.parts.source.read(|view| self.ask_again(view))??;
         }
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
@@ -52,7 +52,7 @@ impl Visit {
     /// The refusal of door 2 or 4.
     pub fn may_go_on(&mut self, permit: &ApiPermit) -> Result<(), Refusal> {
         let house = std::sync::Arc::clone(&self.house);
-        if !self.identity.holds(house.parts.source.at(), house.now()) {
+        if !self.identity.validity().holds(house.parts.source.at(), house.now()) {
             house.parts.source.read(|view| self.ask_again(view))??;
         }
         Ok(enfilade_access::may_go_on(&self.identity, permit)?)

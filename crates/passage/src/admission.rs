@@ -4,8 +4,8 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_facts::{MemoKey, Read};
-use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, SecretAsk, Verdict};
+use enfilade_facts::MemoKey;
+use enfilade_identity::{Ask, Closed, IdentityPermit, Outcome, SecretAsk};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ impl House {
         if ask.authid.token.is_none() {
             self.unless_barred(from)?;
         }
-        let refusal = match self.ask_identity(ask, from).await {
+        let refusal = match self.open(Ask::Secret(ask), from).await {
             Ok(identity) => {
                 penalties.succeeded(named, self.now());
                 return Ok(identity);
@@ -48,16 +48,6 @@ impl House {
         Err(refusal)
     }
 
-    /// Door 2 for a certificate.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub(crate) fn open_certificate(&self, ask: &CertificateAsk) -> Result<IdentityPermit, Refusal> {
-        let (parts, now) = (&self.parts, self.now());
-        let memo = &parts.identity_memo;
-        Ok(parts.source.read(|view| enfilade_identity::open_certificate(view, now, ask, memo))??)
-    }
-
     /// Door 2 for whoever comes again on the connection they came on before, with the very same bytes: known without reading
     /// them, while nothing changed. For anybody else, the digest [`LastVisitor::is`] takes once they were read and admitted.
     ///
@@ -75,7 +65,7 @@ impl House {
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some((key, identity))
-                if *key == brought && enfilade_identity::still_holds(at, || self.now(), identity, keys) =>
+                if *key == brought && identity.validity().admits(at, keys, || self.now()) =>
             {
                 Ok(self.welcome(identity.clone(), from))
             }
@@ -90,35 +80,29 @@ impl House {
         }
     }
 
-    /// Door 2 for whoever was let in at this revision before: no view, no lock, nothing to wait for.
-    pub fn knows(&self, ask: &SecretAsk) -> Option<IdentityPermit> {
-        // The revision first: what is acknowledged after this is obeyed by the next request.
-        let at = self.parts.source.at();
-        enfilade_identity::remembered(at, || self.now(), ask, &self.parts.identity_memo)
+    /// Door 2 at the newest revision. It waits for nothing: a slow hash that is missing is named.
+    ///
+    /// # Errors
+    /// The door's refusal, or the slow hash.
+    pub fn identify(&self, ask: Ask<'_>) -> Result<IdentityPermit, Closed> {
+        enfilade_identity::open(self.source(), || self.now(), ask, &self.identity_context())
     }
 
-    async fn ask_identity(&self, ask: &SecretAsk, from: IpAddr) -> Result<IdentityPermit, Refusal> {
-        if let Some(identity) = self.knows(ask) {
-            return Ok(identity);
-        }
+    /// Door 2, with the slow hashes that are missing. Only a secret ever waits for one.
+    pub(crate) async fn open(&self, ask: Ask<'_>, from: IpAddr) -> Result<IdentityPermit, Refusal> {
         let parts = &self.parts;
         // Twice is enough unless the stored hash changes between the work and the second look.
         for _ in 0..4 {
-            let now = self.now();
-            let verdict = parts.source.read(|view| {
-                enfilade_identity::open(view, now, ask, &parts.hash_key, &parts.identity_memo)
-            })?;
-            match verdict {
-                Verdict::Permit(identity) => return Ok(identity),
-                Verdict::Refusal(refusal) => return Err(refusal.into()),
-                Verdict::NeedsWork(work) => {
-                    self.unless_barred(from)?;
-                    let asker = Asker { from, failures: parts.penalties.failures(from, now) };
-                    match parts.gate.run(work.clone(), asker).await? {
-                        Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
-                        Outcome::Differs => return Err(work.refuse().into()),
-                    }
-                }
+            let work = match self.identify(ask) {
+                Ok(identity) => return Ok(identity),
+                Err(Closed::Refused(refusal)) => return Err(refusal.into()),
+                Err(Closed::NeedsWork(work)) => work,
+            };
+            self.unless_barred(from)?;
+            let asker = Asker { from, failures: parts.penalties.failures(from, self.now()) };
+            match parts.gate.run(work.clone(), asker).await? {
+                Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
+                Outcome::Differs => return Err(work.refuse().into()),
             }
         }
         Err(enfilade_identity::Refusal::Busy.into())

@@ -1,6 +1,6 @@
 //! What a client presents to door 2.
 
-use enfilade_identity::{CertificateAsk, SecretAsk, SessionAsk};
+use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 
 /// What a client presents.
 #[derive(Debug)]
@@ -21,6 +21,18 @@ pub enum Credential {
         /// Whether the request changes something, for which the ticket alone is not enough.
         changes_something: bool,
     },
+}
+
+impl Credential {
+    /// What door 2 is asked.
+    pub(crate) fn ask(&self) -> Ask<'_> {
+        match self {
+            Credential::Secret(ask) | Credential::NamedSecret(ask, _) => Ask::Secret(ask),
+            Credential::Session(ask) => Ask::Session(ask),
+            Credential::Certificate(ask) => Ask::Certificate(ask),
+            Credential::Ticket { ticket, .. } => Ask::Session(&ticket.session),
+        }
+    }
 }
 
 /// A login ticket of the Proxmox face: a session's token in another spelling.

@@ -3,15 +3,14 @@
 use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::handles::HouseStores;
-use crate::keys::{AllowIssue, Random, SessionTerms, Sessions};
 use crate::penalties::Penalties;
 use crate::shares::Shares;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::Ledger;
 use enfilade_facts::limits::Limits;
-use enfilade_facts::{Clocks, LockStore, MemoSeed, Mounts, Source, WordMemo};
-use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
+use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
+use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,6 +19,28 @@ pub type Clock = Arc<dyn Fn() -> Clocks + Send + Sync>;
 
 /// How often somebody had set the wall clock, exact whenever it is asked. Only the binary really knows.
 pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// How long sessions last.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionTerms {
+    /// How long a token is good, in seconds.
+    pub token_seconds: i64,
+    /// How long after that services may still have it validated, in seconds.
+    pub expired_seconds: i64,
+}
+
+impl Default for SessionTerms {
+    /// Keystone's.
+    fn default() -> Self {
+        SessionTerms { token_seconds: 3_600, expired_seconds: 172_800 }
+    }
+}
+
+/// Fills with random bytes; says whether it could. Only the binary has a real one.
+pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
+
+/// Lets sessions be issued up to a second, at a time. Only `admin` changes facts, so the house is built with this.
+pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
 /// What a house is built from.
 pub struct Parts {
@@ -65,7 +86,8 @@ pub struct Parts {
 pub struct House {
     pub(crate) parts: Parts,
     pub(crate) stores: HouseStores,
-    pub(crate) sessions: Sessions,
+    /// The keys of sessions, and what was revoked.
+    pub(crate) sessions: SessionState,
     /// Which files have no properties, by the state they are in.
     pub(crate) bare: WordMemo<bool>,
     /// What directories said is in them, by the state they were in.
@@ -83,7 +105,7 @@ const NAMES_BYTES: usize = 16 << 20;
 impl House {
     /// From its parts; nothing is mounted until [`House::set_mounts`] says so, and no token is read before [`House::set_keys`].
     pub fn new(parts: Parts) -> Arc<Self> {
-        let (stores, sessions) = (HouseStores::default(), Sessions::new());
+        let (stores, sessions) = (HouseStores::default(), SessionState::default());
         let mut seed = MemoSeed([0; 16]);
         // Without random numbers nothing is remembered.
         let is_random = (parts.random)(&mut seed.0);
@@ -97,6 +119,12 @@ impl House {
     /// The key of the fast hash of generated secrets.
     pub fn hash_key(&self) -> &HashKey {
         &self.parts.hash_key
+    }
+
+    /// What door 2 judges by in addition to the facts.
+    pub(crate) fn identity_context(&self) -> Context<'_> {
+        let Parts { hash_key, identity_memo: memo, .. } = &self.parts;
+        Context { hash_key, sessions: &self.sessions, memo }
     }
 
     /// What is mounted, whenever the kernel says it changed.

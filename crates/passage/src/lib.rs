@@ -1,8 +1,8 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
 //! Start with `walk.rs`: it is the way of every request. `modes.rs` says what differs for an explanation, a review and the server's own tasks.
-//! `credential.rs` is what a client presents; `admission.rs` and `sessions.rs` have door 2 for each kind of it, `keys.rs` what sessions are judged
-//! by, `gate.rs` computes slow hashes. `handles.rs` is what is kept of each datastore, `stores.rs` keeps directories open and counts who is inside,
+//! `credential.rs` is what a client presents; `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `sessions.rs` issues and
+//! validates sessions. `handles.rs` is what is kept of each datastore, `stores.rs` keeps directories open and counts who is inside,
 //! `housekeeping.rs` has the tasks of the server itself. `reach.rs` is the way past the directories above a target. `verbs.rs` says for each verb
 //! which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works on whole trees, `holding.rs` has locks and properties,
 //! `lock_owners.rs` locks of owners who lost the right. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` is the one event of
@@ -23,7 +23,6 @@ mod holding;
 mod lock_owners;
 mod house;
 mod handles;
-mod keys;
 mod shares;
 mod stores;
 mod housekeeping;
@@ -60,8 +59,7 @@ pub use credential::{Credential, TicketAsk};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState, ShownLock};
-pub use house::{Clock, ClockSets, House, Parts};
-pub use keys::{AllowIssue, Random, SessionTerms};
+pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
 pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::{Refusal, Stands};

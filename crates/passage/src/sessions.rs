@@ -1,23 +1,21 @@
 //! Sessions: coming in with one, getting one, and being asked about somebody's.
 
 use crate::credential::{Credential, TicketAsk};
-use crate::house::House;
-use crate::keys::SessionTerms;
+use crate::house::{House, SessionTerms};
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::ApiPermit;
 use enfilade_facts::limits::{SESSION_TRIES_MAX, TICKET_SECONDS};
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{Clocks, CommitError, Read, View};
+use enfilade_facts::{Clocks, CommitError, Read};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
-    Claim, IdentityPermit, Issue, Refusal as IdentityRefusal, Revocations, Ring, Scope, Session, SessionAsk,
-    SignatureAsk, Tokens, Validated, Wanted,
+    Basis, Claim, Refusal as IdentityRefusal, Revocations, Scope, Session, SessionAsk, SignatureAsk,
+    Unissued, Validated, Wanted,
 };
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// A ticket that was made.
 #[derive(Debug)]
@@ -38,15 +36,9 @@ pub struct Made {
 }
 
 impl House {
-    /// The keys, whenever they were read anew; none where they cannot be read, and then no token is read either.
+    /// The keys, whenever they were read again. `None` when they cannot be read; then no token is read either.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
-        let generation = self.sessions.generations.fetch_add(1, Ordering::Relaxed);
-        let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));
-        let mut current = self.sessions.ring.write().unwrap_or_else(PoisonError::into_inner);
-        // Whoever reads the new number must not find the old keys.
-        let generation = ring.as_ref().map_or(0, |ring| ring.generation);
-        *current = ring;
-        self.sessions.generation.store(generation, Ordering::Release);
+        self.sessions.set_keys(keys);
     }
 
     /// Sixteen random bytes, for what needs a name nobody has had; `None` where there are none to be had.
@@ -114,24 +106,6 @@ impl House {
             Ok(Err(_)) | Err(_) => Err(IdentityRefusal::Busy.into()),
         }
     }
-
-    /// Door 2 for a session's token.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub(crate) fn open_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
-        let (parts, now) = (&self.parts, self.now());
-        let memo = &parts.identity_memo;
-        // The revision first, as for secrets.
-        let (at, keys) = (parts.source.at(), self.sessions.generation());
-        if let Some(identity) = enfilade_identity::remembered_session(at, now, ask, keys, memo) {
-            return Ok(identity);
-        }
-        self.sessions.with(|tokens| {
-            let source = &parts.source;
-            Ok(source.read(|view| enfilade_identity::open_session(view, now, ask, tokens, memo))??)
-        })
-    }
 }
 
 impl Visit {
@@ -140,7 +114,7 @@ impl Visit {
     /// # Errors
     /// The refusal of door 2.
     pub async fn issue(&mut self, wanted: Wanted) -> Result<Made, Refusal> {
-        self.issue_for(wanted, self.house.parts.session_terms.token_seconds).await
+        self.make(Basis::Permit(wanted), self.house.session_terms().token_seconds).await
     }
 
     /// Whether a session would be made for the visitor; none is.
@@ -148,43 +122,38 @@ impl Visit {
     /// # Errors
     /// The refusal of door 2.
     pub fn would_issue(&mut self, wanted: Wanted) -> Result<(), Refusal> {
-        let house = Arc::clone(&self.house);
-        let (now, lifetime) = (house.now(), house.parts.session_terms.token_seconds);
-        let judged = house.parts.source.read(|view| {
-            self.ask_again(view)?;
-            Ok::<_, Refusal>(house.sessions.with(|tokens| {
-                enfilade_identity::issue(view, now, &self.identity, wanted, lifetime, [0; 16], tokens)
-            }))
-        })??;
-        match judged {
-            Issue::Refusal(refusal) => Err(refusal.into()),
-            Issue::Session(_) | Issue::Beyond(_) => Ok(()),
+        let (now, lifetime) = (self.house.now(), self.house.session_terms().token_seconds);
+        match self.judge_session(now, Basis::Permit(wanted), lifetime, [0; 16])? {
+            Err(Unissued::Refused(refusal)) => Err(refusal.into()),
+            Ok(_) | Err(Unissued::Beyond(_)) => Ok(()),
         }
     }
 
-    async fn issue_for(&mut self, wanted: Wanted, lifetime: i64) -> Result<Made, Refusal> {
-        self.make(|view, now, parent, own, tokens| {
-            enfilade_identity::issue(view, now, parent, wanted, lifetime, own, tokens)
-        })
-        .await
-    }
-
-    /// A session for whoever signed a request to another service, which asks for it here, with leave to.
+    /// A session for the user who signed a request to another service. The visitor is that service, with leave to ask.
     ///
     /// # Errors
-    /// The refusal of door 2, of whoever signed.
+    /// The refusal of door 2, of the user who signed.
     pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<Made, Refusal> {
-        let lifetime = self.house.parts.session_terms.token_seconds;
-        self.make(|view, now, _, own, tokens| {
-            enfilade_identity::issue_signed(view, now, ask, lifetime, own, tokens)
-        })
-        .await
+        self.make(Basis::Signature(ask), self.house.session_terms().token_seconds).await
     }
 
-    async fn make(
+    /// What door 2 says about a new session, on a fresh view.
+    fn judge_session(
         &mut self,
-        judge: impl Fn(&View<'_>, Clocks, &IdentityPermit, AuditId, &Tokens<'_>) -> Issue,
-    ) -> Result<Made, Refusal> {
+        now: Clocks,
+        basis: Basis<'_>,
+        lifetime: i64,
+        own: AuditId,
+    ) -> Result<Result<Session, Unissued>, Refusal> {
+        let house = Arc::clone(&self.house);
+        house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            let context = house.identity_context();
+            Ok(enfilade_identity::issue(view, now, &self.identity, basis, lifetime, own, &context))
+        })?
+    }
+
+    async fn make(&mut self, basis: Basis<'_>, lifetime: i64) -> Result<Made, Refusal> {
         let house = Arc::clone(&self.house);
         for _ in 0..SESSION_TRIES_MAX {
             let mut random = [0; 32];
@@ -193,12 +162,8 @@ impl Visit {
             }
             let (own, iv) = halves(random);
             let now = house.now();
-            let issued = house.parts.source.read(|view| {
-                self.ask_again(view)?;
-                Ok::<_, Refusal>(house.sessions.with(|tokens| judge(view, now, &self.identity, own, tokens)))
-            })??;
-            match issued {
-                Issue::Session(session) => {
+            match self.judge_session(now, basis, lifetime, own)? {
+                Ok(session) => {
                     let ring = house.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
                     let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
                     let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
@@ -206,8 +171,8 @@ impl Visit {
                     house.parts.audit.issued(&session.claim);
                     return Ok(Made { token, session });
                 }
-                Issue::Refusal(refusal) => return Err(refusal.into()),
-                Issue::Beyond(second) => house.move_horizon(now, second).await?,
+                Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
+                Err(Unissued::Beyond(second)) => house.move_horizon(now, second).await?,
             }
         }
         Err(IdentityRefusal::Busy.into())
@@ -226,7 +191,7 @@ impl Visit {
         if self.identity.token().is_some() {
             return Err(IdentityRefusal::Delegated("an API token needs no ticket").into());
         }
-        let made = self.issue_for(Wanted::Scope(Scope::Unscoped), TICKET_SECONDS).await?;
+        let made = self.make(Basis::Permit(Wanted::Scope(Scope::Unscoped)), TICKET_SECONDS).await?;
         Ok(Ticket { csrf: self.house.csrf_of(&made.session.claim), token: made.token })
     }
 
@@ -235,17 +200,10 @@ impl Visit {
     /// # Errors
     /// The refusal of door 2, of that token.
     pub fn validate(&self, ask: &SessionAsk, allow_expired: bool) -> Result<Validated, Refusal> {
-        let (parts, now) = (&self.house.parts, self.house.now());
-        let window = if allow_expired { parts.session_terms.expired_seconds } else { 0 };
-        let memo = &parts.identity_memo;
-        let (at, keys) = (parts.source.at(), self.house.sessions.generation());
-        if let Some(known) = enfilade_identity::validated(at, now, ask, keys, memo) {
-            return Ok(known);
-        }
-        self.house.sessions.with(|tokens| {
-            let source = &parts.source;
-            Ok(source.read(|view| enfilade_identity::validate(view, now, ask, window, tokens, memo))??)
-        })
+        let house = &self.house;
+        let window = if allow_expired { house.session_terms().expired_seconds } else { 0 };
+        let context = house.identity_context();
+        Ok(enfilade_identity::validate(house.source(), || house.now(), ask, window, &context)?)
     }
 }
 

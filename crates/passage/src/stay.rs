@@ -74,7 +74,7 @@ impl Stay {
     /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.
     pub(crate) fn unchanged(&self) -> bool {
         let house = &self.visit.house;
-        self.visit.identity.holds(house.parts.source.at(), house.now())
+        self.visit.identity.validity().holds(house.parts.source.at(), house.now())
     }
 
     /// The revision the doors last judged on.

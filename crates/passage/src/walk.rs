@@ -38,9 +38,9 @@ impl House {
         let identity = match credential {
             Credential::Secret(ask) => self.open_secret(ask, &ask.authid, from).await?,
             Credential::NamedSecret(ask, named) => self.open_secret(ask, named, from).await?,
-            Credential::Session(ask) => self.open_session(ask)?,
-            Credential::Certificate(ask) => self.open_certificate(ask)?,
-            Credential::Ticket { ticket, .. } => self.open_session(&ticket.session)?,
+            Credential::Session(_) | Credential::Certificate(_) | Credential::Ticket { .. } => {
+                self.open(credential.ask(), from).await?
+            }
         };
         let visit = self.welcome(identity, from);
         if let Credential::Ticket { ticket, changes_something } = credential {
@@ -237,13 +237,10 @@ pub struct Found {
 impl Visit {
     /// Door 2 again, if the facts changed since it was passed.
     pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
-        let house = &self.house;
-        let now = house.now();
-        if !self.identity.holds(view.at(), now) {
-            let memo = &house.parts.identity_memo;
-            self.identity = house
-                .sessions
-                .with(|tokens| enfilade_identity::reopen(view, now, &self.identity, tokens, memo))?;
+        let now = self.house.now();
+        if !self.identity.validity().holds(view.at(), now) {
+            let context = self.house.identity_context();
+            self.identity = enfilade_identity::reopen(view, now, &self.identity, &context)?;
         }
         Ok(())
     }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use enfilade_facts::MemoSeed;
 use enfilade_facts::vocabulary::{Secret, Userid};
-use enfilade_facts::{MemoSeed, Read};
-use enfilade_identity::{HashKey, IdentityMemo, Outcome, SecretAsk, Verdict, Work};
+use enfilade_identity::{
+    Ask, Closed, Context, HashKey, IdentityMemo, Outcome, SecretAsk, SessionState, Work,
+};
 use enfilade_passage::{Asker, HashGate};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::net::Ipv4Addr;
@@ -21,9 +23,10 @@ fn works(count: usize) -> Vec<Work> {
         let secret = Secret::new(n.to_string().as_bytes()).unwrap();
         let ask = SecretAsk { authid: "alice@local".parse().unwrap(), secret };
         let now = house.clock.now();
-        let key = HashKey::new(&[42; 32]);
-        match house.facts().read(|view| enfilade_identity::open(view, now, &ask, &key, &memo)).unwrap() {
-            Verdict::NeedsWork(work) => *work,
+        let (hash_key, sessions) = (HashKey::new(&[42; 32]), SessionState::default());
+        let context = Context { hash_key: &hash_key, sessions: &sessions, memo: &memo };
+        match enfilade_identity::open(house.facts(), || now, Ask::Secret(&ask), &context) {
+            Err(Closed::NeedsWork(work)) => *work,
             other => panic!("{other:?}"),
         }
     };

@@ -18,7 +18,7 @@ pub(crate) fn end_within(
     let Some(by) = by else { return Ok(wanted) };
     let maker = maker_of(view, change, &by)?;
     let delegation = view.get::<Delegation>(&by)?.ok_or_else(|| missing("application credential", by))?;
-    let held = enfilade_identity::roles_by(view, &maker.owner, project, &by)?;
+    let held = enfilade_identity::roles_of(view, &maker.owner, project, Some(&by))?;
     let is_less = delegation.unrestricted
         && delegation.rules.is_empty()
         && delegation.project == *project

@@ -148,7 +148,7 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
 /// # Errors
 /// When the facts cannot be read.
 pub fn has_role_on(view: &View<'_>, user: &UserId, project: &ProjectId) -> Result<bool, Error> {
-    Ok(!enfilade_identity::roles_of(view, user, project)?.is_empty())
+    Ok(!enfilade_identity::roles_of(view, user, project, None)?.is_empty())
 }
 
 /// The ids of the roles that are assigned to a user on a project, directly or by a group, without implied roles.

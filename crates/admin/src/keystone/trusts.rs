@@ -42,7 +42,7 @@ pub struct NewTrust {
 pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
     let ((id, trust), at) = desk.commit(&what, |view, change| {
-        let held = enfilade_identity::roles_of(view, &new.trustor, &new.project)?;
+        let held = enfilade_identity::roles_of(view, &new.trustor, &new.project, None)?;
         // Only roles of the trustor are considered: the response does not show which other roles exist.
         let lent = |said: &String| {
             let id = said.parse::<RoleId>();

@@ -1,0 +1,69 @@
+//! What door 2 judges by in addition to the facts. All of it belongs to the process.
+
+use crate::fernet::KeyRing;
+use crate::generated::HashKey;
+use crate::memo::IdentityMemo;
+use crate::revocations::Revocations;
+use enfilade_facts::Index;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What every entrance of the door takes.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The key of the fast hash of generated secrets.
+    pub hash_key: &'a HashKey,
+    /// The keys of sessions, and what was revoked.
+    pub sessions: &'a SessionState,
+    /// What the door remembers.
+    pub memo: &'a IdentityMemo,
+}
+
+/// The keys that sign and open tokens as they were last read, and the index of what was revoked.
+pub struct SessionState {
+    ring: RwLock<Option<Arc<Ring>>>,
+    /// The generation of the ring; 0 when there is none. A known session reads it without the lock.
+    generation: AtomicU64,
+    readings: AtomicU64,
+    /// What was revoked.
+    pub revocations: Index<Revocations>,
+}
+
+/// One reading of the keys. A verdict on a session counts only with the keys it was judged by.
+#[derive(Debug)]
+pub struct Ring {
+    /// The keys.
+    pub keys: KeyRing,
+    /// The number of this reading. No two readings of a process share one, and none is 0.
+    pub(crate) generation: u64,
+}
+
+impl Default for SessionState {
+    fn default() -> Self {
+        let (ring, generation, readings) = (RwLock::default(), AtomicU64::new(0), AtomicU64::new(1));
+        SessionState { ring, generation, readings, revocations: Index::new() }
+    }
+}
+
+impl SessionState {
+    /// Replaces the keys. With `None` no token is opened.
+    pub fn set_keys(&self, keys: Option<KeyRing>) {
+        let generation = self.readings.fetch_add(1, Ordering::Relaxed);
+        let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));
+        let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        // A thread that reads the new number must not find the old keys.
+        let generation = ring.as_ref().map_or(0, |ring| ring.generation);
+        *current = ring;
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    /// The current keys.
+    pub fn ring(&self) -> Option<Arc<Ring>> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The number of the current reading of the keys; 0 when there are none.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
