@@ -28,7 +28,7 @@ impl House {
         if ask.authid.token.is_none() {
             self.unless_barred(from)?;
         }
-        let refusal = match self.open(Ask::Secret(ask), from).await {
+        let refusal = match self.open_credential(Ask::Secret(ask), from).await {
             Ok(identity) => {
                 penalties.succeeded(named, self.now());
                 return Ok(identity);
@@ -89,7 +89,11 @@ impl House {
     }
 
     /// Door 2, with the slow hashes that are missing. Only a secret ever waits for one.
-    pub(crate) async fn open(&self, ask: Ask<'_>, from: IpAddr) -> Result<IdentityPermit, Refusal> {
+    pub(crate) async fn open_credential(
+        &self,
+        ask: Ask<'_>,
+        from: IpAddr,
+    ) -> Result<IdentityPermit, Refusal> {
         let parts = &self.parts;
         // Twice is enough unless the stored hash changes between the work and the second look.
         for _ in 0..4 {

@@ -1,12 +1,12 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
 //! Start with `walk.rs`: it is the way of every request. `modes.rs` says what differs for an explanation, a review and the server's own tasks.
-//! `credential.rs` is what a client presents; `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `sessions.rs` issues and
-//! validates sessions. `handles.rs` is what is kept of each datastore, `stores.rs` keeps directories open and counts who is inside,
-//! `housekeeping.rs` has the tasks of the server itself. `reach.rs` is the way past the directories above a target. `verbs.rs` says for each verb
-//! which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works on whole trees, `holding.rs` has locks and properties,
-//! `lock_owners.rs` locks of owners who lost the right. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` is the one event of
-//! every request.
+//! `credential.rs` is what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays clients
+//! that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` is what is kept of each datastore, `stores.rs`
+//! keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` is the way past the directories
+//! above a target. `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works on whole
+//! trees, `holding.rs` has locks and properties, `lock_owners.rs` locks of owners who lost the right. `explain.rs` and `review.rs` say what the doors
+//! would answer. `audit.rs` is the one event of every request.
 //!
 //! No module imports one above it: `house.rs` and what it holds, then `modes.rs` and `reach.rs`, then `walk.rs`, then the rest.
 
@@ -27,6 +27,7 @@ mod shares;
 mod stores;
 mod housekeeping;
 mod sessions;
+mod tickets;
 mod gate;
 mod penalties;
 mod explain;
@@ -64,9 +65,10 @@ pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
-pub use sessions::{Made, Ticket};
+pub use sessions::Made;
 pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
+pub use tickets::Ticket;
 pub use trees::{Left, Placed, Placing};
 pub use verbs::{Reading, Uploading};
 pub use walk::{Found, Stay, Still, Visit};

@@ -39,7 +39,7 @@ impl House {
             Credential::Secret(ask) => self.open_secret(ask, &ask.authid, from).await?,
             Credential::NamedSecret(ask, named) => self.open_secret(ask, named, from).await?,
             Credential::Session(_) | Credential::Certificate(_) | Credential::Ticket { .. } => {
-                self.open(credential.ask(), from).await?
+                self.open_credential(credential.ask(), from).await?
             }
         };
         let visit = self.welcome(identity, from);

@@ -1,0 +1,87 @@
+//! Login tickets of the Proxmox face: sessions in another spelling, with a CSRF token.
+
+use crate::credential::{Credential, TicketAsk};
+use crate::house::House;
+use crate::refuse::Refusal;
+use crate::walk::Visit;
+use enfilade_facts::limits::TICKET_SECONDS;
+use enfilade_facts::vocabulary::CredentialId;
+use enfilade_identity::{Basis, Claim, Refusal as IdentityRefusal, Scope, Wanted};
+use std::fmt::Write as _;
+
+/// A ticket that was made.
+#[derive(Debug)]
+pub struct Ticket {
+    /// Its session's token: a secret until it expires.
+    pub token: String,
+    /// What has to come with changes.
+    pub csrf: String,
+}
+
+impl House {
+    /// Whether a session may be used as the ticket it came in. A request that changes something needs the ticket's own CSRF token as well,
+    /// because browsers send cookies with requests of any page.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub(crate) fn check_ticket(
+        &self,
+        visit: &Visit,
+        ticket: &TicketAsk,
+        changes_something: bool,
+    ) -> Result<(), Refusal> {
+        let claim = visit.identity.session().map(|session| session.claim);
+        let is_ticket =
+            claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
+        if !is_ticket || visit.principal().authid.to_string() != ticket.userid {
+            return Err(IdentityRefusal::Malformed("the ticket is not of that user".into()).into());
+        }
+        let is_ours = |given: &String| {
+            let id = claim.map(|claim| CredentialId::from_bytes(claim.audit.own));
+            id.zip(csrf_bytes(given))
+                .is_some_and(|(id, digest)| self.parts.hash_key.matches(&id, CSRF, &digest))
+        };
+        match changes_something && !ticket.csrf.as_ref().is_some_and(is_ours) {
+            true => Err(IdentityRefusal::CrossSite.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn csrf_of(&self, claim: &Claim) -> String {
+        let digest = self.parts.hash_key.digest(&CredentialId::from_bytes(claim.audit.own), CSRF);
+        digest.iter().fold(format!("{:08X}:", claim.issued_at), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+impl Visit {
+    /// A ticket for a visitor who came with a password. One who came with a ticket gets the same again: none outlives the first.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn ticket(&mut self, credential: &Credential) -> Result<Ticket, Refusal> {
+        if let (Credential::Ticket { ticket, .. }, Some(session)) = (credential, self.identity.session()) {
+            let token = ticket.session.token.reveal().to_vec();
+            let token = String::from_utf8(token).map_err(|_| IdentityRefusal::NotOurs)?;
+            return Ok(Ticket { token, csrf: self.house.csrf_of(&session.claim) });
+        }
+        if self.identity.token().is_some() {
+            return Err(IdentityRefusal::Delegated("an API token needs no ticket").into());
+        }
+        let made = self.make(Basis::Permit(Wanted::Scope(Scope::Unscoped)), TICKET_SECONDS).await?;
+        Ok(Ticket { csrf: self.house.csrf_of(&made.session.claim), token: made.token })
+    }
+}
+
+/// What the fast hash of generated secrets makes CSRF tokens of, under the audit id of the session.
+const CSRF: &[u8] = b"csrf";
+
+fn csrf_bytes(text: &str) -> Option<[u8; 32]> {
+    let (_, digits) = text.split_once(':')?;
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
+    pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
+}
