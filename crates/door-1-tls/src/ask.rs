@@ -1,4 +1,4 @@
-//! What the visitor says before anything else: the name they came for, and which keys they can use.
+//! What the ClientHello says: the server name, and which kinds of keys the client accepts.
 
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
@@ -12,13 +12,13 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// From the name as sent, of a client that takes every key. Names are compared in lower case, without a final dot.
+    /// From the name as sent, of a client that accepts every kind of key. Names are compared in lower case, without a final dot.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
         Ask { name, takes_ecdsa: true, takes_rsa: true }
     }
 
-    /// From a hello.
+    /// From a ClientHello.
     pub fn of(hello: &ClientHello<'_>) -> Self {
         let schemes = hello.signature_schemes();
         let takes_ecdsa = schemes.iter().any(|scheme| {
@@ -45,7 +45,7 @@ impl Ask {
         Ask::new(hello.server_name()).taking(takes_ecdsa, takes_rsa)
     }
 
-    /// Of a client that takes these keys.
+    /// The same of a client that accepts these kinds of keys.
     #[must_use]
     pub fn taking(self, ecdsa: bool, rsa: bool) -> Self {
         Ask { takes_ecdsa: ecdsa, takes_rsa: rsa, ..self }

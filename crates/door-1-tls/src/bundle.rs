@@ -1,4 +1,4 @@
-//! The whole of a file: the chain and the key, ready to answer with. For the first handshake that needs it, and for whoever verifies.
+//! A whole certificate file: the chain and the key. The first handshake that needs it reads it, and so does the verification in the background.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject};
@@ -12,30 +12,30 @@ use rustls::sign::CertifiedKey;
 pub struct Bundle {
     /// Its leaf.
     pub leaf: Leaf,
-    /// What clients may stumble over, though it can be served.
+    /// A defect that some clients reject, although the file can be served.
     pub amiss: Option<String>,
-    /// The last second what is stapled to it is good, if anything is.
+    /// The last second the stapled OCSP response is valid, if there is one.
     pub stapled_until: Option<i64>,
     pub(crate) key: CertifiedKey,
 }
 
-/// What belongs to a certificate, as it was read.
+/// The files of one certificate, as they were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts<'p> {
     /// The bundle.
     pub pem: &'p [u8],
-    /// The `.key` file beside it.
+    /// The `.key` file in the same directory.
     pub key: Option<&'p [u8]>,
-    /// The `.ocsp` file beside it; nothing in it is none.
+    /// The `.ocsp` file in the same directory; an empty one counts as none.
     pub ocsp: Option<&'p [u8]>,
 }
 
 impl Bundle {
-    /// From a PEM file: the leaf first, then its intermediates, and its private key there or in a file beside it. Where there is only the
-    /// leaf, the issuers that are known follow. `now` in seconds since the epoch.
+    /// Reads a PEM file: the leaf first, then its intermediates, and its private key there or in the `.key` file. A leaf without intermediates
+    /// gets the known issuers. `now` in seconds since the epoch.
     ///
     /// # Errors
-    /// What is wrong, in words: a part is missing or cannot be read, or the key is not the certificate's.
+    /// What is wrong, in words: a part is missing or cannot be parsed, or the key does not belong to the certificate.
     pub fn read(parts: Parts<'_>, issuers: &Issuers, now: i64) -> Result<Self, String> {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
@@ -47,9 +47,8 @@ impl Bundle {
         let mut amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
-            (Err(_), Some(beside)) => PrivateKeyDer::from_pem_slice(beside).map_err(|why| {
-                format!("the `.key` file beside it holds no private key that can be read: {why}")
-            })?,
+            (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key)
+                .map_err(|why| format!("its `.key` file holds no private key that can be read: {why}"))?,
             (Err(why), None) => return Err(format!("it holds no private key that can be read: {why}")),
         };
         let mut stapled_until = None;
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_out_of_order_is_served_and_told() {
+    fn a_chain_out_of_order_is_served_with_a_warning() {
         use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
         let authority = |name: &str| {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -140,24 +139,24 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_with_its_key_there_or_beside_it() {
+    fn the_key_is_in_the_bundle_or_in_the_key_file() {
         let ((one, key), (_, other)) = (made("a.example"), made("b.example"));
         assert_eq!(read(&format!("{one}{key}"), None).unwrap().leaf.names[0], "a.example");
         assert!(read(&one, Some(&key)).is_ok());
-        for (pem, beside, why) in [
+        for (pem, key, why) in [
             ("nothing".to_owned(), None, "it holds no certificate"),
             (one.clone(), None, "it holds no private key"),
-            (one.clone(), Some("nothing"), "the `.key` file beside it"),
+            (one.clone(), Some("nothing"), "its `.key` file"),
             (format!("{one}{other}"), None, "cannot be used with the certificate"),
             (one.clone(), Some(other.as_str()), "cannot be used with the certificate"),
         ] {
-            let said = read(&pem, beside).unwrap_err();
+            let said = read(&pem, key).unwrap_err();
             assert!(said.contains(why), "{said}");
         }
     }
 
     #[test]
-    fn an_answer_of_the_authority_beside_it_is_stapled_while_it_is_good() {
+    fn an_ocsp_response_is_stapled_while_it_is_valid() {
         let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
         let pem = made.cert.pem() + &made.signing_key.serialize_pem();
         let serial = crate::leaf::serial(made.cert.der()).unwrap();

@@ -1,39 +1,39 @@
-//! HAProxy's crt-list: which file answers which names, and under which terms. One line for each:
-//! `FILE [OPTION ...] [!]NAME ...`, where names take the place of the certificate's own.
+//! HAProxy's crt-list: which file answers which names, and under which policy. Each line is
+//! `FILE [OPTION ...] [!]NAME ...`; its names replace the certificate's own.
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Which line of the file it is, from 1; earlier ones go first.
+    /// Its number in the file, from 1. Earlier lines win.
     pub number: u32,
-    /// The certificate as it is written there.
+    /// The path of the certificate as written.
     pub file: String,
-    /// What is agreed on with whoever comes for one of its names.
+    /// The options of connections for its names.
     pub options: Options,
-    /// The names it answers to, in lower case; `None` where they are the certificate's.
+    /// The names it answers, in lower case; `None` for the certificate's own.
     pub names: Option<Vec<String>>,
-    /// Names that its wildcards do not mean.
+    /// Names that its wildcards exclude.
     pub excluded: Vec<String>,
-    /// Whether it answers for names nobody has (`*`).
+    /// Whether it answers names that no certificate has (`*`).
     pub is_default: bool,
 }
 
-/// Whether a client shows a certificate of its own.
+/// Whether clients present certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verify {
-    /// It is not asked for one.
+    /// Clients are not asked for one.
     #[default]
     None,
-    /// It may; one that is not believed ends the handshake.
+    /// Clients may present one; one that is not trusted ends the handshake.
     Optional,
-    /// It has to.
+    /// Clients must present one.
     Required,
 }
 
-/// What a line has in brackets, as written. Lines with equal options are under one policy.
+/// The options in brackets, as written. Lines with equal options share one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// `alpn`: what is spoken, best first; nothing is offered where it is empty.
+    /// `alpn`: the protocols, preferred first; an empty list offers none.
     pub alpn: Option<Vec<String>>,
     /// `ciphers` and `ciphersuites`, by the names OpenSSL and the RFCs give them.
     pub ciphers: Option<Vec<String>>,
@@ -47,29 +47,29 @@ pub struct Options {
     pub max_version: Option<String>,
     /// `verify`.
     pub verify: Verify,
-    /// `ca-file`: whose certificates are believed, and named to the client.
+    /// `ca-file`: the authorities that are trusted and named to the client.
     pub ca_file: Option<String>,
-    /// `ca-verify-file`: whose certificates are believed beside those, and not named.
+    /// `ca-verify-file`: further authorities that are trusted and not named.
     pub ca_verify_file: Option<String>,
-    /// `crl-file`: which of them were taken back.
+    /// `crl-file`: the certificates that were revoked.
     pub crl_file: Option<String>,
-    /// `no-ca-names`: nobody is named.
+    /// `no-ca-names`: no authority is named to the client.
     pub no_ca_names: bool,
 }
 
-/// What a list says.
+/// A parsed list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CrtList {
-    /// In their order.
+    /// The lines in their order.
     pub lines: Vec<Line>,
-    /// Lines that cannot be obeyed, and why.
+    /// Lines that cannot be applied, with the reason.
     pub bad: Vec<(u32, String)>,
-    /// What is obeyed and may not be what was meant.
+    /// Lines that are applied and may not mean what their author expects.
     pub warnings: Vec<(u32, String)>,
 }
 
 impl CrtList {
-    /// Reads a list. A line that cannot be obeyed as a whole is left out as a whole: half of its terms would be other terms.
+    /// Parses a list. A line with an option that cannot be applied is left out: half of its options would be another policy.
     pub fn parse(text: &str) -> Self {
         let mut list = CrtList::default();
         for (number, text) in (1..).zip(text.lines()) {
@@ -126,7 +126,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
         warnings
             .push("names are taken out, and there is no wildcard on the line to take them out of".to_owned());
     }
-    // `*` alone makes it the default, and leaves it the certificate's names.
+    // A line with `*` alone is the default, and keeps the certificate's names.
     if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {
         line.names = None;
     }
@@ -137,8 +137,8 @@ const NOT_HERE: [(&str, &str); 8] = [
     ("sigalgs", "the TLS library signs with what the certificate's key and the client allow"),
     ("client-sigalgs", "the TLS library decides which signatures of clients it believes"),
     ("crt", "name the file at the beginning of the line"),
-    ("key", "put the key into the bundle, or beside it as `FILE.key`"),
-    ("ocsp", "put the answer beside the bundle as `FILE.ocsp`"),
+    ("key", "put the key into the bundle, or into `FILE.key` in the same directory"),
+    ("ocsp", "put the OCSP response into `FILE.ocsp` in the directory of the bundle"),
     ("issuer", "put the issuer's certificate into the bundle, after the leaf"),
     ("sctl", "the TLS library does not send timestamps; they can be in the certificate"),
     ("ocsp-update", "let another program renew `FILE.ocsp`; a new one is seen at once"),
@@ -192,7 +192,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
         }
     }
     if options.verify != Verify::None && options.ca_file.is_none() && options.ca_verify_file.is_none() {
-        return Err("`verify` needs a `ca-file` that says whom to believe".to_owned());
+        return Err("`verify` needs a `ca-file` with the authorities to trust".to_owned());
     }
     if options.verify == Verify::None && (options.ca_file.is_some() || options.ca_verify_file.is_some()) {
         warnings
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_obeyed_is_left_out_and_told() {
+    fn a_line_that_cannot_be_applied_is_left_out_with_a_reason() {
         for (text, why) in [
             ("[alpn h2] a.pem", "expected the path"),
             ("a.pem [alpn h2", "not closed"),
@@ -242,7 +242,7 @@ mod tests {
             ("a.pem [verify maybe ca-file x]", "expected `none`, `optional` or `required`"),
             ("a.pem [verify required]", "needs a `ca-file`"),
             ("a.pem [sigalgs RSA]", "cannot be obeyed here"),
-            ("a.pem [key b.key]", "beside it as `FILE.key`"),
+            ("a.pem [key b.key]", "into `FILE.key` in the same directory"),
             ("a.pem [nonsense]", "no option of a crt-list"),
             ("a.pem name [alpn h2]", "right after the file"),
         ] {
@@ -261,13 +261,13 @@ mod tests {
             assert_eq!((list.lines.len(), list.bad.len()), (1, 0), "{text}");
             assert!(list.warnings[0].1.contains(why), "{text}: {}", list.warnings[0].1);
         }
-        // Only what is taken out: it answers to nothing, as the original's.
+        // A line that only excludes answers no name, as in HAProxy.
         assert_eq!(one("a.pem !x").names, Some(vec![]));
     }
 
-    /// Whatever stands there, each line is obeyed, told of, or a comment; and nothing is obeyed twice.
+    /// For any text each line is applied once, reported, or a comment.
     #[test]
-    fn any_text_is_a_list_or_told_of() {
+    fn each_line_of_any_text_is_applied_or_reported() {
         const WORDS: [&str; 22] = [
             "/a.pem",
             " ",

@@ -1,20 +1,20 @@
-//! What a certificate is known by: the SHA-256 of its DER, as `openssl x509 -fingerprint -sha256` shows it.
+//! The fingerprint of a certificate: the SHA-256 of its DER, as `openssl x509 -fingerprint -sha256` prints it.
 
 use aws_lc_rs::digest;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-/// Of the first certificate of a PEM file.
+/// The fingerprint of the first certificate of a PEM file.
 ///
 /// # Errors
-/// When there is none, in words.
+/// When it holds none, in words.
 pub fn fingerprint(pem: &[u8]) -> Result<[u8; 32], String> {
     let certificate = CertificateDer::from_pem_slice(pem)
         .map_err(|why| format!("it holds no certificate in PEM that can be read: {why}"))?;
     Ok(of(&certificate))
 }
 
-/// Of one as it is shown in a handshake.
+/// The fingerprint of a certificate that was presented in a handshake.
 pub fn of(certificate: &CertificateDer<'_>) -> [u8; 32] {
     digest::digest(&digest::SHA256, certificate).as_ref().try_into().unwrap_or_default()
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_and_a_handshake_say_the_same() {
+    fn a_file_and_a_handshake_give_the_same_fingerprint() {
         let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
         assert_eq!(fingerprint(made.cert.pem().as_bytes()), Ok(of(made.cert.der())));
         assert!(fingerprint(b"nothing").is_err());

@@ -1,5 +1,5 @@
-//! The certificates of authorities, by whom they are of: what completes a bundle that holds only its leaf, as HAProxy's
-//! `issuers-chain-path` does.
+//! The certificates of authorities by their subject. They complete a bundle that holds only its leaf, as HAProxy's `issuers-chain-path`
+//! does.
 
 use crate::leaf::issuer_and_subject;
 use rustls::pki_types::CertificateDer;
@@ -7,26 +7,26 @@ use rustls::pki_types::pem::PemObject;
 use std::collections::{HashMap, HashSet};
 use std::sync::{PoisonError, RwLock};
 
-/// A chain longer than this leads nowhere.
+/// Chains end here.
 const CHAIN_MAX: usize = 8;
 
-/// So many authorities' certificates are kept once for all bundles they are in; of more each bundle keeps its own.
+/// At most so many certificates of authorities are shared by all bundles; of further ones each bundle has a copy.
 const SHARED_MAX: usize = 1_024;
 
 /// Authorities.
 #[derive(Debug, Default)]
 pub struct Issuers {
-    /// Each by its subject as it is written.
+    /// By subject, as encoded.
     known: HashMap<Vec<u8>, CertificateDer<'static>>,
-    /// What bundles have behind their leafs is nearly always the same few certificates. They stay for good.
+    /// Nearly all bundles have the same few certificates after their leaf. They stay in memory until the process ends.
     shared: RwLock<HashSet<&'static [u8]>>,
 }
 
 impl Issuers {
-    /// Those of a PEM file, too.
+    /// Adds the certificates of a PEM file.
     ///
     /// # Errors
-    /// When it cannot be read, or holds none.
+    /// When it cannot be parsed, or holds none.
     pub fn add(&mut self, pem: &[u8]) -> Result<(), String> {
         let mut count = 0;
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -42,7 +42,7 @@ impl Issuers {
         }
     }
 
-    /// A chain whose authorities are those of other chains.
+    /// The same chain, its authorities shared with other chains.
     pub(crate) fn share(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         let mut chain = chain.into_iter();
         chain.next().into_iter().chain(chain.map(|authority| self.shared(authority))).collect()
@@ -62,7 +62,7 @@ impl Issuers {
         CertificateDer::from(kept)
     }
 
-    /// A chain of a leaf alone with the authorities above it. The last one, who vouches for itself, is left out: clients know it.
+    /// Adds the known authorities to a chain that is only a leaf. The root, which signed itself, is left out: clients have it.
     pub(crate) fn complete(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         if self.known.is_empty() || chain.len() != 1 {
             return chain;
@@ -87,7 +87,7 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
     #[test]
-    fn a_leaf_alone_is_given_its_chain() {
+    fn a_lone_leaf_gets_its_chain() {
         let authority = |name: &str| {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
             params.distinguished_name.push(DnType::CommonName, name);
@@ -105,11 +105,11 @@ mod tests {
         let leaf: CertificateDer<'static> = leaf.der().clone();
         let middle: CertificateDer<'static> = middle_made.der().clone();
         assert_eq!(issuers.complete(vec![leaf.clone()]), [leaf.clone(), middle.clone()]);
-        // A chain that is there is as its owner wants it.
+        // A chain with intermediates is not changed.
         let theirs = vec![leaf.clone(), leaf.clone()];
         assert_eq!(issuers.complete(theirs.clone()), theirs);
         assert_eq!(Issuers::default().complete(vec![leaf.clone()]), std::slice::from_ref(&leaf));
-        // Authorities are kept once, leafs are not kept.
+        // Authorities are shared, leafs are not.
         let chain = |n: u8| vec![CertificateDer::from(vec![n; 9]), middle.clone(), leaf.clone()];
         let (one, other) = (issuers.share(chain(1)), issuers.share(chain(2)));
         assert_eq!((&one, &other), (&chain(1), &chain(2)));

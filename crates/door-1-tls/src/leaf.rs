@@ -1,12 +1,11 @@
-//! The little that has to be known of a certificate before anybody asks for it: its names, when it is valid, and what kind of key it
-//! has. A walk over the PEM to the first certificate and over its DER to three fields; everything else is for the first handshake.
+//! What is read of a certificate before the first handshake: its names, its validity and its kind of key. The PEM is read up to the first
+//! certificate, and of its DER three fields. The first handshake reads everything else.
 //!
-//! What it reads of a file it reads as the whole parsers do (tests compare it with `x509-parser`). It believes less: a length that leads
-//! out of its place ends the walk.
+//! A full parser finds the same in these fields (tests compare with `x509-parser`). A length that exceeds its container is an error.
 
 use std::io::BufRead as _;
 
-/// What the walk found.
+/// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// Every DNS name of the alternative names and every common name, in lower case, each once.
@@ -15,13 +14,13 @@ pub struct Leaf {
     pub not_before: i64,
     /// The last second it is valid, since the epoch.
     pub not_after: i64,
-    /// What kind of key it has.
+    /// The kind of its key.
     pub algorithm: Algorithm,
     /// Whether the file has a private key, too.
     pub has_key: bool,
 }
 
-/// What a certificate's key signs with.
+/// The kind of a certificate's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// RSA.
@@ -32,7 +31,7 @@ pub enum Algorithm {
     Other,
 }
 
-/// Room for the bytes of one certificate, used again for the next.
+/// A buffer for the DER of one certificate, reused for the next.
 #[derive(Default)]
 pub struct Room(Vec<u8>);
 
@@ -72,7 +71,7 @@ impl Leaf {
     }
 }
 
-/// The blocks of a PEM file, without looking into them.
+/// The blocks of a PEM file, not decoded.
 struct Blocks<'p>(&'p [u8]);
 
 const BEGIN: &[u8] = b"-----BEGIN ";
@@ -95,18 +94,18 @@ impl<'p> Blocks<'p> {
     }
 }
 
-/// What stands before and after the first of these marks, all of which begin with dashes.
+/// The bytes before and after the first occurrence of a mark, which begins with a dash.
 fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let mut rest = bytes;
     loop {
-        // The C library looks at many bytes at once.
+        // `memchr` compares many bytes at once.
         let passed = rest.skip_until(b'-').ok().filter(|passed| *passed > 0)?;
         let at = bytes.len() - rest.len() - 1;
         let here = bytes.get(at..)?;
         if here.starts_with(mark) {
             return Some((bytes.get(..at)?, here.get(mark.len()..)?));
         }
-        // Where there is none it has passed everything.
+        // Without a dash everything was passed.
         if rest.is_empty() && passed > 0 && here.first() != Some(&b'-') {
             return None;
         }
@@ -116,7 +115,7 @@ fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
 const SPACE: u8 = 0xfe;
 const NONE: u8 = 0xff;
 
-/// What each letter of base64 stands for.
+/// The value of each letter of base64.
 #[expect(clippy::indexing_slicing, reason = "made when it is compiled, where nothing else can be done")]
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
@@ -137,10 +136,10 @@ fn value(letter: u8) -> u8 {
     VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
 }
 
-/// Letters of a line as nearly everybody writes PEM (RFC 7468 §2).
+/// The letters of a line of PEM (RFC 7468 §2).
 const LINE: usize = 64;
 
-/// The next line, and what follows it.
+/// The next line, and the rest.
 fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     let end = match base64.get(LINE) {
         Some(b'\n') => LINE,
@@ -150,16 +149,16 @@ fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     (line, rest.get(1..).unwrap_or_default())
 }
 
-/// Nothing secret is decoded here, so how long it takes may depend on what it is.
+/// The time may depend on the content, because no secret is decoded here.
 fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
-    // Room for all of it at once: what is written then needs no look at how much there is.
+    // Room for all of it, so that no write checks the length.
     into.resize(base64.len() / 4 * 3 + 3, 0);
     let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
     let (mut rest, mut written) = (base64, 0);
     while !rest.is_empty() {
         let (mut letters, further) = line(rest);
         rest = further;
-        // Four letters at once, as long as nothing is out of the ordinary.
+        // Four letters at once, as long as all are plain base64.
         if held == 0 && padding == 0 {
             let (fours, _) = letters.as_chunks::<4>();
             let (threes, _) = into.get_mut(written..).unwrap_or_default().as_chunks_mut::<3>();
@@ -231,7 +230,7 @@ const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
-/// What is left of a value's content.
+/// The rest of the content of a DER value.
 #[derive(Clone, Copy)]
 pub(crate) struct Der<'d>(pub(crate) &'d [u8]);
 
@@ -241,7 +240,7 @@ impl<'d> Der<'d> {
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
             short @ 0..=0x7f => (usize::from(short), rest),
-            // More than four bytes of length are nothing's.
+            // No value here has more than four bytes of length.
             long @ 0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(long - 0x80))?;
                 (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
@@ -265,7 +264,7 @@ impl<'d> Der<'d> {
     }
 }
 
-/// The issuer and the subject of a certificate, as they are written: what says which certificate follows which.
+/// The issuer and the subject of a certificate as encoded. They say which certificate follows which.
 pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -277,7 +276,7 @@ pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((issuer, fields.expect(tag::SEQUENCE)?))
 }
 
-/// The number its issuer gave it.
+/// The serial number of a certificate.
 pub(crate) fn serial(der: &[u8]) -> Option<&[u8]> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -285,7 +284,7 @@ pub(crate) fn serial(der: &[u8]) -> Option<&[u8]> {
     fields.expect(tag::INTEGER)
 }
 
-/// RFC 5280 §4.1, as far as it goes; the outer `None` is a walk that led nowhere.
+/// Reads the fields of RFC 5280 §4.1 that are needed; the outer `None` is DER that cannot be parsed.
 fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -306,7 +305,7 @@ fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
     while !rest.0.is_empty() {
         match rest.next()? {
             (tag::EXTENSIONS, inside) => alternative_names(inside, &mut names)?,
-            // Unique ids of issuer and subject, which nobody has.
+            // Unique ids of issuer and subject, which are not used.
             (0x81 | 0x82, _) => {}
             _ => return None,
         }
@@ -354,7 +353,7 @@ fn alternative_names(extensions: &[u8], names: &mut Vec<String>) -> Option<()> {
 /// The longest name DNS has.
 const NAME_BYTES_MAX: usize = 253;
 
-/// What could be a name somebody asks for: "Some Company" is none.
+/// The text as a server name, in lower case; `None` for a text that is no name, such as "Some Company".
 fn name(text: &[u8]) -> Option<String> {
     let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
     let text = text.strip_suffix(b".").unwrap_or(text);
@@ -397,7 +396,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
     use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-    /// The same by a whole parser.
+    /// The same fields by a full parser.
     fn by_another(der: &[u8]) -> Option<Leaf> {
         let (_, x509) = X509Certificate::from_der(der).ok()?;
         let alternative = x509.subject_alternative_name().ok()?;
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn names_dates_and_kinds_are_those_of_a_whole_parser() {
+    fn names_dates_and_kinds_are_those_of_a_full_parser() {
         for (names, common, years) in [
             (vec!["a.example", "*.MiXeD.example"], "CN.example", (1999, 2049)),
             (vec!["a.example."], "Some Company", (2024, 2050)),
@@ -453,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn pem_as_it_is_found() {
+    fn pem_in_every_form_that_is_in_use() {
         let (der, pem) = made(&["a.example"], "a", (2020, 2030));
         let leaf = Leaf { has_key: true, ..Leaf::of_der(&der).unwrap() };
         let read = |text: &str| Leaf::read(text.as_bytes(), &mut Room::default());
@@ -490,9 +489,9 @@ mod tests {
         }
     }
 
-    /// Flipped, cut and joined bytes: never a panic, and no name but those a whole parser finds.
+    /// Flipped, removed and inserted bytes: no panic, and only names that a full parser finds.
     #[test]
-    fn damaged_certificates_are_read_as_a_whole_parser_reads_them_or_not_at_all() {
+    fn damaged_certificates_are_read_as_a_full_parser_reads_them_or_not_at_all() {
         let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
         let whole = made(&["a.example", "*.b.example", "c.example"], "d.example", (2020, 2051)).0;
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -515,7 +514,7 @@ mod tests {
             }
             if let (Ok(leaf), Some(other)) = (Leaf::of_der(&der), by_another(&der)) {
                 both += 1;
-                // It takes some tags for names that are none; a name it does not know of there must not be.
+                // The full parser takes further tags for names; ours finds no name that it does not find.
                 assert!(leaf.names.iter().all(|name| other.names.contains(name)), "{leaf:?} {other:?}");
                 assert_eq!(Leaf { names: Vec::new(), ..leaf }, Leaf { names: Vec::new(), ..other });
             }

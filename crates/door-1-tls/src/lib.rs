@@ -1,11 +1,11 @@
 //! Door 1: which certificate answers this name?
 //!
-//! Read in this order: what a hello asks for ([`Ask`]), what there is to choose from ([`Certificates`]), the decision ([`open`]), what it
-//! grants ([`TlsPermit`]) or says instead ([`Refusal`]), and what is kept of files that were needed ([`KeyMemo`]). Of a file nothing is
-//! known before that but its [`Leaf`]; its key stays on the disk until somebody comes for one of its names.
+//! Read in this order: what a ClientHello asks for ([`Ask`]), the certificates ([`Certificates`]), the decision ([`open`]), what it grants
+//! ([`TlsPermit`]) or why it refuses ([`Refusal`]), and the parsed keys that handshakes needed lately ([`KeyMemo`]). Before the first handshake
+//! for a file only its [`Leaf`] is read; its key stays on the disk.
 //!
-//! Under which terms a name is served is its [`Policy`], which a [`CrtList`] may say; [`Tickets`] are good under the one they were given
-//! under.
+//! The [`Policy`] of a name says which protocol versions, ciphers and client certificates it takes; a line of a [`CrtList`] can change it.
+//! [`Tickets`] are valid only under the policy they were issued under.
 
 mod ask;
 mod view;

@@ -1,7 +1,7 @@
-//! Keys that were needed lately: parsed once, and then there for every handshake, in bounded number.
+//! Certificates and keys that handshakes needed lately: parsed once and then remembered, in bounded number.
 //!
-//! What was asked for again since the last look stays, what was not goes first: so whoever asks for a hundred thousand names once
-//! pushes out each other's, and not those of the names people use.
+//! An entry that was used since its last turn stays; one that was not is dropped first. So a client that asks for a hundred thousand names once
+//! displaces its own entries, and not those of names in use.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// What is ready to answer, by file and reading.
+/// Parsed certificate files, by path and version. Each has its private key.
 pub struct KeyMemo {
     hot: RwLock<Hot>,
     most: usize,
@@ -20,7 +20,7 @@ pub struct KeyMemo {
 #[derive(Default)]
 struct Hot {
     slots: HashMap<MemoKey, Slot>,
-    /// The one that came first is looked at first.
+    /// The oldest has its turn first.
     order: VecDeque<MemoKey>,
 }
 
@@ -30,17 +30,17 @@ struct Slot {
 }
 
 impl KeyMemo {
-    /// For so many files.
+    /// For at most so many files, at least one.
     pub fn new(most: usize) -> Self {
         KeyMemo { hot: RwLock::default(), most: most.max(1) }
     }
 
-    /// Under what a permit's file is remembered.
+    /// The key of the permit's file.
     pub fn key(&self, permit: &TlsPermit, digest: &Digest) -> MemoKey {
         permit.file.key(digest)
     }
 
-    /// What is remembered.
+    /// The file under this key, if it is remembered.
     pub fn get(&self, key: MemoKey) -> Option<Ready> {
         let hot = self.hot.read().unwrap_or_else(PoisonError::into_inner);
         let slot = hot.slots.get(&key)?;
@@ -48,7 +48,7 @@ impl KeyMemo {
         Some(slot.ready.clone())
     }
 
-    /// Remembers, and forgets another one where there are too many.
+    /// Remembers a file, and drops another one when there are too many.
     pub fn put(&self, key: MemoKey, ready: Ready) {
         let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
         while hot.slots.len() >= self.most && !hot.slots.contains_key(&key) {
@@ -64,12 +64,12 @@ impl KeyMemo {
         }
     }
 
-    /// How many there are.
+    /// How many files are remembered.
     pub fn len(&self) -> usize {
         self.hot.read().unwrap_or_else(PoisonError::into_inner).slots.len()
     }
 
-    /// Whether there is none.
+    /// Whether none is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -83,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_used_stays_while_others_come_once_and_go() {
+    fn a_used_file_stays_while_others_are_used_once_and_dropped() {
         let memo = KeyMemo::new(4);
         let key = |n: u64| KeyMaker::new(&MemoSeed([1; 16]), "test").number(n).key();
         let ready = || Ready::Unusable(Arc::from("why"));
@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(memo.len(), 4);
         }
         assert!(memo.get(key(0)).is_none());
-        // A second time is no second one.
+        // A key that is put again has one entry.
         memo.put(key(1), ready());
         assert_eq!(memo.len(), 4);
     }

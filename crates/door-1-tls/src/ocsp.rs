@@ -1,5 +1,5 @@
-//! What an authority says of a certificate it gave, to be stapled to the handshake (RFC 6960): whether it is about this one, and until
-//! when it is good. Whether it is signed is for the client to check, who knows whom to believe.
+//! OCSP responses, which are stapled to the handshake (RFC 6960): whether a response is about this certificate, and until when it is valid.
+//! The client checks its signature.
 
 use crate::leaf::{Der, serial, tag, time};
 
@@ -8,7 +8,7 @@ const RESPONSE_BYTES: u8 = 0xa0;
 const GOOD: u8 = 0x80;
 const NEXT_UPDATE: u8 = 0xa0;
 
-/// The last second the answer is good, if it is one about the leaf; `i64::MAX` where it does not say.
+/// The last second the response is valid, if it is about the leaf; `i64::MAX` when it does not say.
 ///
 /// # Errors
 /// Why it cannot be stapled, in words.
@@ -29,7 +29,7 @@ fn single(mut outer: Der<'_>, serial: &[u8]) -> Option<Result<i64, &'static str>
     let mut basic = Der(Der(bytes.expect(tag::OCTETS)?).expect(tag::SEQUENCE)?);
     let mut data = Der(basic.expect(tag::SEQUENCE)?);
     data.next_if(tag::VERSION);
-    // Who answers, by name or by key, and when.
+    // The responder's name or key, and the time.
     data.next()?;
     data.expect(tag::TIME)?;
     let mut answers = Der(data.expect(tag::SEQUENCE)?);
@@ -46,7 +46,7 @@ fn single(mut outer: Der<'_>, serial: &[u8]) -> Option<Result<i64, &'static str>
             continue;
         }
         if status != GOOD {
-            return Some(Err("it says that the certificate was taken back"));
+            return Some(Err("it says that the certificate was revoked"));
         }
         let until = match answer.next_if(NEXT_UPDATE) {
             Some(inside) => time(Der(inside).next()?)?,
@@ -70,7 +70,7 @@ pub(crate) mod tests {
         [&[tag], length.as_slice(), &inside].concat()
     }
 
-    /// An answer about a serial number; unsigned, as only the client asks for that.
+    /// A response about a serial number. It has no signature, because only the client checks it.
     pub(crate) fn answer(serial: &[u8], status: u8, next_update: &[u8]) -> Vec<u8> {
         let sequence = |parts: &[&[u8]]| der(tag::SEQUENCE, parts);
         let time = |text: &[u8]| der(tag::TIME, &[text]);
@@ -91,20 +91,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_is_stapled_if_it_is_good_and_about_the_leaf() {
+    fn a_response_is_stapled_if_it_is_good_and_about_the_leaf() {
         let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
         let leaf = made.cert.der();
         let number = serial(leaf).unwrap();
         let good = answer(number, GOOD, b"20300101000000Z");
         assert_eq!(good_until(&good, leaf), Ok(1_893_456_000));
         assert!(good_until(&answer(&[9], GOOD, b"20300101000000Z"), leaf).is_err());
-        assert!(
-            good_until(&answer(number, 0xa1, b"20300101000000Z"), leaf).unwrap_err().contains("taken back")
-        );
+        assert!(good_until(&answer(number, 0xa1, b"20300101000000Z"), leaf).unwrap_err().contains("revoked"));
         assert!(good_until(&[0x30, 3, ENUMERATED, 1, 6], leaf).unwrap_err().contains("error"));
         for end in 0..good.len() {
             assert!(good_until(&good[..end], leaf).is_err(), "{end}");
-            // Nothing breaks; what is said of another time or number is for the client to check.
+            // Any result is right, as long as nothing panics: the client checks the signature.
             for bit in 0..8 {
                 let mut bent = good.clone();
                 bent[end] ^= 1 << bit;

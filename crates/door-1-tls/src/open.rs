@@ -7,11 +7,11 @@ use crate::refuse::Refusal;
 use crate::view::{CertificateFile, Certificates, Match};
 use std::sync::Arc;
 
-/// Which certificate answers this name? One that has it, with a key the client can use; else the default, so that what names we
-/// hold is not to be learned from the handshake.
+/// Which certificate answers this name? One that has the name, with a key the client accepts. Otherwise the default, so that a handshake does not
+/// tell which names the server has.
 ///
 /// # Errors
-/// When there is no certificate at all; where the rules are strict, also when nobody has the name.
+/// When there is no certificate; under strict rules also when no certificate has the name.
 pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
     let rules = view.rules();
     let found = ask.name.as_deref().and_then(|name| choose(view, name, ask, rules.matching));
@@ -25,8 +25,8 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
 }
 
 impl TlsPermit {
-    /// Whether a host may be asked for on a connection this was granted for: it has the same terms now. A client comes to one name, and
-    /// may ask for another; with what it showed here it may be asked only what it would have had to show there.
+    /// Whether a request for this host is allowed on the connection: the host has the policy that the handshake was made under. Otherwise a client
+    /// could connect to a name that asks for no certificate and then request a host that requires one.
     pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();
@@ -60,7 +60,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// Those of the other where this has none.
+    /// These, completed by others for the kinds that are missing.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),
@@ -69,13 +69,13 @@ impl<'v> Kinds<'v> {
         }
     }
 
-    /// What the client can use.
+    /// The best one the client accepts.
     fn fitting(self, ask: &Ask) -> Option<&'v Arc<CertificateFile>> {
         let ecdsa = self.ecdsa.filter(|_| ask.takes_ecdsa);
         ecdsa.or(self.rsa.filter(|_| ask.takes_rsa)).or(self.other)
     }
 
-    /// Anything: a client that says it can use none of it may be wrong.
+    /// Any of them: a client that claims to accept none may be wrong.
     fn any(self) -> Option<&'v Arc<CertificateFile>> {
         self.ecdsa.or(self.rsa)
     }
@@ -88,7 +88,7 @@ fn choose<'v>(
     matching: Match,
 ) -> Option<&'v Arc<CertificateFile>> {
     let exact = Kinds::of(view.with_name(name));
-    // The first label alone, and a whole one.
+    // A wildcard stands for the first label, and for a whole one.
     let wild = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
     let digest = view.digest();
     let meant = |file: &&Arc<CertificateFile>| !file.excludes(&digest, name);
@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(found, expected, "{name:?} {takes}");
     }
 
-    /// Rows that were tried with HAProxy 2.6 and 3.5 by `openssl s_client`; "e" takes ECDSA, "r" RSA.
+    /// Rows that were tried with HAProxy 2.6 and 3.5 by `openssl s_client`; "e" accepts ECDSA, "r" RSA.
     #[test]
-    fn the_choice_of_the_original_and_ours() {
+    fn the_choice_of_haproxy_and_ours() {
         use Algorithm::{Ecdsa, Rsa};
         let files: [(&str, Algorithm, &[&str]); 5] = [
             ("10exact", Rsa, &["www.q.example"]),
@@ -150,7 +150,7 @@ mod tests {
             (Some("www.q.example"), "r", "10exact", "10exact"),
             (Some("www.q.example"), "e", "20wild", "20wild"),
             (Some("x.q.example"), "er", "20wild", "20wild"),
-            // There is nothing else, and a client that says so may be wrong.
+            // No other file has the name, and what the client claims may be wrong.
             (Some("x.q.example"), "r", "20wild", "20wild"),
             (Some("a.b.q.example"), "er", "10exact", "10exact"),
             (Some("q.example"), "er", "10exact", "10exact"),
@@ -171,7 +171,7 @@ mod tests {
         check(&view(&[], Rules::default()), None, "er", "TL01");
     }
 
-    /// A list as HAProxy takes it: its names take the place of the certificate's, its order that of the paths.
+    /// A list as in HAProxy: its names replace the certificate's, its order replaces that of the paths.
     #[test]
     fn the_choice_of_a_list() {
         let text = "/z.pem www.q.example *.q.example !no.q.example\n/y.pem\n/x.pem *\n/x.pem [ssl-min-ver TLSv1.3] two.example\n/w.pem www.q.example";

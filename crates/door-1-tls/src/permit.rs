@@ -1,11 +1,11 @@
-//! The proof that door 1 was passed.
+//! The proof that door 1 found a certificate.
 
 use crate::ask::Ask;
 use crate::policy::Policy;
 use crate::view::CertificateFile;
 use std::sync::Arc;
 
-/// The connection came for this name, and this file answers it.
+/// The connection is for this name, and this file answers it.
 #[derive(Clone, Debug)]
 pub struct TlsPermit {
     pub(crate) ask: Ask,
@@ -14,22 +14,22 @@ pub struct TlsPermit {
 }
 
 impl TlsPermit {
-    /// The name the client came for, in lower case, if it gave one.
+    /// The server name of the ClientHello, in lower case, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.ask.name.as_deref()
     }
 
-    /// Whether that is the one that answers for names nobody has.
+    /// Whether the file is the default, because no certificate has the name.
     pub fn is_default(&self) -> bool {
         self.is_default
     }
 
-    /// What is agreed on with whoever comes for it.
+    /// The policy of the connection.
     pub fn policy(&self) -> &Arc<Policy> {
         &self.file.policy
     }
 
-    /// The file of the certificate that answers.
+    /// The path of the certificate.
     pub fn certificate(&self) -> &str {
         &self.file.path
     }

@@ -1,5 +1,5 @@
-//! What is agreed on with whoever comes for a name: protocol versions, ciphers, whether the client shows a certificate. Lines of a
-//! crt-list with equal options are under one policy; everything without options is under the usual one.
+//! TLS policies: protocol versions, ciphers, and whether clients present certificates. Lines of a crt-list with equal options share a policy;
+//! everything without options has the usual one.
 
 use crate::bundle::Bundle;
 use crate::crt_list::{Options, Verify};
@@ -15,9 +15,9 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use std::sync::Arc;
 
-/// One of them.
+/// The TLS policy of some names.
 pub struct Policy {
-    /// What it is made of; equal in all processes that read the same.
+    /// A digest of its options and files, equal in all processes that read the same ones.
     epoch: [u8; 32],
     config: ServerConfig,
 }
@@ -49,33 +49,33 @@ const CURVES: [(&str, &dyn SupportedKxGroup); 8] = [
     ("x25519", provider::kx_group::X25519),
 ];
 
-/// Below 1.2 nothing is spoken, so a list that asks for less gets more.
+/// The server speaks no version below 1.2, so a lower minimum has no effect.
 const VERSIONS: [(&str, u8); 5] =
     [("SSLv3", 0), ("TLSv1.0", 10), ("TLSv1.1", 11), ("TLSv1.2", 12), ("TLSv1.3", 13)];
 
-/// What is spoken over TLS here, best first.
+/// The protocols the server speaks over TLS, preferred first.
 const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
 
 impl Policy {
-    /// The usual: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, tickets, no certificates of clients, no early data.
+    /// The usual policy: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, tickets, no certificates of clients, no early data.
     ///
     /// # Errors
-    /// When the library does not take its own defaults.
+    /// When the TLS library rejects its own defaults.
     pub fn usual(tickets: &Tickets) -> Result<Self, String> {
         Self::new(&Options::default(), tickets, |path| Err(format!("`{path}` is not read")))
     }
 
-    /// By the options of a crt-list, with whatever reads the files they name.
+    /// The policy of a line of a crt-list. `read` reads the files that its options name.
     ///
     /// # Errors
-    /// What cannot be obeyed, in words.
+    /// The option that cannot be applied, in words.
     pub fn new(
         options: &Options,
         tickets: &Tickets,
         mut read: impl FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Self, String> {
         let mut epoch = digest::Context::new(&digest::SHA256);
-        // The files' contents count, not where they are.
+        // The contents of the files count, not their paths.
         let plain = Options { ca_file: None, ca_verify_file: None, crl_file: None, ..options.clone() };
         epoch.update(format!("{plain:?}").as_bytes());
         let mut content = |name: &str, path: &Option<String>| -> Result<Vec<u8>, String> {
@@ -123,7 +123,7 @@ impl Policy {
         config.max_early_data_size = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let epoch: [u8; 32] = epoch.finish().as_ref().try_into().unwrap_or_default();
-        // Whoever has to show a certificate shows it each time: it may have been taken back, or be over.
+        // A client that must present a certificate presents it each time: it may have been revoked or have expired.
         match options.verify {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
@@ -131,12 +131,12 @@ impl Policy {
         Ok(Policy { epoch, config })
     }
 
-    /// What comes of a file under it.
+    /// A file under this policy, ready to answer.
     pub fn ready(&self, bundle: Result<Bundle, String>) -> Ready {
         Ready::with(&self.config, bundle)
     }
 
-    /// What tells it from others, also in other processes and before a change.
+    /// What distinguishes it from every other policy, in every process and after every change.
     pub fn epoch(&self) -> &[u8; 32] {
         &self.epoch
     }
@@ -162,7 +162,7 @@ fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<V
 fn provider_of(options: &Options) -> Result<CryptoProvider, String> {
     let mut provider = provider::default_provider();
     if options.ciphers.is_some() || options.ciphersuites.is_some() {
-        // Each speaks of its own version, and what is not spoken of stays.
+        // Each option is about its own version; without it that version keeps its defaults.
         let (mut newer, mut older): (Vec<_>, Vec<_>) =
             provider.cipher_suites.into_iter().partition(|suite| suite.tls13().is_some());
         if let Some(wanted) = &options.ciphersuites {
@@ -238,7 +238,7 @@ fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if has_crls {
-        // The list speaks of whoever it names; what is over is not believed.
+        // Only leaf certificates are looked up in the list. A list that has expired is not trusted.
         builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
     }
     builder.build().map_err(|why| format!("clients' certificates cannot be checked: {why}"))
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_asks_for_is_what_is_agreed_on() {
+    fn a_policy_is_what_the_line_asks_for() {
         let ca = authority();
         let usual = Policy::usual(&Tickets::default()).unwrap();
         assert_eq!(usual.epoch(), policy("", &ca).unwrap().epoch());

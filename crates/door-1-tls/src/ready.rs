@@ -1,4 +1,4 @@
-//! A file that was read whole, as the TLS library takes it: a configuration with one certificate and nothing to choose.
+//! A certificate file as the TLS library takes it: a configuration with one certificate.
 
 use crate::bundle::Bundle;
 use rustls::ServerConfig;
@@ -6,7 +6,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 
-/// The one there is.
+/// The certificate of one configuration.
 #[derive(Debug)]
 struct Only(Arc<CertifiedKey>);
 
@@ -16,7 +16,7 @@ impl ResolvesServerCert for Only {
     }
 }
 
-/// None at all; it is put in the place of.
+/// No certificate: a placeholder until [`Ready`] puts one in its place.
 #[derive(Debug)]
 pub(crate) struct Nothing;
 
@@ -26,19 +26,19 @@ impl ResolvesServerCert for Nothing {
     }
 }
 
-/// A file that was read whole.
+/// A certificate file that was read whole.
 #[derive(Clone, Debug)]
 pub enum Ready {
-    /// It answers.
+    /// It can be served.
     Serves {
-        /// With this.
+        /// The configuration of connections.
         config: Arc<ServerConfig>,
-        /// To these names.
+        /// The names of the certificate.
         names: Arc<[String]>,
-        /// The last second what is stapled to it is good, since the epoch; after that it has to be read again.
+        /// The last second the stapled OCSP response is valid, since the epoch. After that the file has to be read again.
         good_until: i64,
     },
-    /// It does not, and why.
+    /// It cannot be served; the reason.
     Unusable(Arc<str>),
 }
 
@@ -55,7 +55,7 @@ impl Ready {
         }
     }
 
-    /// Whether it is still what would come of the file.
+    /// Whether it need not be read again at this second.
     pub fn is_good(&self, now: i64) -> bool {
         match self {
             Ready::Serves { good_until, .. } => now <= *good_until,

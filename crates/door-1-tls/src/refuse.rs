@@ -1,4 +1,4 @@
-//! Why a connection is not answered.
+//! Why a connection gets no certificate.
 
 use enfilade_facts::{Door, Fault, Refuse};
 
@@ -8,7 +8,7 @@ pub enum Refusal {
     /// There is no certificate.
     #[error("there is no certificate to answer with: put a PEM bundle into the certificate directory")]
     NoCertificate,
-    /// Nobody has the name, and there is no default.
+    /// No certificate has the name, and the rules allow no default.
     #[error("no certificate has the name that was asked for")]
     UnknownName,
     /// The file cannot be used.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_refusal_stands_in_the_table_once() {
+    fn every_refusal_has_one_row_in_the_table() {
         let unusable = Refusal::Unusable { file: String::new(), why: String::new() };
         let every = [Refusal::NoCertificate, Refusal::UnknownName, unusable];
         assert_eq!(every.iter().map(Refuse::code).collect::<Vec<_>>(), CODES.map(|(code, ..)| code));

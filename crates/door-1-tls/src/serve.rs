@@ -1,4 +1,4 @@
-//! What a handshake goes on with, or ends with.
+//! What continues a handshake, or ends it.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -12,14 +12,14 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The configuration to go on with. Whoever came for a name gets no certificate without it: the file may have been changed since it
-    /// was looked at.
+    /// The configuration that continues the handshake. The certificate must have the name of the permit: its file may have changed since its names
+    /// were read.
     ///
     /// # Errors
     /// [`Refusal::Unusable`].
     pub fn config(&self, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let unusable = |why: String| Refusal::Unusable { file: permit.certificate().to_owned(), why };
-        // Names a list gives are not the certificate's.
+        // The names of a list need not be in the certificate.
         let name = permit.name().filter(|_| !permit.is_default && !permit.file.is_named());
         match (self, name) {
             (Ready::Unusable(why), _) => Err(unusable(why.to_string())),
@@ -31,6 +31,6 @@ impl Ready {
     }
 }
 
-/// What is sent before a connection is closed that nobody has the name for: a fatal `unrecognized_name` (RFC 6066 §3, RFC 8446 §6),
-/// the same whatever we hold.
+/// The alert that is sent before a connection for an unknown name is closed: a fatal `unrecognized_name` (RFC 6066 §3, RFC 8446 §6). It does
+/// not depend on the certificates.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];

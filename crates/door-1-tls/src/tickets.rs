@@ -1,7 +1,7 @@
-//! Tickets with which a client goes on where it was, without showing and checking certificates again (RFC 8446 §4.6.1, RFC 5077).
+//! TLS session tickets: a client resumes a session without certificates (RFC 8446 §4.6.1, RFC 5077).
 //!
-//! A ticket is good under the very policy it was given under and no other: the key it is sealed with is made of the policy. So one of
-//! a name that asks for little opens nothing at a name that asks for more, and none is good any longer once a policy changes.
+//! A ticket is valid only under the policy it was issued under, because its key is derived from the policy. So a ticket of a name with weak
+//! requirements opens nothing at a name with stronger ones, and a change of the policy ends its tickets.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{hmac, rand};
@@ -9,30 +9,30 @@ use rustls::server::ProducesTickets;
 use std::sync::{Arc, PoisonError, RwLock};
 use zeroize::Zeroizing;
 
-/// What tells keys apart.
+/// The id of a key.
 pub type TicketKeyId = [u8; 8];
 
-/// How long a ticket is good, in seconds.
+/// How long a ticket is valid, in seconds.
 pub const TICKET_SECONDS: u32 = 12 * 60 * 60;
 
-/// A key all processes of a machine have in common.
+/// A ticket key that all processes of a machine share.
 #[derive(Clone)]
 pub struct TicketKey {
-    /// Which it is; it stands before each ticket.
+    /// Its id, the first bytes of each ticket.
     id: TicketKeyId,
-    /// What the policies' keys are made of.
+    /// The keys of the policies are derived from it.
     secret: Zeroizing<[u8; 32]>,
 }
 
 impl TicketKey {
-    /// Of these bytes; it is known by what it is, wherever it lies.
+    /// A key of these bytes. Its id is derived from them, so it does not depend on its file.
     pub fn new(secret: &[u8; 32]) -> Self {
         let digest = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), b"which ticket key");
         let id = digest.as_ref().first_chunk().copied().unwrap_or_default();
         TicketKey { id, secret: Zeroizing::new(*secret) }
     }
 
-    /// Which it is.
+    /// Its id.
     pub fn id(&self) -> TicketKeyId {
         self.id
     }
@@ -44,19 +44,19 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
-/// The keys there are; exchanged as a whole while handshakes go on. Without any, no tickets are given.
+/// All ticket keys. They are replaced as a whole while handshakes go on. Without any, no tickets are issued.
 #[derive(Clone, Debug, Default)]
 pub struct Tickets(Arc<RwLock<Ring>>);
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// With which tickets are sealed.
+    /// The key that seals new tickets.
     current: Option<TicketKeyId>,
     keys: Vec<TicketKey>,
 }
 
 impl Tickets {
-    /// From now on these are there, and tickets are sealed with this one.
+    /// Replaces the keys. New tickets are sealed with `current`.
     pub fn set(&self, keys: Vec<TicketKey>, current: TicketKeyId) {
         let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *ring = Ring { current: Some(current), keys };
@@ -70,7 +70,7 @@ impl Tickets {
         Some((id, LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).ok()?)))
     }
 
-    /// Tickets under one policy.
+    /// The tickets of one policy.
     pub(crate) fn under(&self, policy: [u8; 32]) -> Arc<dyn ProducesTickets> {
         Arc::new(UnderPolicy { tickets: self.clone(), policy })
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_good_with_its_key_and_under_its_policy() {
+    fn a_ticket_is_valid_with_its_key_and_under_its_policy() {
         let (here, there) = (Tickets::default(), Tickets::default());
         let (one, other) = (here.under([1; 32]), here.under([2; 32]));
         assert!(!one.enabled() && one.encrypt(b"state").is_none());
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(other.decrypt(&ticket), None);
         // Another process with the same keys.
         assert_eq!(there.under([1; 32]).decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
-        // The next key seals, and the one before still opens; when it is gone, it does not.
+        // The next key seals, and the one before still opens until it is removed.
         here.set(vec![key(1), key(2)], key(2).id());
         assert!(one.decrypt(&ticket).is_some());
         assert!(one.encrypt(b"state").unwrap().starts_with(&key(2).id()));

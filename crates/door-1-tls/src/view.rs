@@ -1,9 +1,9 @@
-//! What there is to choose from: which names are in which file. One immutable snapshot; a change of some files makes another one
-//! that shares all but what changed.
+//! Which names are in which certificate file: an immutable snapshot. A change of some files makes a new snapshot that shares everything else
+//! with the one before.
 //!
-//! A name is kept as 64 bits of a keyed digest beside the number of its file, so a million certificates with five names each take
-//! less memory than their names would. Two names that meet are not to be found without the key, and whoever loads a file for a name
-//! looks whether that is in it.
+//! A name is stored as 64 bits of a keyed digest with the number of its file, so a million certificates with five names each take less memory
+//! than their names would. Nobody can find two names with equal digests without the key, and a handshake checks the name again when the file
+//! is loaded.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -12,62 +12,62 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{MemoKey, MemoSeed};
 use std::sync::{Arc, OnceLock};
 
-/// In so many parts are the names, so that a change copies few of them.
+/// The names are in so many parts, so that a change copies few of them.
 const PARTS: usize = 4096;
-/// Below this one core is done before another has begun.
+/// Below so many names one core is faster than several.
 const SHARED_MIN: usize = 65_536;
-/// So many files are copied when one of them changes.
+/// So many files share a chunk, which is copied when one of them changes.
 const CHUNK: usize = 256;
 
-/// How one of several files is chosen for a name.
+/// Which of several files answers a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
     /// A file with the name itself before one with a wildcard.
     #[default]
     ExactFirst,
-    /// As HAProxy: the best kind of key of both, so that an ECDSA wildcard stands before an RSA file with the name itself.
+    /// As in HAProxy: the better kind of key, so that an ECDSA wildcard wins over an RSA file with the name itself.
     Haproxy,
 }
 
 /// The rules of choosing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Which of several.
+    /// Which of several files answers.
     pub matching: Match,
-    /// Whether a name nobody has is refused, instead of answered by the default.
+    /// Whether a name that no certificate has is refused instead of answered by the default.
     pub strict: bool,
 }
 
-/// A file with a certificate, as far as it was looked at.
+/// A certificate file, as far as it was read before a handshake needs it.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
-    /// Where it is. Files are in the order of their paths; the first one is the default.
+    /// Its path. Files are ordered by path; the first one is the default.
     pub path: Box<str>,
-    /// Which reading of it this is: another one after each change.
+    /// The number of this reading; each change has a new one.
     pub version: u64,
-    /// What tells a changed file from an unchanged one, once that is known for sure; only the reader can read it.
+    /// What distinguishes the file from a changed one, once that is certain. Only the engine that read it interprets it.
     pub identity: OnceLock<[u64; 4]>,
     /// The first second it is valid, since the epoch.
     pub not_before: i64,
     /// The last second it is valid, since the epoch.
     pub not_after: i64,
-    /// What it signs with.
+    /// The kind of its key.
     pub algorithm: Algorithm,
-    /// Under which terms it is served.
+    /// The policy it is served under.
     pub policy: Arc<Policy>,
     /// Digests of its names.
     names: Box<[u64]>,
     listed: Option<Box<Listed>>,
 }
 
-/// What a line of a crt-list says of it.
+/// What its line of a crt-list says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
-    /// Which line: earlier ones go first.
+    /// The number of the line. Earlier lines win.
     order: u32,
     /// Whether the line gives the names.
     is_named: bool,
-    /// Digests of names its wildcards do not mean.
+    /// Digests of names that its wildcards exclude.
     excluded: Box<[u64]>,
     is_default: bool,
 }
@@ -81,12 +81,12 @@ struct Entry {
 type Part = Arc<[Entry]>;
 type Chunk = Arc<[Option<Arc<CertificateFile>>]>;
 
-/// What names and files are digested with: one for each process.
+/// The keyed digest of names and files. Its key is random per process.
 #[derive(Clone, Copy)]
 pub struct Digest(KeyMaker);
 
 impl Digest {
-    /// With this key.
+    /// A digest with this key.
     pub fn new(seed: &MemoSeed) -> Self {
         Digest(KeyMaker::new(seed, "name"))
     }
@@ -108,14 +108,14 @@ impl Digest {
         self.short(2, path)
     }
 
-    /// A leaf, its names digested.
+    /// A leaf with the digests of its names.
     pub fn leaf(&self, leaf: &Leaf) -> DigestedLeaf {
         let Leaf { not_before, not_after, algorithm, .. } = *leaf;
         let names = leaf.names.iter().map(|name| self.name(name)).collect();
         DigestedLeaf { not_before, not_after, algorithm, names }
     }
 
-    /// The same as a line of a crt-list has it, under the line's policy.
+    /// The same file with the names of a line of a crt-list, under the line's policy.
     pub fn listed(&self, file: CertificateFile, line: &Line, policy: Arc<Policy>) -> CertificateFile {
         let digests = |names: &[String]| names.iter().map(|name| self.name(name)).collect();
         let listed = Listed {
@@ -129,29 +129,29 @@ impl Digest {
     }
 }
 
-/// What is known of a leaf before anybody asks for it, its names digested.
+/// What is known of a certificate before the first handshake, with the digests of its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestedLeaf {
     /// The first second it is valid, since the epoch.
     pub not_before: i64,
     /// The last second it is valid, since the epoch.
     pub not_after: i64,
-    /// What it signs with.
+    /// The kind of its key.
     pub algorithm: Algorithm,
     /// Digests of its names.
     pub names: Box<[u64]>,
 }
 
-/// What becomes of a file.
+/// A change of one file.
 #[derive(Clone, Debug)]
 pub enum FileChange {
-    /// It is there, perhaps in the place of another of the same path.
+    /// It is new, or replaces the one of the same path.
     Put(CertificateFile),
-    /// It is gone.
+    /// It was removed.
     Remove(Box<str>),
 }
 
-/// Every certificate there is.
+/// All certificates.
 #[derive(Clone)]
 pub struct Certificates {
     digest: Digest,
@@ -160,18 +160,18 @@ pub struct Certificates {
     files: Arc<[Chunk]>,
     free: Vec<u32>,
     default: Option<Arc<CertificateFile>>,
-    /// The policy, as long as there is one only.
+    /// The policy, if all files have the same one.
     only: Option<Arc<Policy>>,
     count: usize,
     names: usize,
 }
 
 impl Certificates {
-    /// Of these files; the first of them is the default, unless a line says otherwise.
+    /// A snapshot of these files. The first of them is the default, unless a line names another.
     pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
         files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
         files.dedup_by(|b, a| a.place() == b.place());
-        // Behind the one that answers for names nobody has, everything is in its order.
+        // The default comes first, and everything else in its order.
         if let Some(default) = files.iter().position(|file| file.rank().0 == 0) {
             files.get_mut(..=default).into_iter().for_each(|front| front.rotate_right(1));
         }
@@ -186,7 +186,7 @@ impl Certificates {
         Certificates { digest, rules, parts, files, free: Vec::new(), default, only, count, names }
     }
 
-    /// After these changes.
+    /// The snapshot after these changes.
     #[must_use]
     pub fn after(&self, changes: impl IntoIterator<Item = FileChange>) -> Self {
         let mut next = Draft {
@@ -242,25 +242,25 @@ impl Certificates {
         }
     }
 
-    /// The same under other rules.
+    /// The same files under other rules.
     #[must_use]
     pub fn under(&self, rules: Rules) -> Self {
         Certificates { rules, ..self.clone() }
     }
 
-    /// The rules it is under.
+    /// The rules.
     pub fn rules(&self) -> Rules {
         self.rules
     }
 
-    /// The files with this name, wildcards as they are written, in no order.
+    /// The files with this name, in no order. A wildcard is found by its own text.
     pub(crate) fn with_name(&self, name: &str) -> impl Iterator<Item = &Arc<CertificateFile>> {
         let digest = self.digest.name(name);
         let part = self.parts.get(part_of(digest)).map_or(&[][..], |part| part);
         entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file))
     }
 
-    /// Under whose terms everything is served, where they are the same for all.
+    /// The policy of all files, if they have the same one.
     pub fn only_policy(&self) -> Option<&Arc<Policy>> {
         self.only.as_ref()
     }
@@ -269,7 +269,7 @@ impl Certificates {
         self.default.as_ref()
     }
 
-    /// The file at this path; in a crt-list there may be several lines with it, and this is one of those that fit.
+    /// A file at this path that fits. Several lines of a crt-list can have the same path.
     pub fn at_path<'s>(
         &'s self,
         path: &str,
@@ -291,7 +291,7 @@ impl Certificates {
         self.files.iter().flat_map(|chunk| chunk.iter().flatten())
     }
 
-    /// What files are digested with.
+    /// The digest of its names.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -319,28 +319,28 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl CertificateFile {
-    /// A file as it was found.
+    /// A file that was read, under this policy.
     pub fn new(path: &str, version: u64, leaf: DigestedLeaf, policy: Arc<Policy>) -> Self {
         let DigestedLeaf { not_before, not_after, algorithm, names } = leaf;
         let (path, identity, listed) = (path.into(), OnceLock::new(), None);
         CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
     }
 
-    /// What is known of its leaf; without its names where a list gives others.
+    /// What is known of its leaf, without its names if a list gives others.
     pub fn leaf(&self) -> DigestedLeaf {
         let CertificateFile { not_before, not_after, algorithm, .. } = *self;
         let names = if self.is_named() { Box::default() } else { self.names.clone() };
         DigestedLeaf { not_before, not_after, algorithm, names }
     }
 
-    /// It was verified, and this is what tells it from a changed one, once that is known for sure.
+    /// Notes what distinguishes the verified file from a changed one, if that is certain.
     pub fn verified_as(&self, identity: Option<[u64; 4]>) {
         if let Some(identity) = identity {
             let _ = self.identity.set(identity);
         }
     }
 
-    /// Whether it is as another reading of it says.
+    /// Whether another reading found the same.
     pub fn says_the_same(&self, leaf: &DigestedLeaf) -> bool {
         let is_same_name = self.is_named() || self.names == leaf.names;
         let dates = (leaf.not_before, leaf.not_after, leaf.algorithm);
@@ -356,37 +356,37 @@ impl CertificateFile {
         self.listed.as_ref().map_or(0, |listed| listed.order)
     }
 
-    /// Whether its wildcards do not mean this name.
+    /// Whether its wildcards exclude this name.
     pub(crate) fn excludes(&self, digest: &Digest, name: &str) -> bool {
         let excluded = self.listed.as_ref().map_or(&[][..], |listed| &listed.excluded);
         !excluded.is_empty() && excluded.contains(&digest.name(name))
     }
 
-    /// What comes first answers where several could.
+    /// Its position. Of several files for a name the first answers.
     pub(crate) fn place(&self) -> (u32, &str) {
         (self.order(), &self.path)
     }
 
-    /// The least of all answers for names nobody has.
+    /// The least one of all files is the default.
     fn rank(&self) -> (u32, u32, &str) {
         let is_other = self.listed.as_ref().is_none_or(|listed| !listed.is_default);
         (u32::from(is_other), self.order(), &self.path)
     }
 
-    /// What is remembered of this reading of the file is remembered under this.
+    /// The memo key of this reading of the file.
     pub(crate) fn key(&self, digest: &Digest) -> MemoKey {
         digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).bytes(self.policy.epoch()).key()
     }
 }
 
-/// Where each name and path is, in all parts, and how many names there are. Each core puts the names of a share of the files in their
-/// parts, and then puts a share of the parts in order.
+/// All parts, with each name and path, and the number of names. Each core distributes the names of some files to the parts, and then sorts some
+/// parts.
 fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     let names = files.iter().map(|file| file.names.len()).sum::<usize>();
     let cores = cores(names);
     let numbered: Vec<(u32, &CertificateFile)> = (0..).zip(files).collect();
     let scattered: Vec<Vec<Vec<Entry>>> = shared(&numbered, cores, |files| {
-        // A bit more room than an even spread takes, so that hardly any part moves while it grows.
+        // Some more room than an even distribution takes, so that few parts are reallocated.
         let even = files.iter().map(|(_, file)| file.names.len() + 1).sum::<usize>() / PARTS;
         let mut parts: Vec<Vec<Entry>> = (0..PARTS).map(|_| Vec::with_capacity(even + even / 4)).collect();
         for (number, file) in files {
@@ -411,7 +411,7 @@ fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     (parts, names)
 }
 
-/// The files in chunks, each core a share.
+/// The files in chunks. Each core makes some of them.
 fn chunks(mut files: Vec<CertificateFile>) -> Vec<Chunk> {
     let share = files.len().div_ceil(cores(files.len())).next_multiple_of(CHUNK);
     let mut shares = Vec::new();
@@ -431,7 +431,7 @@ fn chunks(mut files: Vec<CertificateFile>) -> Vec<Chunk> {
     })
 }
 
-/// How many cores are worth having for so many.
+/// How many cores so many names are worth.
 fn cores(count: usize) -> usize {
     match count < SHARED_MIN {
         true => 1,
@@ -439,12 +439,12 @@ fn cores(count: usize) -> usize {
     }
 }
 
-/// A share that is missing would have names answered with others' certificates.
+/// The result of a thread. A panic goes on: without its share the server would answer names with certificates of others.
 fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
     one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
 
-/// Something of each of these, in their order, each core a share.
+/// The results of `of` for shares of these, in their order; each core has a share.
 fn shared<T: Sync, R: Send>(all: &[T], cores: usize, of: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
     if cores < 2 {
         return of(all);
@@ -461,7 +461,7 @@ fn part_of(digest: u64) -> usize {
     (digest >> 52) as usize % PARTS
 }
 
-/// Those of one digest.
+/// The entries of one digest.
 fn entries(part: &[Entry], digest: u64) -> &[Entry] {
     let from = part.partition_point(|entry| entry.name < digest);
     let rest = part.get(from..).unwrap_or_default();
@@ -469,7 +469,7 @@ fn entries(part: &[Entry], digest: u64) -> &[Entry] {
     rest.get(..count).unwrap_or_default()
 }
 
-/// A snapshot that is being made out of another.
+/// A snapshot that is being made from another.
 struct Draft {
     parts: Vec<Edited<Entry>>,
     files: Vec<Edited<Option<Arc<CertificateFile>>>>,
@@ -477,7 +477,7 @@ struct Draft {
     removed_default: bool,
 }
 
-/// A piece as it was, or one that is copied because something in it changes.
+/// A piece that is shared with the snapshot before, or a copy that changes.
 enum Edited<T> {
     Shared(Arc<[T]>),
     Own(Vec<T>),
@@ -497,7 +497,7 @@ impl<T: Clone> Edited<T> {
         }
         match self {
             Edited::Own(own) => own,
-            Edited::Shared(_) => unreachable!("it was made an own one"),
+            Edited::Shared(_) => unreachable!("it was copied above"),
         }
     }
 
@@ -510,7 +510,7 @@ impl<T: Clone> Edited<T> {
 }
 
 impl Draft {
-    /// At this path, and of this line if one is meant.
+    /// The file at this path, of this line if one is given.
     fn find(&self, digest: u64, path: &str, order: Option<u32>) -> Option<(u32, Arc<CertificateFile>)> {
         let part = self.parts.get(part_of(digest))?;
         entries(part.all(), digest).iter().find_map(|entry| {
@@ -588,9 +588,9 @@ mod tests {
         view.with_name(name).map(|file| (file.path.to_string(), file.version)).collect()
     }
 
-    /// Files come, change and go at random; what the snapshot says is what a table of all of them says.
+    /// Files are added, changed and removed at random. The snapshot equals a table of all of them.
     #[test]
-    fn a_changed_snapshot_is_the_one_that_is_made_anew() {
+    fn a_changed_snapshot_equals_a_new_one() {
         let mut state = 2_026_u64;
         let mut roll = |sides: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -629,12 +629,12 @@ mod tests {
                 assert_eq!(found, model.get(&path).map(|(version, _)| *version));
             }
             if step % 500 == 499 {
-                let anew: Vec<_> = view.files().map(|file| CertificateFile::clone(file)).collect();
-                let anew = Certificates::new(digest(), Rules::default(), anew);
-                assert_eq!((anew.count(), anew.names()), (view.count(), view.names()));
+                let files: Vec<_> = view.files().map(|file| CertificateFile::clone(file)).collect();
+                let fresh = Certificates::new(digest(), Rules::default(), files);
+                assert_eq!((fresh.count(), fresh.names()), (view.count(), view.names()));
                 for n in 0..300 {
                     let name = format!("n{n}.example");
-                    assert_eq!(paths(&anew, &name), paths(&view, &name));
+                    assert_eq!(paths(&fresh, &name), paths(&view, &name));
                 }
             }
         }
