@@ -1,7 +1,7 @@
-//! Slow hashes: crypt(3) strings as the originals write them, and argon2id for passwords.
+//! Slow hashes: crypt(3) strings of other systems, and argon2id for passwords.
 //!
-//! A stored hash is input like any other: its form is checked whole and its cost is bounded before any work is done,
-//! because a planted hash is a denial of service, and a hash cut short would match everything.
+//! A stored hash is untrusted input. Its form and cost are checked before any work, because an expensive hash is a denial of service, and a
+//! truncated one would match every secret.
 
 mod keystone;
 
@@ -34,7 +34,7 @@ enum Scheme {
     Yescrypt,
     Bcrypt,
     Argon2id,
-    /// scrypt and PBKDF2 as Keystone writes them.
+    /// scrypt and PBKDF2 in Keystone's form.
     Keystone,
 }
 
@@ -140,10 +140,10 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     Ok(Scheme::Argon2id)
 }
 
-/// A hash that costs what this one costs and that no secret is known for; `None` for what is no hash.
-pub(crate) fn matching_nothing(hash: &str) -> Option<String> {
+/// A hash of the same cost that no known secret matches; `None` if this is no valid hash.
+pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     let digest = match scheme(hash).ok()? {
-        // The last 31 characters; the salt stands before them without a `$`.
+        // The last 31 characters, after the salt without a `$`.
         Scheme::Bcrypt => hash.len().checked_sub(31)?,
         Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id | Scheme::Keystone => hash.rfind('$')? + 1,
     };
@@ -153,13 +153,13 @@ pub(crate) fn matching_nothing(hash: &str) -> Option<String> {
     Some(format!("{kept}{}", zero.repeat(replaced.len())))
 }
 
-/// Whether the secret is the one the hash was made of. Slow on purpose; never call it on an async worker.
+/// Whether the hash is that of the secret. Slow on purpose; never call it on an async worker.
 pub fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
     match scheme(hash) {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
-        // bcrypt sees 72 bytes; what is longer is refused, after the same work.
+        // bcrypt reads 72 bytes; longer secrets are refused after the same work.
         Ok(Scheme::Bcrypt) => {
             let equal = bcrypt::verify(bytes, hash).unwrap_or(false);
             equal && bytes.len() <= limits::BCRYPT_SECRET_BYTES_MAX
@@ -167,7 +167,7 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
         Ok(Scheme::Argon2id) => Argon2::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Keystone) => {
             let fields: Vec<&str> = hash.split('$').collect();
-            keystone::read(&fields).is_ok_and(|kept| kept.matches(bytes))
+            keystone::read(&fields).is_ok_and(|stored| stored.matches(bytes))
         }
         Err(_) => false,
     }
@@ -182,13 +182,12 @@ pub fn hash_password(password: &Secret) -> Result<String, String> {
     hash.map(|hash| hash.to_string()).map_err(|why| format!("the password cannot be hashed: {why}"))
 }
 
-/// The crypt(3) string of a secret that we generated, for a file in which the originals have to read it. What cannot be
-/// guessed needs no slow hash: the fewest rounds there are.
+/// The crypt(3) string of a generated secret, for a file that other programs read. The secret cannot be guessed, so it has the fewest rounds.
 ///
 /// # Errors
-/// When the library refuses it, which it has no reason to.
+/// When the library refuses it.
 pub fn hash_generated(secret: &str, salt: [u8; 12]) -> Result<String, String> {
-    // Twelve bytes are the sixteen characters of salt that libxcrypt looks at.
+    // Twelve bytes give the sixteen characters of salt that libxcrypt reads.
     let params = sha_crypt::Params::new(sha_crypt::Params::ROUNDS_MIN).map_err(|why| why.to_string())?;
     let hasher = ShaCrypt::new(sha_crypt::Algorithm::Sha256Crypt, params);
     let hash = hasher.hash_password_with_salt(secret.as_bytes(), &salt).map_err(|why| why.to_string())?;
@@ -230,17 +229,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stand_in_has_the_form_and_the_cost_and_matches_nothing() {
+    fn a_decoy_has_the_form_and_the_cost_and_matches_nothing() {
         let ours = hash_password(&secret("correct horse")).unwrap();
         for hash in FROM_LIBXCRYPT.into_iter().chain([ours.as_str()]) {
-            let stand_in = matching_nothing(hash).unwrap();
-            assert_eq!((check(&stand_in), stand_in.len()), (Ok(()), hash.len()), "{stand_in}");
-            assert_ne!(stand_in, hash);
-            assert!(!matches(&secret("correct horse"), &stand_in));
+            let decoy = decoy_of(hash).unwrap();
+            assert_eq!((check(&decoy), decoy.len()), (Ok(()), hash.len()), "{decoy}");
+            assert_ne!(decoy, hash);
+            assert!(!matches(&secret("correct horse"), &decoy));
             let digest = hash.rfind('$').unwrap();
-            assert!(hash.starts_with("$2") || stand_in.starts_with(&hash[..=digest]));
+            assert!(hash.starts_with("$2") || decoy.starts_with(&hash[..=digest]));
         }
-        assert_eq!(matching_nothing("plain"), None);
+        assert_eq!(decoy_of("plain"), None);
     }
 
     #[test]
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_hashes_are_refused_before_any_work() {
+    fn expensive_hashes_are_refused_before_any_work() {
         for hash in [
             "$2b$15$abcdefghijklmnopqrstuuabcdefghijklmnopqrstuvwxyzABCDE".to_owned(),
             format!("$6$rounds=200001$salt${}", "a".repeat(86)),
@@ -272,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn bcrypt_does_not_see_past_72_bytes_so_longer_secrets_are_refused() {
+    fn bcrypt_reads_72_bytes_so_longer_secrets_are_refused() {
         let long = "x".repeat(73);
         let hash = bcrypt::hash(&long, 4).unwrap();
         assert!(!matches(&secret(&long), &hash));
         assert!(matches(&secret(&long[..72]), &hash));
     }
 
-    /// What the system's libxcrypt makes of secrets and settings, one line each (perl's `crypt` is crypt(3)).
+    /// The hashes of secrets and settings by the system's libxcrypt, one line each (perl's `crypt` is crypt(3)).
     fn libxcrypt(pairs: &[(String, String)]) -> Vec<String> {
         use std::io::Write as _;
         use std::process::{Command, Stdio};
@@ -299,7 +298,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Secrets of every length that is special somewhere, with bytes outside ASCII.
+    /// Secrets of every length that is special in some scheme, with bytes outside ASCII.
     fn secrets() -> impl Iterator<Item = String> {
         let lengths = [1, 2, 7, 8, 15, 16, 31, 32, 36, 63, 64, 71, 72, 73, 127, 128, 255, 510, 511];
         lengths.into_iter().map(|length| {
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libxcrypt_makes_matches_here_and_nothing_else_does() {
+    fn hashes_of_libxcrypt_match_their_secret_and_no_other() {
         let settings = [
             "$5$rounds=1000$saltsalt$",
             "$5$saltsaltsaltsalt$",
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_here_matches_in_libxcrypt() {
+    fn our_hashes_match_in_libxcrypt() {
         use sha_crypt::ShaCrypt;
         let made = |text: &str| -> Vec<String> {
             let bytes = text.as_bytes();

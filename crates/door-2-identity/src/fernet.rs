@@ -1,7 +1,6 @@
-//! Fernet tokens, as Keystone makes and reads them: what stands in one ([`payload`]), the frame around it ([`frame`]), and the
-//! keys that sign ([`KeyRing`]).
+//! Fernet tokens in Keystone's form: their content ([`payload`]), the signed frame ([`frame`]), and the keys ([`KeyRing`]).
 //!
-//! Nothing of a token is stored. What it says was true when it was made; whether it still holds is judged on the facts.
+//! Nothing of a token is stored. Its content was true when it was issued, and is judged on the facts.
 
 pub mod frame;
 pub mod payload;
@@ -10,7 +9,7 @@ use aws_lc_rs::cipher::{AES_128, PaddedBlockDecryptingKey, PaddedBlockEncrypting
 use aws_lc_rs::hmac;
 use std::fmt;
 
-/// How many bytes a key has: half of it signs, half encrypts.
+/// The bytes of a key: the first half signs, the second encrypts.
 pub const KEY_BYTES: usize = 32;
 
 /// One key, ready for use.
@@ -22,7 +21,7 @@ struct Key {
     encrypting: PaddedBlockEncryptingKey,
 }
 
-/// The keys of a repository, the primary first: what it signs is what comes most.
+/// The keys of a repository, the primary first, because it signed most tokens.
 pub struct KeyRing {
     keys: Vec<Key>,
 }
@@ -30,16 +29,16 @@ pub struct KeyRing {
 /// The keys cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// There is none.
+    /// No key.
     #[error("there is no key; run `enfilade keys init`")]
     Empty,
-    /// The library refused one.
+    /// The library refused a key.
     #[error("key {0} cannot be used by the library")]
     Refused(u32),
 }
 
 impl KeyRing {
-    /// Of the keys of a repository, each under its number. The highest is the primary.
+    /// The keys of a repository with their numbers. The highest is the primary.
     ///
     /// # Errors
     /// [`RingError`].
@@ -56,7 +55,7 @@ impl KeyRing {
             })
         };
         let mut keys = keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
-        // As the original tries them: from the highest number down, the staged one last.
+        // Keystone's order: from the highest number down, the staged key last.
         keys.sort_by_key(|key| std::cmp::Reverse(key.index));
         if keys.is_empty() { Err(RingError::Empty) } else { Ok(KeyRing { keys }) }
     }

@@ -1,25 +1,24 @@
-//! Secrets we generate: they cannot be guessed, so a fast keyed hash is enough and a restart costs nothing.
+//! Generated secrets: they cannot be guessed, so a fast keyed hash is enough, and a restart costs nothing.
 //!
-//! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of what is before>`,
-//! so that a scanner can tell a leaked one from a look-alike.
+//! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a scanner recognises a leaked one.
 
 use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::vocabulary::CredentialId;
 
-/// How many random bytes a secret is made of.
+/// The number of random bytes in a secret.
 pub const SECRET_RANDOM_BYTES: usize = 20;
 
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The secret made of these random bytes.
+/// The secret of these random bytes.
 pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     let body = format!("enf_{}", base62(&random, 27));
     let sum = crc32(body.as_bytes());
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
-/// Whether a secret has the form of one that a machine made of at least 120 random bits: ours, or a version 4 UUID (RFC 9562
-/// §5.4: 122 bits) as Proxmox makes them. Whoever chose a password of that very form by hand fools only themselves.
+/// Whether a secret has the form of one that a machine generated from at least 120 random bits: ours, or a version 4 UUID (RFC 9562 §5.4: 122
+/// bits) as Proxmox makes them. The form does not prove it: a person can choose a secret of this form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     is_ours(text) || is_uuid(text)
@@ -59,23 +58,23 @@ fn base62(number: &[u8], digits: usize) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// CRC-32 as zip and Ethernet have it (polynomial 0xEDB88320), bit by bit: it runs once per secret made.
+/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), bit by bit, because it runs once for each new secret.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
     })
 }
 
-/// The key of the fast hash. It lives in a file of its own, never among the facts.
+/// The key of the fast hash. It is stored in a file of its own, never in the facts.
 pub struct HashKey(hmac::Key);
 
 impl HashKey {
-    /// From the key file's 32 bytes.
+    /// The key of these 32 bytes of the key file.
     pub fn new(bytes: &[u8; 32]) -> Self {
         HashKey(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// What is stored of a secret.
+    /// The keyed hash of a secret, which is stored.
     pub fn digest(&self, credential: &CredentialId, secret: &[u8]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(b"enfilade token secret 1\0");
@@ -86,7 +85,7 @@ impl HashKey {
         digest
     }
 
-    /// Whether the secret is the one the digest was made of, in constant time.
+    /// Whether the digest is that of the secret, in constant time.
     pub fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
         constant_time::verify_slices_are_equal(&self.digest(credential, secret), digest).is_ok()
     }
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_machine_made_counts_as_generated() {
+    fn only_forms_that_machines_generate_count_as_generated() {
         for good in [generate([7; 20]).as_str(), "550e8400-e29b-41d4-a716-446655440000"] {
             assert!(is_generated(good.as_bytes()), "{good}");
             for at in [0, 3, 14, 19, 35] {

@@ -1,5 +1,6 @@
 //! What is granted to a credential that was proven: its principal, and for how long.
 
+use crate::account::AccountState;
 use crate::context::Context;
 use crate::judge;
 use crate::memo::IdentityMemo;
@@ -8,7 +9,6 @@ use crate::principal::{Principal, Reach, SidSet};
 use crate::refuse::Refusal;
 use crate::revocations;
 use crate::session::Claim;
-use crate::standing::Standing;
 use crate::used::Used;
 use crate::validity::Validity;
 use crate::view::View;
@@ -18,32 +18,32 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
-/// What a credential is granted that was proven.
+/// What a proven credential is granted.
 pub(crate) fn grant(
     view: &View<'_>,
     now: Clocks,
-    standing: &Standing,
+    account: &AccountState,
     proof: Proof,
     proven_until: u64,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
-    let mut principal = principal(view, standing, memo)?;
+    let mut principal = principal(view, account, memo)?;
     if let Some(credential) = &proof.credential
         && let Some(delegation) = view.delegation(credential)?
     {
-        principal.reach = judge::reach_of(view, &standing.id, credential, delegation.project)?;
+        principal.reach = judge::reach_of(view, &account.id, credential, delegation.project)?;
     }
-    let verifiers = standing.verifiers(now).into_iter();
+    let verifiers = account.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let last_second = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN);
     let mirrored = [
-        standing.user.mirrored.as_ref(),
-        standing.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref()),
+        account.user.mirrored.as_ref(),
+        account.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref()),
     ];
     let validity = Validity {
         at: view.at(),
         first_second: i64::MIN,
-        last_second: last_second.min(standing.last_second()),
+        last_second: last_second.min(account.last_second()),
         proven_until,
         of_files: mirrored.iter().any(Option::is_some),
         mirror: now.mirror,
@@ -52,7 +52,7 @@ pub(crate) fn grant(
     Ok(Granted { validity, used: Used::default(), proof, principal: Arc::new(principal), session: None })
 }
 
-/// What a session is granted whose token was opened with this reading of the keys. It counts for so many seconds after its end, too.
+/// What a session is granted. `keys` is the reading of the keys that opened its token. An expired session counts for `expired_seconds` more.
 pub(crate) fn grant_session(
     view: &View<'_>,
     now: Clocks,
@@ -70,16 +70,16 @@ pub(crate) fn grant_session(
     if now.unix_seconds < claim.good_from(horizon) {
         return Err(Refusal::TokenNotYet { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
     }
-    let (standing, session) = judge::stand(view, now, claim, revocations)?;
+    let (account, session) = judge::judge_claim(view, now, claim, revocations)?;
     let view = &view.of_session(claim.issued_at, revocations);
     let proof = Proof { credential: claim.credential(), verifier: MemoKey::default(), upgrade: None };
-    let mut granted = grant(view, now, &standing, proof, u64::MAX, memo)?;
-    view.check_over(&standing.authid)?;
+    let mut granted = grant(view, now, &account, proof, u64::MAX, memo)?;
+    view.check_over(&account.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
     let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.last_second);
     let validity = &mut granted.validity;
     validity.first_second = claim.good_from(horizon);
-    validity.last_second = standing.last_second().min(claim.expires_at - 1).min(lent_until);
+    validity.last_second = account.last_second().min(claim.expires_at - 1).min(lent_until);
     validity.keys = keys;
     granted.session = Some(Arc::new(session));
     Ok(granted)
@@ -88,11 +88,11 @@ pub(crate) fn grant_session(
 /// The principal of an account.
 pub(crate) fn principal(
     view: &View<'_>,
-    standing: &Standing,
+    account: &AccountState,
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
-    let user = &standing.user;
-    let groups = view.groups_of(&standing.id)?;
+    let user = &account.user;
+    let groups = view.groups_of(&account.id)?;
     let mut sids: Vec<Sid> = groups
         .iter()
         .flat_map(|(_, group)| iter::once(group.sid).chain(group.also.iter().copied()))
@@ -102,14 +102,14 @@ pub(crate) fn principal(
     let mut gids: Vec<u32> = groups.iter().filter_map(|(_, group)| group.gid).chain(user.gid).collect();
     gids.sort_unstable();
     gids.dedup();
-    // As Samba calls those who have a number on the machine.
+    // Samba's SIDs of users and groups with a number on the machine.
     sids.extend(user.uid.map(Sid::of_unix_user));
     sids.extend(gids.iter().copied().map(Sid::of_unix_group));
     let sids = SidSet::new(sids);
     Ok(Principal {
-        authid: standing.authid.clone(),
-        user: standing.id,
-        narrowed_to: standing.credential.as_ref().filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
+        authid: account.authid.clone(),
+        user: account.id,
+        narrowed_to: account.credential.as_ref().filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
         reach: Reach::Everything,
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),
@@ -121,14 +121,14 @@ pub(crate) fn principal(
 }
 
 impl Proof {
-    /// What was proven, once the upgrade is made.
+    /// The proof after the upgrade.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
         let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })
     }
 }
 
-/// What is remembered of a verifier.
+/// The digest of a verifier, by which a proof is compared with the facts.
 pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     match verifier {
         Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),

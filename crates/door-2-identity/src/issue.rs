@@ -1,8 +1,8 @@
-//! Making sessions: of a password, of an application credential, or of another session, which it cannot outgrow.
+//! Issuing sessions: for a password, an application credential, a signature, or another session, whose rights the new one cannot exceed.
 
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
-use crate::judge::stand;
+use crate::judge::judge_claim;
 use crate::permit::IdentityPermit;
 use crate::refuse::Refusal;
 use crate::revocations;
@@ -12,14 +12,14 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{DomainId, ProjectId, TrustId};
 
-/// What a session is wanted for.
+/// The scope that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Whatever is usual for whoever asks: the credential's project, the user's default project, else nothing.
+    /// The usual one: the project of the application credential, or the user's default project, or none.
     Usual,
-    /// This.
+    /// This scope.
     Scope(Scope),
-    /// What somebody lends the user by a trust.
+    /// The project of a trust, with the roles it lends.
     Trust(TrustId),
 }
 
@@ -37,8 +37,8 @@ pub enum Basis<'a> {
 pub enum Unissued {
     /// The door refuses.
     Refused(Refusal),
-    /// The session would be of this second, which is later than the facts allow. It is judged again when they allow it: what ends sessions until
-    /// then has to be about it.
+    /// The session would be issued at this second, which is later than the facts allow. It must be judged again when they allow it, so that a
+    /// revocation until then counts for it.
     Beyond(i64),
 }
 
@@ -48,9 +48,8 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges what session the caller may have, or the user who signed. The permit of the caller holds at this view. The session lasts `lifetime`
-/// seconds at most; `own` is its audit id, which is random. It is issued later than all marks of revocation, so that none of them is ever about it,
-/// whatever it will rest on.
+/// Judges a new session, of the caller or of the user who signed. The permit of the caller counts at this view. The session lasts `lifetime`
+/// seconds at most; `own` is its audit id, which is random. It is issued later than all marks of revocation, so none of them is about it.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -68,9 +67,9 @@ pub fn issue(
     let judge = |issued_at| match basis {
         Basis::Permit(wanted) => {
             let (first, second) = claims(view, now, issued_at, caller, wanted, lifetime, own)?;
-            match (stand(view, now, &first, revocations), second) {
+            match (judge_claim(view, now, &first, revocations), second) {
                 // A usual scope that is not available is no reason to issue nothing.
-                (Err(Refusal::NoScope(_)), Some(second)) => stand(view, now, &second, revocations),
+                (Err(Refusal::NoScope(_)), Some(second)) => judge_claim(view, now, &second, revocations),
                 (judged, _) => judged,
             }
             .map(|(_, session)| session)
@@ -93,7 +92,7 @@ pub fn issue(
     }
 }
 
-/// What is claimed; and what instead, where the first was nobody's wish.
+/// The claim of the new session, and a second one to try if the first is a default that the client did not ask for.
 fn claims(
     view: &View<'_>,
     now: Clocks,
@@ -113,7 +112,7 @@ fn claims(
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: None },
     };
-    // Nothing outlives what it comes of.
+    // No session outlives its parent.
     if let Some(until) = parent.validity().last_second() {
         claim.expires_at = claim.expires_at.min(until.saturating_add(1));
     }
@@ -130,7 +129,7 @@ fn claims(
                     return Err(Refusal::Delegated("a session by a trust is for nothing else"));
                 }
             }
-            // Keystone lets one for the system become one for nothing, which may become one for any project.
+            // Keystone lets a system-scoped session become an unscoped one, which can become one for any project.
             if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
                 return Err(Refusal::Delegated(
                     "a system-scoped session cannot be exchanged for a session with another scope",
@@ -172,7 +171,7 @@ fn claims(
 }
 
 impl Scope {
-    /// The project, where it is for one.
+    /// The project, if it is one.
     pub fn project(self) -> Option<ProjectId> {
         match self {
             Scope::Project(project) => Some(project),
@@ -180,7 +179,7 @@ impl Scope {
         }
     }
 
-    /// The domain, where it is for one.
+    /// The domain, if it is one.
     pub fn domain(self) -> Option<DomainId> {
         match self {
             Scope::Domain(domain) => Some(domain),

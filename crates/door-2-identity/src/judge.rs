@@ -1,10 +1,10 @@
-//! What the facts say of a session now: its subject, its scope, its roles, and what was revoked.
+//! The judgement of a session on the facts: its user, its scope, its roles, and what was revoked.
 
+use crate::account::AccountState;
 use crate::principal::Reach;
 use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
 use crate::session::{Claim, HeldRole, Lent, Scope, Session, Trusted};
-use crate::standing::Standing;
 use crate::view::View;
 use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
 use enfilade_facts::tables::{GrantScope, Revoked, Trust};
@@ -12,9 +12,9 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Real
 use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
 
-/// Whether a session that stood at an earlier revision, `judged`, stands at this one without being judged anew: nothing but revocations
-/// was changed since, and none of them is about it.
-pub(crate) fn still_stands(
+/// Whether a session that was valid at an earlier revision, `judged`, is valid at this one without a new judgement: only revocations were
+/// committed since, and none of them is about it.
+pub(crate) fn is_still_valid(
     view: &View<'_>,
     session: &Session,
     judged: Revision,
@@ -25,13 +25,13 @@ pub(crate) fn still_stands(
     Ok(look.by.is_none() && look.over.is_none() && look.others == Some(rests_on))
 }
 
-/// What the facts say of a claim at this revision; whether it is in time has been judged.
-pub(crate) fn stand(
+/// The account and the session of a claim at this revision. Its times are checked elsewhere.
+pub(crate) fn judge_claim(
     view: &View<'_>,
     now: Clocks,
     claim: &Claim,
     revocations: &Index<Revocations>,
-) -> Result<(Standing, Session), Refusal> {
+) -> Result<(AccountState, Session), Refusal> {
     let gone = || Refusal::NoSubject;
     let view = &view.of_session(claim.issued_at, revocations);
     let user = view.user(&claim.user)?.ok_or_else(gone)?;
@@ -41,8 +41,8 @@ pub(crate) fn stand(
     if let Some(credential) = &credential {
         authid.token = Some(view.credential(credential)?.ok_or_else(gone)?.name);
     }
-    let standing = Standing::of(view, &authid, claim.user, credential)?.ok_or_else(gone)?;
-    standing.check(view, now)?;
+    let account = AccountState::of(view, &authid, claim.user, credential)?.ok_or_else(gone)?;
+    account.check(view, now)?;
     let user_domain = user.domain;
     let scope_domain = match claim.scope {
         Scope::Unscoped | Scope::System => None,
@@ -61,12 +61,12 @@ pub(crate) fn stand(
         Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
         _ => None,
     };
-    // Before what was revoked: who has nothing there is told so.
+    // Before revocations: a user without a role in the scope gets that refusal.
     let roles = match &trusted {
         Some(trusted) => lent_roles(view, &trusted.trust)?,
         None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
-    // A new session is to have every group of its user, also where its roles come by no group of that user: files know the groups.
+    // For a new session the groups of its user are read even if its roles come from no group, because files know the groups.
     let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
     if asked_no_groups && now.unix_seconds <= claim.issued_at {
         view.groups_of(&claim.user)?;
@@ -83,10 +83,10 @@ pub(crate) fn stand(
         return Err(Refusal::TokenExpired { seconds });
     }
     session.rests_on = look.others;
-    Ok((standing, session))
+    Ok((account, session))
 }
 
-/// A trust by which a user has a session for a scope: it is there, for this user and this project, and each user who lends could come in.
+/// The trust of a session: it exists, for this user and this project, and every user who lends is enabled.
 pub(crate) fn trusted(
     view: &View<'_>,
     now: Clocks,
@@ -99,11 +99,11 @@ pub(crate) fn trusted(
     let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
     let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
     let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
-    // One that an application credential made is good while that one is.
+    // A trust that was made with an application credential is valid while the credential is.
     let (domain, last_second) = lender(view, now, &trust.trustor, trust.by)?;
     let mut trusted =
         Trusted { lenders: vec![(trust.trustor, domain)], last_second: last_second.min(end), trust };
-    // What was lent on rests on each trust it came by, and on each user who lent it on.
+    // A redelegated trust rests on each trust above it, and on each user who redelegated it.
     let mut above = trusted.trust.parent;
     while let Some(id) = above {
         let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
@@ -117,7 +117,7 @@ pub(crate) fn trusted(
     Ok(trusted)
 }
 
-/// The domain of a user who lends something, and the last second this user, and the application credential it was lent by, are in time.
+/// The domain of a user who lends, and the last second this user and the application credential the trust was made with are valid.
 fn lender(
     view: &View<'_>,
     now: Clocks,
@@ -128,20 +128,20 @@ fn lender(
     let user = view.user(id)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
-    let standing = Standing::of(view, &authid, *id, by)?.ok_or_else(gone)?;
-    standing.check(view, now).map_err(|refusal| match refusal {
+    let account = AccountState::of(view, &authid, *id, by)?.ok_or_else(gone)?;
+    account.check(view, now).map_err(|refusal| match refusal {
         Refusal::Disabled { .. } | Refusal::Expired { .. } => {
             Refusal::NoScope("a user who lent it is disabled or expired")
         }
         other => other,
     })?;
-    Ok((user.domain, standing.last_second()))
+    Ok((user.domain, account.last_second()))
 }
 
 /// The roles a user has on a project now, implied ones included: those within an application credential, if one is given.
 ///
 /// # Errors
-/// When the facts cannot be read, or the user is in more groups than may be.
+/// When the facts cannot be read, or the user is in more groups than the limit.
 pub fn roles_of(
     view: &enfilade_facts::View<'_>,
     user: &UserId,
@@ -154,7 +154,7 @@ pub fn roles_of(
     }
 }
 
-/// What a trust lends, implied roles included: all of it, while the trustor has all of it (Keystone's rule).
+/// The roles of a trust, implied ones included: all of them, as long as the trustor has all of them (Keystone's rule).
 pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
     let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
     let lent = view.with_implied(trust.roles.iter().copied().collect())?;
@@ -188,7 +188,7 @@ fn what_by(by: &Revoked) -> &'static str {
     }
 }
 
-/// Where an application credential reaches that is shown itself, without a session: where a session of it would.
+/// The reach of an application credential that is used itself, without a session: that of its sessions.
 pub(crate) fn reach_of(
     view: &View<'_>,
     user: &UserId,
@@ -209,7 +209,7 @@ pub(crate) fn reach_of(
     }
 }
 
-/// Whether there can be sessions for a project: it is there and enabled, and so is its domain.
+/// Whether a project can be a scope: it exists and is enabled, and so is its domain.
 pub(crate) fn is_open(view: &View<'_>, project: &ProjectId) -> Result<bool, Refusal> {
     match view.project(project)?.filter(|project| project.enabled) {
         Some(row) => Ok(view.domain(&row.domain)?.is_some_and(|domain| domain.enabled)),
@@ -217,7 +217,7 @@ pub(crate) fn is_open(view: &View<'_>, project: &ProjectId) -> Result<bool, Refu
     }
 }
 
-/// The roles a claim stands for now. A session for something without any role there is none (Keystone's rule).
+/// The roles of a user in a scope now, within an application credential if one is given. A scope without roles is refused (Keystone's rule).
 pub(crate) fn roles_on(
     view: &View<'_>,
     user: &UserId,
@@ -231,7 +231,7 @@ pub(crate) fn roles_on(
         Scope::System => GrantScope::System,
     };
     let mut held = view.with_implied(view.granted(user, &on)?)?;
-    // A credential, and each that it was made by: [`Standing::of`] has found that they are there.
+    // The credential, and each one that it was made with; [`AccountState::of`] checked that they exist.
     let mut next = credential.copied();
     for _ in 0..=CREDENTIAL_CHAIN_MAX {
         let Some(id) = next else { break };

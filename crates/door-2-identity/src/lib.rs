@@ -22,7 +22,7 @@ mod work;
 mod crypt;
 mod generated;
 pub mod fernet;
-mod standing;
+mod account;
 mod upgrade;
 mod used;
 mod session;

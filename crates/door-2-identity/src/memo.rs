@@ -1,11 +1,10 @@
 //! What this door remembers.
 //!
-//! - The whole verdict, under the credential, with the revision of the facts it was judged on, which is compared like the
-//!   rest of the key: at the same revision nothing can have changed. A verdict on later facts takes the place of the
-//!   earlier one, so that commits fill the memo with nothing.
-//! - That a secret matches a hash, under both: whoever's hash changes has another entry.
+//! - The verdict on a credential. Its revision is compared when it is found: at the same revision nothing can have changed. A later verdict
+//!   replaces an earlier one, so commits do not fill the memo.
+//! - That a secret matches a hash, under a key of both: another hash has another entry.
 //!
-//! Only successes are remembered, so that junk pushes nothing out.
+//! Only successes are remembered, so wrong credentials displace nothing.
 
 use crate::ask::Ask;
 use crate::permit::Granted;
@@ -19,7 +18,7 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// The begin of a verdict's key.
+    /// The beginning of the key of a name and a secret, and of each other kind of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
@@ -37,10 +36,10 @@ impl Weigh for Granted {
 }
 
 impl IdentityMemo {
-    /// Of at most so many bytes.
+    /// Memos of at most so many bytes together.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         IdentityMemo {
-            // A match is a few words, a verdict some hundred bytes and the groups its principal is in.
+            // A match takes a few words, a verdict some hundred bytes and the groups of its principal.
             verdicts: Memo::new(seed, bytes - bytes / 8),
             matches: WordMemo::new(seed, bytes / 8),
             sets: Sets::default(),
@@ -51,7 +50,7 @@ impl IdentityMemo {
         }
     }
 
-    /// A key of this process for the step called `step`.
+    /// Starts a key for a named step. Its key is random per process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }
@@ -78,12 +77,12 @@ impl IdentityMemo {
         self.unread.bytes(name).bytes(value).key()
     }
 
-    /// Remembers that the secret of a work matched.
+    /// Remembers that the secret of this work matched.
     pub fn remember_match(&self, work: MemoKey, now: Clocks) {
         self.matches.put(work, now.tick_millis);
     }
 
-    /// When it was found to match, if it is remembered.
+    /// The tick at which it was found to match, if it is remembered.
     pub(crate) fn matched_at(&self, work: MemoKey) -> Option<u64> {
         self.matches.get(work)
     }

@@ -2,6 +2,7 @@
 //!
 //! [`open`] and [`validate`] are one way: a verdict of this revision is remembered; any other is judged on a view and then remembered.
 
+use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
 use crate::context::{Context, Ring};
 use crate::grant::{digest, grant, grant_session};
@@ -11,7 +12,6 @@ use crate::permit::{Granted, IdentityPermit, Proof, Validated};
 use crate::refuse::Refusal;
 use crate::secret;
 use crate::session::Claim;
-use crate::standing::Standing;
 use crate::view::View;
 use crate::work::Closed;
 use enfilade_facts::tables::Verifier;
@@ -31,8 +31,8 @@ pub fn open(
     enter(facts, now, ask, 0, context).map(permit)
 }
 
-/// What session is this? A service asks it about the token of somebody else, which may have expired up to so many seconds ago. What comes of it
-/// admits nobody.
+/// What session is this? A service asks about the token of another client, which may have expired up to `expired_seconds` ago. The result admits
+/// nobody.
 ///
 /// # Errors
 /// When the token is not of this server, is over or revoked, or its user or scope is not valid any more.
@@ -70,7 +70,7 @@ pub fn reopen(
     Ok(self::permit(Held::new(granted)))
 }
 
-/// The one place an [`IdentityPermit`] is made (invariant D2), of a verdict of this revision.
+/// The one place where an [`IdentityPermit`] is made (invariant D2), from a verdict that counts now.
 fn permit(granted: Held<Granted>) -> IdentityPermit {
     IdentityPermit { granted }
 }
@@ -140,7 +140,7 @@ fn renew(
     let Some(session) = &known.session else { return Ok(None) };
     let is_valid = then.store == at.store && known.validity.admits(then, keys, || now);
     let revocations = &context.sessions.revocations;
-    if !is_valid || then != at && !judge::still_stands(view, session, then.revision, revocations)? {
+    if !is_valid || then != at && !judge::is_still_valid(view, session, then.revision, revocations)? {
         return Ok(None);
     }
     let mut granted = Granted::clone(&known);
@@ -162,14 +162,14 @@ fn judge_certificate(
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(unknown)?.name;
     let mut authid = Authid::from(judge::userid(&user.name, &realm).ok_or_else(unknown)?);
     authid.token = Some(token.name);
-    let standing = Standing::of(view, &authid, token.owner, Some(id))?.ok_or_else(unknown)?;
-    standing.check(view, now)?;
+    let account = AccountState::of(view, &authid, token.owner, Some(id))?.ok_or_else(unknown)?;
+    account.check(view, now)?;
     let shown = Verifier::Certificate(ask.fingerprint);
     // The name of a certificate may lead to a token that has another verifier by now.
-    let verifier = standing.verifiers(now).into_iter().map(|(verifier, _)| verifier).find(|it| *it == shown);
+    let verifier = account.verifiers(now).into_iter().map(|(verifier, _)| verifier).find(|it| *it == shown);
     let verifier = digest(memo, verifier.ok_or_else(unknown)?);
     let proof = Proof { credential: Some(id), verifier, upgrade: None };
-    grant(view, now, &standing, proof, u64::MAX, memo)
+    grant(view, now, &account, proof, u64::MAX, memo)
 }
 
 /// The verdict on a password or API token that was proven for an earlier one.
@@ -182,14 +182,14 @@ fn proven_again(
     let (principal, proof) = (&granted.principal, &granted.proof);
     let authid = &principal.authid;
     let revoked = || Refusal::Revoked(authid.clone());
-    let standing = Standing::of(view, authid, principal.user, proof.credential)?.ok_or_else(revoked)?;
+    let account = AccountState::of(view, authid, principal.user, proof.credential)?.ok_or_else(revoked)?;
     let matches = |proof: &Proof| {
-        standing.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
+        account.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
     };
     // A slow hash that became a fast one is of the same secret.
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
-    standing.check(view, now)?;
-    standing.check_password(now)?;
-    grant(view, now, &standing, proof, granted.validity.proven_until, memo)
+    account.check(view, now)?;
+    account.check_password(now)?;
+    grant(view, now, &account, proof, granted.validity.proven_until, memo)
 }

@@ -1,4 +1,4 @@
-//! The proof that door 2 was passed.
+//! The proof that door 2 identified the client.
 
 use crate::principal::Principal;
 use crate::session::Session;
@@ -9,15 +9,14 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{At, Clocks, Held, MemoKey};
 use std::sync::Arc;
 
-/// Who is inside, as of which revision, and until when at most.
-/// Made in one place, [`crate::open`] (invariant D2).
+/// Who the client is, and how long that counts. Made in one place, in `open.rs` (invariant D2).
 #[derive(Clone, Debug)]
 pub struct IdentityPermit {
     pub(crate) granted: Held<Granted>,
 }
 
-/// In this order, so that what is looked at each time lies together. Where only revocations of others came since, the same
-/// principal and session are granted anew at a later revision: they are shared, not copied.
+/// A verdict. The fields that every request reads come first. A verdict that is renewed for a later revision shares its principal and session
+/// with the earlier one.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Granted {
@@ -28,14 +27,14 @@ pub(crate) struct Granted {
     pub(crate) session: Option<Arc<Session>>,
 }
 
-/// What was proven, so that it can be asked again whether it still holds, without the secret.
+/// What was proven. With it the door can judge a permit again without the secret.
 #[derive(Clone)]
 pub(crate) struct Proof {
     /// The credential; `None` for a password.
     pub(crate) credential: Option<CredentialId>,
-    /// Digest of the verifier the secret matched.
+    /// The digest of the verifier that the secret matched.
     pub(crate) verifier: MemoKey,
-    /// What is to take the verifier's place.
+    /// The fast verifier that is to replace it.
     pub(crate) upgrade: Option<Arc<Upgrade>>,
 }
 
@@ -45,14 +44,14 @@ impl std::fmt::Debug for Proof {
     }
 }
 
-/// Somebody's token, as it was found to be. It lets nobody in.
+/// The verdict on a session that a service asked about. It admits nobody.
 #[derive(Clone, Debug)]
 pub struct Validated {
     pub(crate) granted: Held<Granted>,
 }
 
 impl Validated {
-    /// What it stands for.
+    /// The session.
     pub fn session(&self) -> Option<&Session> {
         self.granted.session.as_deref()
     }
@@ -64,12 +63,12 @@ impl Validated {
 }
 
 impl IdentityPermit {
-    /// Who it is.
+    /// The principal.
     pub fn principal(&self) -> &Principal {
         &self.granted.principal
     }
 
-    /// What the facts are to remember of it from now on, where its token is to be upgraded.
+    /// The verifier the facts should have from now on, if the token's hash is to be upgraded.
     pub fn upgrade(&self) -> Option<&Upgrade> {
         self.granted.proof.upgrade.as_deref()
     }
@@ -79,13 +78,13 @@ impl IdentityPermit {
         self.granted.proof.credential.as_ref()
     }
 
-    /// Whether this is its first use in this minute, so that noting when a token was used costs most uses nothing.
-    /// Where facts changed meanwhile it may be told so twice.
+    /// Whether this is its first use in this minute, so that recording the last use of a token costs most requests nothing. After a change of the
+    /// facts it can be true twice in a minute.
     pub fn is_first_use(&self, now: Clocks) -> bool {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
     }
 
-    /// The session it was granted to.
+    /// The session, if the credential was a session's token.
     pub fn session(&self) -> Option<&Session> {
         self.granted.session.as_deref()
     }
@@ -95,7 +94,7 @@ impl IdentityPermit {
         self.granted.validity.at
     }
 
-    /// How long it counts without asking again.
+    /// How long it counts before the door must be asked again.
     pub fn validity(&self) -> &Validity {
         &self.granted.validity
     }

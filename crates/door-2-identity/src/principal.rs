@@ -1,21 +1,21 @@
-//! Who is inside: the one thing the later doors know of a visitor.
+//! The principal: all that the later doors know of a client.
 
 use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, UserId};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Stands for everything an ACL or mode bits can match of a principal.
-/// Two principals with equal numbers match alike; a number is never used again in this process.
+/// A number for everything an ACL or mode bits can match of a principal. Principals with equal numbers match alike. No number is used twice in a
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
 
-/// Where a principal's roles count.
+/// Where the roles of a principal count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Wherever they were given: a password, an API token.
+    /// On every path they were assigned on: for a password or an API token.
     #[default]
     Everything,
-    /// In the datastores that are bound to a project, and there these roles of Keystone's kind instead.
+    /// In the datastores that are bound to a project. There these roles of Keystone count instead of the assigned ones.
     Project {
         /// The project.
         project: ProjectId,
@@ -26,20 +26,20 @@ pub enum Reach {
     Nothing,
 }
 
-/// SIDs. Whether one is among them takes as long for four as for 65,536.
+/// A set of SIDs. A lookup takes as long in four as in 65,536.
 ///
 /// Measured (`bench/runs/2026-11-23-access.json`): judging an entry for a principal with 4,000 SIDs takes 177 ns, and 313 ns with a search in a
 /// sorted list. Goal `groups-4000`: 4,000 groups cost at most 1.1 times the instructions of 4; measured 1.02.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidSet {
     sorted: Vec<Sid>,
-    /// At least twice as many as there are SIDs, a power of two: half of a SID's mark, and its place among them plus one; 0 is free. A SID is
-    /// in the first free slot from where the other half of its mark points to.
+    /// An open-addressing hash table with a power of two of slots, at least twice as many as SIDs. A slot has one half of the hash of a SID and
+    /// its index plus one; 0 is free. The other half of the hash says where to begin.
     slots: Vec<u64>,
 }
 
 impl SidSet {
-    /// Of these, each once.
+    /// The set of these SIDs.
     pub fn new(mut sids: Vec<Sid>) -> Self {
         sids.sort_unstable();
         sids.dedup();
@@ -56,11 +56,11 @@ impl SidSet {
         set
     }
 
-    /// Whether this one is among them.
+    /// Whether it contains this SID.
     pub fn has(&self, sid: &Sid) -> bool {
         let (tag, mut at) = (sid.mark() & TAG, self.first_slot(sid));
         while let Some(slot) = self.slots.get(at).filter(|slot| **slot != 0) {
-            // No two SIDs share so much by chance; that they are equal is still looked at.
+            // Equal hashes are unlikely, and the SID itself decides.
             let place = (slot & !TAG) as usize - 1;
             if slot & TAG == tag && self.sorted.get(place) == Some(sid) {
                 return true;
@@ -88,62 +88,61 @@ impl SidSet {
     }
 }
 
-/// The half of a mark that is in a slot.
+/// The half of a hash that is in a slot.
 const TAG: u64 = 0xffff_ffff_0000_0000;
 
 /// An authenticated subject.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    /// How it calls itself.
+    /// The name it authenticated with.
     pub authid: Authid,
     /// The user, or the owner of the token.
     pub user: UserId,
-    /// The token, where it has only the roles that are assigned to itself, within its owner's.
+    /// The API token, if it has only its own roles within its owner's.
     pub narrowed_to: Option<CredentialId>,
     /// Where its roles count.
     pub reach: Reach,
-    /// The user's own SID: who owns what this principal creates.
+    /// The user's own SID: the owner of files that this principal creates.
     pub sid: Sid,
-    /// Every group it is in, nested ones included, sorted.
+    /// All its groups, nested ones included, sorted.
     pub groups: Vec<GroupId>,
-    /// Every SID an ACL entry may match it by.
+    /// Every SID by which an ACL entry can match it.
     pub sids: SidSet,
-    /// The user number, where files have no ACL; without one the user is "other".
+    /// The user number for files without an ACL; without a number the user is "other".
     pub uid: Option<u32>,
-    /// Group numbers for the same, sorted.
+    /// The group numbers for the same, sorted.
     pub gids: Vec<u32>,
-    /// Stands for `sids`, `uid` and `gids` together.
+    /// The number of `sids`, `uid` and `gids` together.
     pub set: SetId,
 }
 
 impl Principal {
-    /// Whether an ACL entry for `sid` speaks of this principal.
+    /// Whether an ACL entry for `sid` matches this principal.
     pub fn has(&self, sid: &Sid) -> bool {
         self.sids.has(sid)
     }
 
-    /// About how much memory it takes beside itself.
+    /// About how many bytes it takes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(self.groups.as_slice()) + self.sids.heap_bytes() + size_of_val(self.gids.as_slice())
     }
 
-    /// Whether it is in the group, directly or not.
+    /// Whether it is a member of the group, directly or through other groups.
     pub fn is_in(&self, group: &GroupId) -> bool {
         self.groups.binary_search(group).is_ok()
     }
 }
 
-/// Everything that has to be equal for two principals to match alike.
+/// What must be equal for two principals to match alike.
 type Content = (Vec<Sid>, Option<u32>, Vec<u32>);
 
-/// Gives out [`SetId`]s: users in the same groups with no SID of their own in any ACL still differ by their own SID,
-/// but a user and the user's tokens share one.
+/// Assigns [`SetId`]s. A user and the user's tokens share one. Two users differ by their own SID.
 #[derive(Debug, Default)]
 pub struct Sets {
     known: Mutex<(u64, HashMap<Content, SetId>)>,
 }
 
-/// When this many are known they are forgotten; numbers go on, so nothing that was remembered is believed wrongly.
+/// At so many entries the table is cleared. Numbers go on, so no entry of a memo is used for another principal.
 const SETS_MAX: usize = 4096;
 
 impl Sets {
@@ -167,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Few numbers, so that many marks begin alike in a small table.
+        /// Few numbers, so that many hashes collide in a small table.
         #[test]
         fn a_set_has_what_it_is_made_of_and_nothing_else(
             held in proptest::collection::vec(0_u32..400, 0..200),
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_into_a_set_is_as_short_for_65536_as_for_few() {
+    fn a_lookup_in_a_set_is_as_short_for_65536_as_for_few() {
         for count in [1, 4, 400, 4_000, 65_536] {
             let set = SidSet::new((0..count).map(|n| Sid::of_store([1, 2, 3], 7 * n)).collect());
             let looked = |sid: &Sid| {

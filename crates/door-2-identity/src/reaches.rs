@@ -1,20 +1,20 @@
-//! How far the sessions of a user can reach, with the right secrets: asked when the rights of somebody count who did not come.
+//! Principals that presented no credential: for explanations, reviews, and locks whose owner is absent. No permit comes of them.
 
+use crate::account::{self, AccountState};
 use crate::grant::principal;
 use crate::judge;
 use crate::memo::IdentityMemo;
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
 use crate::session::{HeldRole, Scope};
-use crate::standing::{self, Standing};
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
+/// The principal that `authid` has after a login with the right secret: for explanations and reviews.
 ///
 /// # Errors
-/// As for a visitor with the right secret.
+/// The refusals of a login with the right secret.
 pub fn who_would(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -23,18 +23,17 @@ pub fn who_would(
 ) -> Result<Principal, Refusal> {
     let view = View::new(view);
     let unknown = || Refusal::Unknown(authid.clone());
-    let (user, token) = standing::named(&view, authid)?.ok_or_else(unknown)?;
-    let standing = Standing::of(&view, authid, user, token)?.ok_or_else(unknown)?;
-    standing.check(&view, now)?;
-    principal(&view, &standing, memo)
+    let (user, token) = account::ids_of(&view, authid)?.ok_or_else(unknown)?;
+    let account = AccountState::of(&view, authid, user, token)?.ok_or_else(unknown)?;
+    account.check(&view, now)?;
+    principal(&view, &account, memo)
 }
 
-/// Each reach that a session of this user can have now: of the user in person, and where a project is named, of sessions for this project, in
-/// person and by each trust. Credentials that the user has made reach no further. Empty for a user who is deleted, disabled or expired.
-/// No permit comes of it.
+/// The principals that sessions of this user can have now: the user in person, and for a project sessions in person and by each trust.
+/// Credentials that the user made reach no further. Empty for a user who is deleted, disabled or expired.
 ///
 /// # Errors
-/// When the facts do not say: they cannot be read, or what a file says of the user is not known.
+/// When the facts cannot be read, or a file that defines the user is stale or invalid.
 pub fn reaches(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -46,14 +45,14 @@ pub fn reaches(
     let Some(row) = view.user(&user)? else { return Ok(Vec::new()) };
     let Some(realm) = view.domain(&row.domain)?.map(|domain| domain.name) else { return Ok(Vec::new()) };
     let Some(userid) = judge::userid(&row.name, &realm) else { return Ok(Vec::new()) };
-    let Some(standing) = Standing::of(view, &Authid::from(userid), user, None)? else {
+    let Some(account) = AccountState::of(view, &Authid::from(userid), user, None)? else {
         return Ok(Vec::new());
     };
-    match standing.check(view, now) {
+    match account.check(view, now) {
         Err(Refusal::Disabled { .. } | Refusal::Expired { .. }) => return Ok(Vec::new()),
         checked => checked?,
     }
-    let mut found = vec![principal(view, &standing, memo)?];
+    let mut found = vec![principal(view, &account, memo)?];
     let Some(project) = project else { return Ok(found) };
     if !judge::is_open(view, project)? {
         return Ok(found);

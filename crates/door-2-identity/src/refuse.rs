@@ -1,4 +1,4 @@
-//! Why somebody does not come in. To the client all of these look alike, but for "too busy" and "not available".
+//! Why the door refuses. Most of these look alike to the client.
 
 use crate::fernet::payload::Unread;
 use enfilade_facts::tables::FileName;
@@ -8,13 +8,13 @@ use enfilade_facts::{Door, Fault, Refuse, SourceError};
 /// A refusal of door 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Nothing was brought.
+    /// The request has no credential.
     #[error("no credential was given")]
     NoCredential,
-    /// What was brought is no credential, or more than one.
+    /// The request has a malformed credential, or more than one.
     #[error("the credential cannot be read: {0}")]
     Malformed(String),
-    /// The credential was good and has been withdrawn meanwhile.
+    /// The credential was valid and was withdrawn while it was in use.
     #[error("`{0}` was withdrawn: deleted, or its secret or password was changed")]
     Revoked(Authid),
     /// No such user or token.
@@ -26,7 +26,7 @@ pub enum Refusal {
     /// The user, the token or the domain may not be used.
     #[error("`{authid}` is disabled: {what}")]
     Disabled {
-        /// Who.
+        /// The user or token.
         authid: Authid,
         /// The user, the token or the realm.
         what: &'static str,
@@ -34,7 +34,7 @@ pub enum Refusal {
     /// The user or the token is past its time.
     #[error("`{authid}` has expired: {what}")]
     Expired {
-        /// Who.
+        /// The user or token.
         authid: Authid,
         /// The user or the token.
         what: &'static str,
@@ -42,7 +42,7 @@ pub enum Refusal {
     /// The stored hash cannot be used.
     #[error("the stored hash of `{authid}` cannot be used: {why}")]
     BadHash {
-        /// Who.
+        /// The user or token.
         authid: Authid,
         /// What is wrong with it.
         why: String,
@@ -50,9 +50,9 @@ pub enum Refusal {
     /// What the file says of it now is not known, and has not been for longer than the stale limit.
     #[error("`{authid}` is kept in {file}, and that cannot be believed: {why}")]
     Kept {
-        /// Who.
+        /// The user or token.
         authid: Authid,
-        /// Which file.
+        /// The file.
         file: FileName,
         /// What is wrong with it.
         why: String,
@@ -63,35 +63,35 @@ pub enum Refusal {
     /// A token that was, and says what cannot be judged here.
     #[error("the token cannot be judged: {0}")]
     TokenUnread(Unread),
-    /// A token past its time.
+    /// An expired token.
     #[error("the token expired {seconds} s ago")]
     TokenExpired {
-        /// How long ago.
+        /// Seconds since then.
         seconds: i64,
     },
-    /// A token from the future.
+    /// A token whose issue time is in the future.
     #[error(
         "the token's issue time is {seconds} s ahead of this server's clock: synchronise the clocks of all servers"
     )]
     TokenNotYet {
-        /// How much later.
+        /// Seconds until then.
         seconds: i64,
     },
     /// A token that was revoked.
     #[error("the token of `{authid}` was revoked: {by} was")]
     TokenRevoked {
-        /// Whose it was.
+        /// Its user or token.
         authid: Authid,
-        /// What was revoked.
+        /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued: it would end before what was purged.
+    /// No session can be issued, because revocations of sessions with so early an end may be purged.
     #[error(
         "the clock of this server is at least {seconds} s behind: revocations of sessions with so early an end may be \
             deleted already, so the server issues no session; set the clock of the server, then log in again"
     )]
     ClockBehind {
-        /// By how many seconds at least.
+        /// Seconds at least.
         seconds: i64,
     },
     /// The user or credential a token speaks of is gone.
@@ -103,7 +103,7 @@ pub enum Refusal {
     /// A token for something where its user has nothing.
     #[error("the session is for nothing: {0}")]
     NoScope(&'static str),
-    /// A session that would be more than what it comes of.
+    /// A session that would exceed the credential it is issued for.
     #[error("{0}")]
     Delegated(&'static str),
     /// A signature that is not by the key it is said to be by, or there is no such key.
@@ -115,9 +115,9 @@ pub enum Refusal {
     /// The password is right, and is good for nothing any more but choosing another.
     #[error("the password of `{authid}` has to be changed")]
     PasswordOver {
-        /// Who.
+        /// The user or token.
         authid: Authid,
-        /// Who, whatever the name is by now.
+        /// Its id.
         user: UserId,
     },
     /// No token can be made.
@@ -132,7 +132,7 @@ pub enum Refusal {
         /// When it is heard again.
         seconds: u64,
     },
-    /// Groups nested deeper than the limit.
+    /// Groups that are nested deeper than the limit.
     #[error("groups are nested more than {} deep", enfilade_facts::limits::GROUP_DEPTH_MAX)]
     GroupsTooDeep,
     /// More groups than the limit.
@@ -179,7 +179,7 @@ pub const CODES: [(&str, Fault, &str); 27] = [
 ];
 
 impl Refusal {
-    /// Whether it counts against whoever came: somebody may be trying secrets.
+    /// Whether it counts as a failed login, because a client may be guessing secrets.
     pub fn is_failure(&self) -> bool {
         matches!(
             self,

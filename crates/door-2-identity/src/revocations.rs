@@ -1,5 +1,5 @@
-//! What was revoked, in the process: one look is a handful of probes, however much there is. And at which revision anything
-//! else changed: as long as nothing did, a session that stood needs no more than that look.
+//! The index of what was revoked. A lookup is a few probes, however many revocations exist. The index also has the revision of the last other change:
+//! while that is the same, a valid session needs only this lookup.
 
 use crate::session::{Methods, Session};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
@@ -8,44 +8,44 @@ use enfilade_facts::{Horizon, Index, IndexError, Indexed, LastMarks, Revision, S
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A tree of two levels, so that a change copies a few kilobytes: with a million marks there are 15 in a part.
+/// The fan-out of a tree of two levels. A change copies a few kilobytes: with a million marks a part has 15.
 const FAN: usize = 256;
 
-/// So many of the newest marks are known one by one: a session that was judged before them need not be looked for among all.
+/// So many of the newest marks are listed, so that a session that was judged before them is compared with these alone.
 const NEWEST: usize = 8;
 
-/// Since when everything that is revoked is.
+/// Every mark of revocation, with the last second of issue that it is about.
 #[derive(Clone)]
 pub struct Revocations {
-    /// Nothing where there are more marks than `most`: then the view is asked, where each has one record.
+    /// `None` when there are more marks than `most`. Then the view is asked, in which each mark is one record.
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The last second that a mark counts up to, or did.
+    /// The last second of issue that any mark is or was about.
     last: LastMarks,
     horizon: Horizon,
-    /// Marks of tokens that end in this second or before it may have been purged.
+    /// Marks of tokens that expire in this second or earlier may have been purged.
     purged: i64,
-    /// The newest marks, the last one last, each with the revision it was taken in at, which is not before the one it is of.
+    /// The newest marks, the latest last, each with the revision at which the index learned of it.
     newest: Vec<(Revision, Revoked)>,
     /// Every mark of a later revision than this is among the newest.
     forgotten: Revision,
-    /// The revision at which anything but revocations was changed last, as far as that was followed.
+    /// The revision of the last change other than a revocation, as far as the index followed it.
     others: Revision,
 }
 
-/// The filters of its parts lie side by side: a look at something that is not there touches one line of memory, and with a
-/// million marks all such lines together are a megabyte.
+/// The filters of its parts are adjacent: the lookup of a mark that does not exist touches one cache line. With a million marks all these lines
+/// together are a megabyte.
 #[derive(Clone)]
 struct Shelf {
     filters: [u128; FAN],
     parts: [Part; FAN],
 }
 
-/// A few marks, in their order, and since when each is.
+/// A few marks in their order, each with its second.
 type Part = Option<Arc<[Entry]>>;
 
-/// Without room between entries: there may be millions.
+/// Without padding, because there can be millions.
 #[derive(Clone, Copy)]
 struct Entry {
     mark: Revoked,
@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// Where a mark is: the filter of its part has both of its bits set. Ids are random, so any of their bytes choose well.
+/// The slot of a mark. The filter of its part has both of its bits. Ids are random, so any of their bytes distribute well.
 struct Place {
     top: usize,
     part: usize,
@@ -83,7 +83,7 @@ impl Shelf {
         marks.get(found).map(|entry| i64::from_ne_bytes(entry.before))
     }
 
-    /// Whether it was there before.
+    /// Sets or removes a mark; says whether it was set before.
     fn set(&mut self, mark: Revoked, before: Option<i64>, place: &Place) -> Option<bool> {
         let old = self.parts.get(place.part)?.as_deref().unwrap_or_default();
         let (smaller, rest) = old.split_at(old.partition_point(|entry| entry.mark < mark));
@@ -95,7 +95,7 @@ impl Shelf {
         Some(was)
     }
 
-    /// Adds marks that come after all that are there.
+    /// Adds marks that sort after all present ones.
     fn add(&mut self, part: usize, marks: &[Entry]) -> Option<()> {
         let old = self.parts.get(part)?.as_deref().unwrap_or_default();
         let marks = old.iter().chain(marks).copied().collect();
@@ -110,17 +110,17 @@ impl Shelf {
     }
 }
 
-/// What came of a look.
+/// The result of a lookup.
 pub(crate) struct Look {
-    /// By what the claim is revoked, if it is.
+    /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// For how many seconds it is over whatever the clock says, if it is: marks of what ended as early may have been purged.
+    /// For how many seconds the session counts as expired by any clock, because marks of sessions with so early an end may have been purged.
     pub(crate) over: Option<i64>,
-    /// The revision at which anything but revocations was changed last; `None` where that is not known.
+    /// The revision of the last change other than a revocation; `None` if that is not known.
     pub(crate) others: Option<Revision>,
 }
 
-/// Whatever a session may be revoked by, beside what it rests on: see [`crate::view::View::of_session`].
+/// All marks that can revoke a session itself. For those of groups and roles see [`crate::view::View::of_session`].
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
@@ -140,18 +140,19 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
-/// The last second of issue a mark is about. The chain of an EC2 key is the key: its next secret makes sessions of the same chain.
+/// The last second of issue that a mark is about. The chain of an EC2 key is the key, and a new secret of the key makes sessions of the same chain,
+/// so there the time counts.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
 }
 
-/// Since when it is so, as the view says it.
+/// The second of a mark in the view.
 fn since_by(facts: &View<'_>, mark: &Revoked) -> Result<Option<i64>, SourceError> {
     Ok(facts.get::<Revocation>(mark)?.map(|row| row.issued_before))
 }
 
-/// Whether a mark is about what was issued at this second.
+/// Whether a mark is about a session that was issued at this second.
 pub(crate) fn is_set(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -166,18 +167,18 @@ pub(crate) fn is_set(
     Ok(before.is_some_and(|before| issued_at <= before))
 }
 
-/// What a new session is issued by.
+/// The times that limit a new session.
 pub(crate) struct Issuing {
     pub(crate) horizon: Horizon,
-    /// The present second, or the first one that no mark counts up to which goes by time.
+    /// The present second, or the first one after all marks that go by time.
     pub(crate) first: i64,
-    /// The same of every mark.
+    /// The present second, or the first one after all marks.
     pub(crate) later: i64,
-    /// A session that ends in this second or before it is over: marks of such may have been purged.
+    /// A session that expires in this second or earlier is refused, because its marks may have been purged.
     pub(crate) purged: i64,
 }
 
-/// What a session is issued by that is judged on this view. Where the index has gone on, the horizon is later than all marks.
+/// The times that limit a session which is judged on this view. If the index is ahead of the view, the horizon is later than all marks.
 pub(crate) fn issuing(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -197,20 +198,20 @@ pub(crate) fn issuing(
     }
 }
 
-/// Marks of tokens that end in this second or before it may have been purged, as the view says it.
+/// The second up to which marks of expired tokens may have been purged, in the view.
 fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
 
-/// For how many seconds a session is over, where marks of what ends as early may have been purged.
+/// For how many seconds a session counts as expired, because marks of sessions with so early an end may have been purged.
 fn over(session: &Session, purged: i64) -> Option<i64> {
     let ends = session.claim.expires_at;
     (ends <= purged).then(|| purged.saturating_sub(ends))
 }
 
-/// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where there are too many for the
-/// index, or it has gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at
-/// which none of them was set, if there is one.
+/// Finds the first mark that is about the session: set after its issue, or in the same second. If there are too many marks for the index, or the
+/// index is ahead of the view, the view itself is asked, which is slower. `judged` is a revision at which no mark was about the session, if one is
+/// known.
 pub(crate) fn look(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -253,13 +254,13 @@ pub(crate) fn look(
 }
 
 impl Revocations {
-    /// Since when something is revoked, if it is; nothing where the view has to be asked.
+    /// The second of a mark, if it is set; the outer `None` when the view has to be asked.
     fn since(&self, mark: &Revoked) -> Option<Option<i64>> {
         let place = Place::of(mark);
         self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))
     }
 
-    /// The marks that were set after a revision; `None` where that is too long ago.
+    /// The marks that were set after a revision; `None` if that is too long ago.
     fn after(&self, judged: Revision) -> Option<&[(Revision, Revoked)]> {
         let earlier = self.newest.partition_point(|(taken_in, _)| *taken_in <= judged);
         self.newest.get(earlier..).filter(|_| self.forgotten <= judged)
@@ -272,12 +273,12 @@ impl Revocations {
         self.newest.push((taken_in, mark));
     }
 
-    /// How many there are.
+    /// How many marks are set.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The index of what the view holds, of no more than so many marks.
+    /// The index of a view, with at most so many marks.
     fn within(view: &View<'_>, most: u64) -> Result<Self, SourceError> {
         let revision = view.at().revision;
         let count = count(view)?;
@@ -340,7 +341,7 @@ impl Revocations {
     }
 }
 
-/// How many marks there are.
+/// How many marks the view has.
 fn count(view: &View<'_>) -> Result<u64, SourceError> {
     let mut count = view.tally(Table::Revocations, &[])?.count;
     for none in [Revoked::Horizon, Revoked::Passed, Revoked::Last] {
@@ -349,7 +350,7 @@ fn count(view: &View<'_>) -> Result<u64, SourceError> {
     Ok(count)
 }
 
-/// A tree under construction, of marks in their order: those of a part come one after the other, once for each kind.
+/// A tree under construction. Marks come in their order: those of a part in a row, once for each kind of mark.
 struct Shelves {
     top: Vec<Shelf>,
     run: Vec<Entry>,
@@ -395,7 +396,7 @@ impl Indexed for Revocations {
             self.others = if is_beside { self.others } else { view.at().revision };
             return Ok(());
         }
-        // A key nobody can read is nobody's mark; the scan that finds it says so.
+        // A key that cannot be parsed is no mark; the scan that finds it reports it.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(view, mark, since_by(view, &mark)?)?;
         if mark.is_mark() {

@@ -1,5 +1,5 @@
-//! Sessions: what a Fernet token claims. Nothing of a session is stored; whoever shows the token is judged on the facts each time
-//! ([`crate::judge`]), so that whatever was taken away is gone with the next request.
+//! Sessions: what a Fernet token claims. Nothing of a session is stored. Each request with the token is judged on the facts ([`crate::judge`]), so
+//! a right that was taken away ends with the next request.
 
 use crate::ask::SessionAsk;
 use crate::fernet::payload::{Audit, AuditId, Id, Payload, Scope as PayloadScope, Unread};
@@ -11,48 +11,48 @@ use enfilade_facts::tables::{Delegation, Trust};
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, RoleId, TrustId, UserId};
 use enfilade_facts::{Horizon, Revision};
 
-/// How somebody proved who they are: a bit for each way, in the order Keystone 30 has them by default.
+/// How a user authenticated: a bit for each method, in the default order of Keystone 30.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Methods(pub u64);
 
 impl Methods {
-    /// With a password.
+    /// By a password.
     pub const PASSWORD: Methods = Methods(1 << 1);
-    /// With another token.
+    /// By another token.
     pub const TOKEN: Methods = Methods(1 << 2);
-    /// With an application credential.
+    /// By an application credential.
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
-    /// With a request that was signed with an EC2 key.
+    /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
 
-    /// `external`, `password`, `token` and `mapped`: the user came in person. Of no way at all nobody knows that.
+    /// `external`, `password`, `token` and `mapped`: the user authenticated in person. A token without methods does not say so.
     const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4;
 
     const NAMES: [&'static str; 7] =
         ["external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"];
 
-    /// Both.
+    /// The methods of both.
     #[must_use]
     pub fn and(self, other: Methods) -> Self {
         Methods(self.0 | other.0)
     }
 
-    /// Whether the user came in person, and not something that was lent to stand for them.
+    /// Whether the user authenticated in person, and not by a credential that acts for the user.
     pub fn are_in_person(self) -> bool {
         self.0 != 0 && self.0 & !Self::IN_PERSON == 0
     }
 
-    /// Their names.
+    /// The names of the methods, as Keystone has them.
     pub fn names(self) -> Vec<&'static str> {
         let has = |(bit, _): &(usize, &&str)| self.0 & (1 << bit) != 0;
         Self::NAMES.iter().enumerate().filter(has).map(|(_, name)| *name).collect()
     }
 }
 
-/// What a session is for.
+/// The scope of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Nothing but getting another one.
+    /// None: the session can only be exchanged for another one.
     Unscoped,
     /// A project.
     Project(ProjectId),
@@ -62,35 +62,35 @@ pub enum Scope {
     System,
 }
 
-/// A record that lets a session be, beside its user: what that gives, and no more, and only as long as it is there.
+/// The record that a delegated session rests on. The session has at most the rights of the record, and ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lent {
     /// An application credential.
     Credential(CredentialId),
-    /// A trust, of whoever trusts the user.
+    /// A trust, by which another user lends roles.
     Trust(TrustId),
 }
 
-/// What a token says, which was true when it was made.
+/// What a token says. It was true when the token was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
-    /// How they came in.
+    /// How the user authenticated.
     pub methods: Methods,
-    /// What for.
+    /// The scope.
     pub scope: Scope,
-    /// What it was made with beside what proves the user.
+    /// The record it was delegated by, if it was.
     pub lent: Option<Lent>,
-    /// When it was made, seconds since the epoch.
+    /// When it was issued, in seconds since the epoch.
     pub issued_at: i64,
-    /// Until when it is good.
+    /// When it expires, in seconds since the epoch.
     pub expires_at: i64,
-    /// Which one it is, and the first of its chain.
+    /// Its audit id, and that of the first token of its chain.
     pub audit: Audit,
 }
 
-/// A role somebody has.
+/// A role of a user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldRole {
     /// Its name.
@@ -99,38 +99,38 @@ pub struct HeldRole {
     pub id: RoleId,
 }
 
-/// A session as the facts have it now.
+/// A session as judged on the facts.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What the token says.
+    /// What its token says.
     pub claim: Claim,
-    /// The roles on what it is for, implied ones included, by name.
+    /// The roles in its scope, implied ones included, by name.
     pub roles: Vec<HeldRole>,
     /// The domain of the user.
     pub user_domain: DomainId,
-    /// The domain it is for, or that of the project it is for.
+    /// The domain of its scope: the domain itself, or that of the project.
     pub(crate) scope_domain: Option<DomainId>,
-    /// What its application credential is for beside that.
+    /// The terms of its application credential.
     pub delegation: Option<Delegation>,
-    /// The trust it is by.
+    /// The trust it rests on.
     pub trusted: Option<Box<Trusted>>,
-    /// The revision at which anything but revocations was changed last when it was judged; `None` where that was not known.
+    /// The revision of the last change other than a revocation when it was judged; `None` if that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
 
-/// A trust as the facts have it now.
+/// A trust as judged on the facts.
 #[derive(Clone, Debug)]
 pub struct Trusted {
-    /// What it lends, of whom.
+    /// The trust.
     pub trust: Trust,
-    /// The user who trusts, and each who lent it on, with their domains.
+    /// The trustor, and each user who redelegated it, with their domains.
     pub(crate) lenders: Vec<(UserId, DomainId)>,
-    /// The last second the trust and each who lends are in time.
+    /// The last second the trust is valid, and so is each of these users.
     pub(crate) last_second: i64,
 }
 
 impl Session {
-    /// What a claim alone says, judged on nothing: for those who describe sessions.
+    /// A session of a claim alone, not judged: for descriptions of sessions.
     pub fn of_claim(claim: Claim) -> Self {
         let user_domain = DomainId::from_bytes([0; 16]);
         Session {
@@ -144,31 +144,31 @@ impl Session {
         }
     }
 
-    /// What stands for everything it was judged on but revocations: while this is the same, so is whatever is told of it.
+    /// The revision of the last change other than a revocation when it was judged. While it is the same, so is every answer about the session.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on
     }
 
-    /// Whether there is a role of this name.
+    /// Whether it has a role of this name.
     pub fn has(&self, role: &str) -> bool {
         self.roles.iter().any(|held| held.name == role)
     }
 
-    /// The domain of the project it is for.
+    /// The domain of its project.
     pub fn project_domain(&self) -> Option<DomainId> {
         self.scope_domain.filter(|_| self.claim.scope.project().is_some())
     }
 
-    /// Whether it is for certain requests alone.
+    /// Whether access rules limit it to certain requests of other services.
     pub fn has_rules(&self) -> bool {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
     }
 
-    /// Where it reaches among the paths of this house. A project's session reaches what is bound to the project. One for
-    /// nothing reaches what its user reaches, if it came of a password; made of another token it must not outgrow that.
+    /// Where its roles count on this server. A session for a project reaches the datastores that are bound to the project. An unscoped one reaches
+    /// what its user reaches, if it was issued for a password; one issued for another token must not exceed that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
-            // Rules name requests of other services; what they mean for files nobody said.
+            // Access rules name requests of other services and do not define access to files.
             _ if self.has_rules() => Reach::Nothing,
             Scope::Project(project) => {
                 Reach::Project { project, roles: self.roles.iter().map(|role| role.name.clone()).collect() }
@@ -180,7 +180,7 @@ impl Session {
 }
 
 impl Claim {
-    /// The application credential it was made with.
+    /// The application credential it was delegated by.
     pub fn credential(&self) -> Option<CredentialId> {
         match self.lent {
             Some(Lent::Credential(id)) => Some(id),
@@ -188,7 +188,7 @@ impl Claim {
         }
     }
 
-    /// The trust it is by.
+    /// The trust it was delegated by.
     pub fn trust(&self) -> Option<TrustId> {
         match self.lent {
             Some(Lent::Trust(id)) => Some(id),
@@ -196,15 +196,15 @@ impl Claim {
         }
     }
 
-    /// The root of its chain.
+    /// The audit id of the first token of its chain.
     pub fn chain(&self) -> AuditId {
         self.audit.chain.unwrap_or(self.audit.own)
     }
 
-    /// Reads a token.
+    /// Opens a token and reads its claim.
     ///
     /// # Errors
-    /// When it is not ours, or says what cannot be here.
+    /// When none of the keys signed it, or its content is not supported.
     pub fn read(ring: &KeyRing, ask: &SessionAsk) -> Result<Claim, Refusal> {
         let text = std::str::from_utf8(ask.token.reveal()).map_err(|_| Refusal::NotOurs)?;
         let mut room = frame::Room::default();
@@ -236,19 +236,19 @@ impl Claim {
             scope,
             lent,
             issued_at: i64::try_from(opened.issued_at).map_err(|_| foreign())?,
-            // A second that has begun counts; what is no time at all became the end of time.
+            // A second that has begun counts; an infinite time becomes the last one.
             expires_at: payload.expires.ceil() as i64,
             audit: payload.audit,
         };
-        // What was revoked is known for as long as this, and no longer.
+        // Revocations are kept for this time and no longer.
         match claim.expires_at.saturating_sub(claim.issued_at) > TOKEN_SECONDS_MAX {
             true => Err(Refusal::TokenUnread(Unread::TooLong)),
             false => Ok(claim),
         }
     }
 
-    /// The first second at which it is good: clocks differ a little, and who has set theirs ahead gets nothing by it. What was issued up to
-    /// the horizon, as everything of this house, is good at once.
+    /// The first second at which it is valid. Clocks differ a little, and a server whose clock is ahead must not gain by it. A token that was issued
+    /// up to the horizon, as all tokens of this store are, is valid at once.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,
@@ -256,7 +256,7 @@ impl Claim {
         }
     }
 
-    /// As the token says it.
+    /// The payload of its token.
     pub fn to_payload(&self) -> Vec<u8> {
         let scope = match (self.scope, self.lent) {
             (Scope::Unscoped, _) => PayloadScope::None,

@@ -1,8 +1,8 @@
-//! Requests to other services that somebody signed with an EC2 key: the service asks whose key that is, and gets a session of its
-//! user for the key's project. Whoever comes with a key is never asked here; only who has leave to ask is.
+//! Requests to other services that were signed with an EC2 key. The service asks about the signature and gets a session of the key's user for the
+//! key's project. A key is no credential of this server: only a service with permission can ask.
 
 use crate::fernet::payload::{Audit, AuditId};
-use crate::judge::stand;
+use crate::judge::judge_claim;
 use crate::refuse::Refusal;
 use crate::revocations::Revocations;
 use crate::session::{Claim, Lent, Methods, Scope, Session};
@@ -11,16 +11,16 @@ use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::tables::BlobId;
 use enfilade_facts::{Clocks, Index};
 
-/// What was signed, how, and what came of it.
+/// A signature that a service asks about.
 #[derive(Debug)]
 pub struct SignatureAsk {
-    /// The key it is said to be signed with.
+    /// The id of the key that the request names.
     pub key: BlobId,
-    /// How.
+    /// The version of the signature.
     pub signing: Signing,
-    /// What it was a signature of.
+    /// What was signed.
     pub signed: Signed,
-    /// The text of that, as whoever asks has put it together: any of these.
+    /// The possible forms of the signed text, as the service built them. One must match.
     pub texts: Vec<Vec<u8>>,
     /// The signature.
     pub signature: Vec<u8>,
@@ -29,9 +29,9 @@ pub struct SignatureAsk {
 /// What is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
-    /// A request that says when it was made, in seconds since the epoch.
+    /// A request with its time, in seconds since the epoch.
     Request(i64),
-    /// What a store of objects was sent; it looks at the time itself.
+    /// A request to an object store, which checks the time itself.
     Storage,
 }
 
@@ -46,15 +46,15 @@ pub enum Signing {
     S3,
 }
 
-/// The name of Version 4 in what is signed.
+/// The name of Version 4 in a signed text.
 pub const AWS4_HMAC_SHA256: &[u8] = b"AWS4-HMAC-SHA256";
 
 /// How far the time of a request may be from ours, in seconds (Keystone's `[credential] auth_ttl`; there only into the past).
 const REQUEST_SECONDS_MAX: u64 = 15 * 60;
 
 impl SignatureAsk {
-    /// Whether what is signed is good for a session at this time: who has seen a request may not say it again later, nor take what was
-    /// signed for another service to a store of objects.
+    /// Whether a session may be issued for it at this time. An old request must not be replayed, nor a request to another service be used for an
+    /// object store.
     fn is_for_now(&self, now: Clocks) -> bool {
         match self.signed {
             Signed::Request(at) => now.unix_seconds.abs_diff(at) <= REQUEST_SECONDS_MAX,
@@ -89,8 +89,8 @@ fn is_of_storage(text: &[u8]) -> bool {
     matches!(service, Some(b"s3" | b"iam" | b"sts"))
 }
 
-/// Nothing where the text is none of Version 4's: four lines, of which the third names day, region and service, and the second begins
-/// with that day.
+/// The signature of a text of Version 4: four lines, of which the third names day, region and service, and the second begins with that day.
+/// `None` for any other text.
 fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     let [AWS4_HMAC_SHA256, date, scope, _] = *lines else { return None };
@@ -104,7 +104,7 @@ fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
     is_of_day.then(|| sign(&key, text))
 }
 
-/// The audit chain of whatever is made with a key: it ends with the key.
+/// The audit chain of all sessions of a key. They end with the key.
 pub fn chain_of(key: &BlobId) -> AuditId {
     let mut chain = AuditId::default();
     chain.iter_mut().zip(key.0).for_each(|(to, byte)| *to = byte);
@@ -122,7 +122,7 @@ pub(crate) fn judge(
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
-    // Of a key that is not there the signature is computed all the same.
+    // The signature is computed for a key that does not exist, too, so that the time does not tell.
     let is_right = ask.is_by(found.as_ref().map_or(b"", |(.., key)| key.secret.as_bytes()));
     let is_good = is_right && ask.is_for_now(now);
     let (user, project, key) = found.filter(|_| is_good).ok_or(Refusal::WrongSignature)?;
@@ -135,8 +135,8 @@ pub(crate) fn judge(
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: Some(chain_of(&ask.key)) },
     };
-    let (standing, mut session) = stand(view, now, &claim, revocations)?;
-    session.claim.expires_at = claim.expires_at.min(standing.last_second().saturating_add(1));
+    let (account, mut session) = judge_claim(view, now, &claim, revocations)?;
+    session.claim.expires_at = claim.expires_at.min(account.last_second().saturating_add(1));
     Ok(session)
 }
 

@@ -1,4 +1,4 @@
-//! From a slow hash to a fast one. The door only says what is to be; `admin` changes the facts.
+//! Upgrades of tokens from a slow hash to a fast one. The door only says which; `admin` changes the facts.
 
 use crate::ask::SecretAsk;
 use crate::generated::{HashKey, is_generated};
@@ -6,14 +6,14 @@ use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::CredentialId;
 use std::fmt;
 
-/// A token whose slow hash is to give way to a fast one, because its secret was just used and cannot be guessed.
+/// A token whose slow hash is to be replaced by a fast one, because its secret was just used and cannot be guessed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upgrade {
     /// The token.
     pub token: CredentialId,
-    /// The hash it has.
+    /// Its present hash.
     pub from: String,
-    /// The keyed hash it is to have.
+    /// Its new keyed hash.
     pub to: [u8; 32],
 }
 
@@ -24,8 +24,7 @@ impl fmt::Debug for Upgrade {
 }
 
 impl Upgrade {
-    /// Of this token, whose secret was just proven: where somebody said so, and the secret is of a kind that cannot be
-    /// guessed.
+    /// The upgrade of a token whose secret was just proven, if an administrator ordered one and a machine generated the secret.
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,
@@ -34,7 +33,7 @@ impl Upgrade {
     ) -> Option<Upgrade> {
         let Verifier::Upgrading(from) = proven else { return None };
         let secret = ask.secret.reveal();
-        // Not the secret before the present one, while that still works.
+        // During a grace period the previous secret works as well, and is not upgraded.
         let is_wanted = credential.verifier == *proven && is_generated(secret);
         is_wanted.then(|| Upgrade { token: *id, from: from.clone(), to: key.digest(id, secret) })
     }

@@ -1,8 +1,8 @@
-//! When a verdict was used last.
+//! The last use of a verdict.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In which minute a verdict was used last, counted from the server's start. Not of the verdict, only kept beside it.
+/// The minute of the last use, counted from the server's start. It is stored with the verdict and is no part of it.
 #[derive(Debug, Default)]
 pub(crate) struct Used(AtomicU64);
 

@@ -29,7 +29,7 @@ impl<'a> View<'a> {
         View { facts, session: None, is_over: Cell::new(false) }
     }
 
-    /// The same for a session that was issued at this second: it notes whether something that is read here ended the session since.
+    /// The same view for a session that was issued at this second. It notes whether a record that is read here ended the session since.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
         View { facts: self.facts, session: Some((issued_at, revocations)), is_over: Cell::new(false) }
     }
@@ -40,7 +40,7 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Notes that the session rests on something: it is over if that has a mark from after it was issued (`facts::tables::Ends`).
+    /// Notes that the session rests on a record. A mark of that record from after the session's issue ends the session (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
             && !self.is_over.get()
@@ -50,7 +50,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Refuses a session that rests on something that was taken away since it was issued, whether it was given again or not.
+    /// Refuses a session that rests on a record that was removed since its issue, even if it was added again.
     pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
         match self.is_over.get() {
             true => Err(Refusal::TokenRevoked {
@@ -112,7 +112,7 @@ impl View<'_> {
         self.facts.get(id)
     }
 
-    /// The trusts by which others lend something to this user.
+    /// The trusts by which other users lend roles to this user.
     pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<TrustId>, SourceError> {
         let rows = self.facts.list::<Reverse>(&ReverseKey::trusts_of(user))?;
         let id = |(key, _)| match key {
@@ -126,8 +126,7 @@ impl View<'_> {
         Ok(self.facts.get::<Profile>(id)?.and_then(|profile| profile.default_project))
     }
 
-    /// The roles a user was given on a scope, directly or by a group, there or from above. The groups of a domain that is disabled give
-    /// none.
+    /// The roles of a user on a scope, assigned directly or by a group, there or above. Groups of a disabled domain count for none.
     pub(crate) fn granted(&self, user: &UserId, scope: &GrantScope) -> Result<BTreeSet<RoleId>, Refusal> {
         let scopes = self.scopes_for(scope)?;
         let mut grantees = vec![Grantee::User(*user)];
@@ -165,7 +164,7 @@ impl View<'_> {
         Ok(state)
     }
 
-    /// Where roles count that are given on a scope: there, and for a project beneath its domain and the projects it is in.
+    /// The scopes whose role assignments count on a scope: itself, and for a project the inherited ones of its domain and its parent projects.
     fn scopes_for(&self, scope: &GrantScope) -> Result<Vec<GrantScope>, SourceError> {
         let mut scopes = vec![*scope];
         let GrantScope::Project(id) = scope else { return Ok(scopes) };
@@ -180,8 +179,8 @@ impl View<'_> {
         Ok(scopes)
     }
 
-    /// These roles, and those they imply, which may imply others. A role that is gone is no role, nor is one of a domain that is gone or
-    /// disabled; and one of a domain's own is only what it implies.
+    /// These roles and all roles they imply. A deleted role does not count, nor one of a deleted or disabled domain. A role of a domain counts only for
+    /// the roles it implies.
     pub(crate) fn with_implied(&self, roles: BTreeSet<RoleId>) -> Result<BTreeSet<HeldRole>, SourceError> {
         let (mut seen, mut held) = (roles.clone(), BTreeSet::new());
         let mut domains = BTreeMap::new();
@@ -202,12 +201,12 @@ impl View<'_> {
         Ok(held)
     }
 
-    /// What is wrong with the whole of a file people edit.
+    /// The fault of a whole file that people edit, if it has one.
     pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
         Ok(self.facts.get::<MirroredFile>(&file)?.and_then(|mirrored| mirrored.fault))
     }
 
-    /// Some credential, chosen by these bytes.
+    /// Any credential, selected by these bytes.
     pub(crate) fn some_credential(
         &self,
         by: [u8; 16],
@@ -215,14 +214,13 @@ impl View<'_> {
         self.facts.any_near(&CredentialId::from_bytes(by))
     }
 
-    /// Some user, chosen by these bytes.
+    /// Any user, selected by these bytes.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
         self.facts.any_near(&UserId::from_bytes(by))
     }
 
-    /// Every group the user is in, groups in groups followed to the bottom. A cycle ends by itself;
-    /// nesting or numbers over the limits refuse, because a membership left out might be one that is denied something.
-    /// A group that is gone, and one of a domain that is gone, leads nowhere.
+    /// All groups of the user, nested ones included. A cycle ends by itself. Nesting or numbers over the limits refuse, because an ACL might deny
+    /// something to a group that would be left out. Deleted groups, and groups of deleted domains, do not count.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
         let (mut found, mut domains) = (BTreeMap::new(), BTreeMap::new());
         let mut edge = vec![Member::User(*user)];
@@ -255,13 +253,13 @@ impl View<'_> {
         Err(Refusal::GroupsTooDeep)
     }
 
-    /// The group a membership is of, where it counts.
+    /// The group of a membership, if it counts.
     fn group_by(
         &self,
         key: &MembershipKey,
         domains: &mut BTreeMap<DomainId, Option<bool>>,
     ) -> Result<Option<Group>, SourceError> {
-        // Before the look for the group: of one that was deleted the memberships are left for a while.
+        // Before the group is read: the memberships of a deleted group remain for a while.
         self.rests_on(&Revoked::Group(key.group))?;
         let Some(group) = self.facts.get::<Group>(&key.group)? else { return Ok(None) };
         Ok(self.domain_state(domains, &group.domain)?.map(|_| group))

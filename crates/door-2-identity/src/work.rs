@@ -1,5 +1,5 @@
-//! Work that is missing before this door can answer: a slow hash. It is done behind the gate, off the async workers,
-//! and only fills the memo; afterwards the door is asked again, against fresh facts.
+//! Why the door granted nothing: a refusal, or work that is missing. The work is a slow hash. The gate computes it off the async workers, which only
+//! fills the memo. Afterwards the door is asked again, on fresh facts.
 
 use crate::crypt;
 use crate::refuse::Refusal;
@@ -31,38 +31,38 @@ impl<R: Into<Refusal>> From<R> for Closed {
     }
 }
 
-/// Slow hashes to compute, until one matches: that of a secret, and while it still works that of the secret before it.
+/// Slow hashes to compute until one matches: of the present secret, and during a grace period of the previous one.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) secret: Secret,
-    /// Each hash, and what its matching is remembered under; never empty.
+    /// Each hash, with the memo key of its match; never empty.
     pub(crate) hashes: Vec<(String, MemoKey)>,
-    /// What is said when it does not match.
+    /// The refusal when none matches.
     pub(crate) refusal: Refusal,
 }
 
-/// What came of it.
+/// The result of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The secret is the one a hash was made of; what that is remembered under.
+    /// The secret matches a hash; the memo key of that match.
     Matches(MemoKey),
-    /// It is that of none.
+    /// The secret matches none.
     Differs,
 }
 
 impl Work {
-    /// Equal keys are the same work: it is done once however many ask.
+    /// Equal keys are the same work, which is done once for all requests that wait for it.
     pub fn key(&self) -> MemoKey {
         self.hashes.iter().map(|(_, key)| *key).reduce(MemoKey::and).unwrap_or_default()
     }
 
-    /// Does it. Takes 2 to 200 milliseconds of one core for each hash.
+    /// Computes the hashes: 2 to 200 milliseconds of one core for each. Never call it on an async worker.
     pub fn run(&self) -> Outcome {
         let found = self.hashes.iter().find(|(hash, _)| crypt::matches(&self.secret, hash));
         found.map_or(Outcome::Differs, |(_, key)| Outcome::Matches(*key))
     }
 
-    /// The answer when it does not match.
+    /// The refusal when none matches.
     pub fn refuse(self) -> Refusal {
         self.refusal
     }

@@ -190,7 +190,7 @@ impl Faces {
                     trace.event.authid = ask.authid.to_word();
                 }
                 let visit = self.house.admit(&credential, from).await?;
-                connection.last.is(brought, &visit);
+                connection.last.remember(brought, &visit);
                 visit
             }
         };

@@ -1,4 +1,4 @@
-//! Administration by visitors: door 2 again if the facts changed, then door 4.
+//! Administration by clients: door 2 again if the facts changed, then door 4.
 
 use crate::refuse::Refusal;
 use crate::walk::Visit;
@@ -7,7 +7,7 @@ use enfilade_facts::Read;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 
 impl Visit {
-    /// Leave to do what the ask says, at this moment.
+    /// The permit for a change or reading through the Proxmox API, at this moment.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -19,7 +19,7 @@ impl Visit {
         })?
     }
 
-    /// Whether the visitor may make such a call at all, with what was lent, if anything was.
+    /// Whether a credential of this kind may make such a call at all: a lent one is limited.
     ///
     /// # Errors
     /// The refusal of door 4.
@@ -27,7 +27,7 @@ impl Visit {
         Ok(enfilade_access::lends(&self.identity, lending)?)
     }
 
-    /// Leave to do what a rule of Keystone's API is for, at this moment.
+    /// The permit for a call of Identity v3 by its rule, at this moment.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -46,7 +46,7 @@ impl Visit {
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
-    /// Whether what a permit was given for may go on at this moment.
+    /// Whether the call of a permit may go on at this moment.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -70,7 +70,7 @@ impl Visit {
         })?
     }
 
-    /// Somebody else's. The permit says that the visitor may know.
+    /// The same of another user or token. The permit allows to know them.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

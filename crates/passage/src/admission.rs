@@ -1,4 +1,4 @@
-//! Door 2 for each kind of credential.
+//! Door 2 for a credential: the delays of failed logins, slow hashes, and clients that send the same credential again.
 
 use crate::gate::Asker;
 use crate::house::House;
@@ -11,9 +11,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 impl House {
-    /// Door 2 for a name and a secret. When a slow hash is missing it is computed behind the gate, which only fills the memo; then the door is
-    /// asked again, against fresh facts. A client that fails waits for the answer. An address that fails too often is refused for a while:
-    /// every password, and every other secret that needs a slow hash.
+    /// Door 2 for a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while: then every
+    /// password is refused, and every other secret that needs a slow hash. Failures are counted by `named`, the name as sent.
     ///
     /// # Errors
     /// The door's refusal.
@@ -24,9 +23,9 @@ impl House {
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
         let penalties = &self.parts.penalties;
-        // A password is not even compared with a remembered one: an address that is barred would guess without a delay.
+        // Not even a remembered password is accepted: a blocked address could guess it without a delay.
         if ask.authid.token.is_none() {
-            self.unless_barred(from)?;
+            self.refuse_blocked(from)?;
         }
         let refusal = match self.open_credential(Ask::Secret(ask), from).await {
             Ok(identity) => {
@@ -38,9 +37,9 @@ impl House {
         if let Refusal::Identity(identity) = &refusal
             && identity.is_failure()
         {
-            self.unless_barred(from)?;
+            self.refuse_blocked(from)?;
             let delay = penalties.failed(from, named, self.now());
-            // Even the shortest sleep waits for the timer to tick.
+            // Even the shortest sleep waits for a tick of the timer.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
@@ -48,18 +47,17 @@ impl House {
         Err(refusal)
     }
 
-    /// Door 2 for whoever comes again on the connection they came on before, with the very same bytes: known without reading
-    /// them, while nothing changed. For anybody else, the digest [`LastVisitor::is`] takes once they were read and admitted.
+    /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid.
     ///
     /// # Errors
-    /// That digest.
+    /// The digest of the bytes, when the credential has to be parsed. [`LastVisitor::remember`] takes it after that.
     pub fn recognise(
         self: &Arc<Self>,
         last: &LastVisitor,
         (name, value): (&[u8], &[u8]),
         from: IpAddr,
     ) -> Result<Visit, MemoKey> {
-        // The revision first, as everywhere.
+        // The revision first: what is acknowledged after this is obeyed by the next request.
         let (at, keys) = (self.parts.source.at(), self.sessions.generation());
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,36 +71,40 @@ impl House {
         }
     }
 
-    fn unless_barred(&self, from: IpAddr) -> Result<(), Refusal> {
+    fn refuse_blocked(&self, from: IpAddr) -> Result<(), Refusal> {
         match self.parts.penalties.bar(from, self.now()) {
             Some(left) => Err(enfilade_identity::Refusal::Barred { seconds: left.as_secs().max(1) }.into()),
             None => Ok(()),
         }
     }
 
-    /// Door 2 at the newest revision. It waits for nothing: a slow hash that is missing is named.
+    /// Door 2 at the newest revision. It never waits.
     ///
     /// # Errors
-    /// The door's refusal, or the slow hash.
+    /// The door's refusal, or the slow hash that is missing.
     pub fn identify(&self, ask: Ask<'_>) -> Result<IdentityPermit, Closed> {
         enfilade_identity::open(self.source(), || self.now(), ask, &self.identity_context())
     }
 
-    /// Door 2, with the slow hashes that are missing. Only a secret ever waits for one.
+    /// Door 2 for any credential. The gate computes a slow hash that is missing, which only fills the memo. Then the door is asked again, on fresh
+    /// facts. Only a secret needs one.
+    ///
+    /// # Errors
+    /// The door's refusal, or that the gate has no slot in time.
     pub(crate) async fn open_credential(
         &self,
         ask: Ask<'_>,
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
         let parts = &self.parts;
-        // Twice is enough unless the stored hash changes between the work and the second look.
+        // The second time succeeds, unless the stored hash was changed meanwhile.
         for _ in 0..4 {
             let work = match self.identify(ask) {
                 Ok(identity) => return Ok(identity),
                 Err(Closed::Refused(refusal)) => return Err(refusal.into()),
                 Err(Closed::NeedsWork(work)) => work,
             };
-            self.unless_barred(from)?;
+            self.refuse_blocked(from)?;
             let asker = Asker { from, failures: parts.penalties.failures(from, self.now()) };
             match parts.gate.run(work.clone(), asker).await? {
                 Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
@@ -121,8 +123,8 @@ impl House {
 pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
 
 impl LastVisitor {
-    /// From now on it is this one.
-    pub fn is(&self, brought: MemoKey, visit: &Visit) {
+    /// Remembers a client and the digest of its credential.
+    pub fn remember(&self, brought: MemoKey, visit: &Visit) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((brought, visit.identity.clone()));
     }
 }

@@ -7,24 +7,24 @@ use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
     Secret(SecretAsk),
-    /// The same from a client that named the account in other words. Its failures are counted by these words, so that a delay does not tell
-    /// which account that is.
+    /// The same from a client that named the account by another text, such as an id. Its failures are counted by this text, so that a delay does not
+    /// tell which account it names.
     NamedSecret(SecretAsk, String),
     /// The token of a session.
     Session(SessionAsk),
-    /// A certificate that was shown in the TLS handshake.
+    /// A certificate that was proven in the TLS handshake.
     Certificate(CertificateAsk),
     /// A login ticket.
     Ticket {
-        /// What is in it.
+        /// The ticket.
         ticket: TicketAsk,
-        /// Whether the request changes something, for which the ticket alone is not enough.
+        /// Whether the request changes something, which needs the CSRF token as well.
         changes_something: bool,
     },
 }
 
 impl Credential {
-    /// What door 2 is asked.
+    /// The credential as door 2 takes it.
     pub(crate) fn ask(&self) -> Ask<'_> {
         match self {
             Credential::Secret(ask) | Credential::NamedSecret(ask, _) => Ask::Secret(ask),
@@ -38,10 +38,10 @@ impl Credential {
 /// A login ticket of the Proxmox face: a session's token in another spelling.
 #[derive(Debug)]
 pub struct TicketAsk {
-    /// Whom it says it is of.
+    /// The user it names.
     pub userid: String,
-    /// The token in it.
+    /// The token of its session.
     pub session: SessionAsk,
-    /// What a page of another site does not know: given with whatever changes something.
+    /// The CSRF token, which a page of another site does not know. It is required for changes.
     pub csrf: Option<String>,
 }

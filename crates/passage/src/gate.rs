@@ -1,7 +1,7 @@
-//! Where slow hashes are computed: few at a time, each once however many ask, never on an async worker.
+//! The gate of slow hashes: few are computed at a time, each once for all requests that wait for it, never on an async worker.
 //!
-//! Who waits is bounded, and so is how long. When more come than can wait, those go whose address failed most lately; of
-//! one address one hash is computed at a time. So a flood of guesses waits for itself, and not everybody for the flood.
+//! The queue is bounded, and so is the wait. When the queue is full, the request is dropped whose address had most failures lately. For each address
+//! one hash is computed at a time. So a flood of guesses delays itself and nobody else.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
@@ -14,22 +14,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What is known of a computation.
+/// The state of a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Waiting,
     Running,
     Done(Outcome),
-    /// It never got a slot, or did not end well.
+    /// It got no slot, or the library panicked.
     Dropped,
 }
 
-/// Somebody at the gate.
+/// The client of a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
-    /// Where from.
+    /// Its address.
     pub from: IpAddr,
-    /// How often that address failed lately: who failed less goes first.
+    /// The recent failures of that address: fewer go first.
     pub failures: u32,
 }
 
@@ -46,15 +46,15 @@ struct Shared {
     turned_away: AtomicU64,
 }
 
-/// Whose turn it is; of the work it needs no more than its key.
+/// The queue. Of a work it needs only the key.
 struct State<W> {
     queue: Vec<Job<W>>,
-    /// Every computation that waits or runs.
+    /// All computations that wait or run.
     known: HashMap<MemoKey, watch::Sender<Progress>>,
-    /// Addresses one of whose hashes is being computed.
+    /// The addresses of running computations.
     running: Vec<IpAddr>,
     order: u64,
-    /// How many threads there should be, and how many there are. None should be once the gate is closed.
+    /// The wanted and the present number of threads. A closed gate wants none.
     slots: usize,
     threads: usize,
 }
@@ -80,19 +80,19 @@ struct Job<W> {
     progress: watch::Sender<Progress>,
 }
 
-/// What the gate has done since the start.
+/// Counters of the gate since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GateCounts {
     /// Hashes computed.
     pub computed: u64,
-    /// Requests that shared a computation somebody else had started.
+    /// Requests that waited for the computation of another request.
     pub shared: u64,
     /// Requests refused because the queue was full or the wait too long.
     pub turned_away: u64,
 }
 
 impl HashGate {
-    /// With this many slots, at least one: a thread each.
+    /// A gate with so many slots, at least one. Each has a thread.
     pub fn new(slots: usize) -> Self {
         let gate = HashGate {
             shared: Arc::new(Shared {
@@ -107,14 +107,14 @@ impl HashGate {
         gate
     }
 
-    /// From now on with this many slots, at least one. What is being computed is computed to its end.
+    /// Changes the number of slots, at least one. Running computations finish.
     pub fn set_slots(&self, slots: usize) {
         let mut state = self.shared.state();
         state.slots = slots.max(1);
         while state.threads < state.slots {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
-            // Without a thread everybody is turned away, which is no worse than a gate that is always full.
+            // Without a thread every request is refused, as with a full queue.
             if thread.is_err() {
                 break;
             }
@@ -123,7 +123,7 @@ impl HashGate {
         self.shared.changed.notify_all();
     }
 
-    /// What it has done.
+    /// The counters.
     pub fn counts(&self) -> GateCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         GateCounts {
@@ -133,7 +133,7 @@ impl HashGate {
         }
     }
 
-    /// Has the work done, by whoever does it.
+    /// Waits until the work is done, by this request or another one.
     ///
     /// # Errors
     /// [`Refusal::Busy`] when there was no slot in time.
@@ -156,7 +156,7 @@ impl Drop for HashGate {
     }
 }
 
-/// Waits a while for a slot, and then for as long as the hash takes.
+/// Waits a bounded time for a slot, and then as long as the hash takes.
 async fn outcome(mut progress: watch::Receiver<Progress>) -> Option<Outcome> {
     let wait = Duration::from_millis(HASH_WAIT_MILLIS_MAX);
     let begun = progress.wait_for(|progress| *progress != Progress::Waiting);
@@ -173,7 +173,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a computation under way, or queues one; nothing when there is no room.
+    /// Joins a computation, or queues one; `None` when the queue is full.
     fn join(&self, work: Box<Work>, asker: Asker) -> Option<watch::Receiver<Progress>> {
         let joined = self.state().join(work.key(), work, asker)?;
         match joined.is_new {
@@ -183,7 +183,7 @@ impl Shared {
         Some(joined.progress)
     }
 
-    /// One slot: computes what is queued until there are fewer slots than threads.
+    /// One slot: computes queued works until there are more threads than slots.
     fn work(&self) {
         let mut state = self.state();
         loop {
@@ -199,7 +199,7 @@ impl Shared {
             };
             drop(state);
             self.computed.fetch_add(1, Ordering::Relaxed);
-            // A library that panics on somebody's hash refuses that one; the slot is needed for the others.
+            // A panic of the library refuses one login and does not end the slot.
             let outcome = catch_unwind(AssertUnwindSafe(|| job.work.run()));
             state = self.state();
             state.end(&job, outcome.map_or(Progress::Dropped, Progress::Done));
@@ -208,15 +208,15 @@ impl Shared {
     }
 }
 
-/// Somebody who waits for a computation.
+/// A request that waits for a computation.
 struct Joined {
     progress: watch::Receiver<Progress>,
-    /// Whether it was queued for them.
+    /// Whether this request queued it.
     is_new: bool,
 }
 
 impl<W> State<W> {
-    /// Joins the computation of this key, or queues it; nothing when there is no room.
+    /// Joins the computation of this key, or queues it; `None` when the queue is full.
     fn join(&mut self, key: MemoKey, work: W, asker: Asker) -> Option<Joined> {
         if let Some(progress) = self.known.get(&key) {
             return Some(Joined { progress: progress.subscribe(), is_new: false });
@@ -232,19 +232,19 @@ impl<W> State<W> {
         Some(Joined { progress: receiver, is_new: true })
     }
 
-    /// Those nobody waits for any more.
+    /// Removes the works that no request waits for any more.
     fn forget_abandoned(&mut self) {
         let known = &mut self.known;
         self.queue.retain(|job| {
-            let is_wanted = !job.progress.is_closed();
-            if !is_wanted {
+            let has_waiter = !job.progress.is_closed();
+            if !has_waiter {
                 known.remove(&job.key);
             }
-            is_wanted
+            has_waiter
         });
     }
 
-    /// Sends away whoever failed most, if that is more than so often; of those the last one.
+    /// Drops the latest work of the address with most failures, if it has more than these.
     fn make_room(&mut self, failures: u32) -> bool {
         let worst = (0..self.queue.len())
             .max_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)));
@@ -256,7 +256,7 @@ impl<W> State<W> {
         true
     }
 
-    /// Whoever failed least and came first, of addresses none of whose hashes is being computed: from now on theirs is.
+    /// Begins the oldest work of the address with fewest failures, among addresses without a running computation.
     fn begin(&mut self) -> Option<Job<W>> {
         self.forget_abandoned();
         let free = |job: &Job<W>| !self.running.contains(&job.asker.from);
@@ -269,7 +269,7 @@ impl<W> State<W> {
         Some(job)
     }
 
-    /// A computation came to its end: it is known to nobody any more, and its address may have another one.
+    /// Ends a computation. Its address may have another one.
     fn end(&mut self, job: &Job<W>, progress: Progress) {
         if let Some(at) = self.running.iter().position(|from| *from == job.asker.from) {
             self.running.swap_remove(at);
@@ -294,7 +294,7 @@ mod tests {
         Asker { from: Ipv4Addr::new(192, 0, 2, n).into(), failures }
     }
 
-    /// A gate with so many slots whose threads do nothing by themselves: works are numbers.
+    /// A gate without threads, whose works are numbers.
     struct Bench(State<u64>);
 
     impl Bench {
@@ -312,13 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_failed_least_goes_first_and_the_one_that_failed_most_goes_away() {
+    fn fewest_failures_go_first_and_most_failures_are_dropped() {
         let mut bench = Bench::new(1);
         let mut flood: Vec<_> =
             (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
-        assert!(bench.join(4, from(4, 4)).is_none(), "nobody who waits failed more often");
+        assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
         assert!(bench.join(4, from(4, 9)).is_none());
-        // Of those who failed most the last one goes, and hears of it.
+        // The latest of those with most failures is dropped, and is told.
         let cold = bench.join(5, from(200, 0)).unwrap();
         assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
         let warm = bench.join(6, from(201, 2)).unwrap();
@@ -328,7 +328,7 @@ mod tests {
             order.push(job.work);
             bench.0.end(&job, Progress::Done(Outcome::Differs));
         }
-        assert_eq!(order, [5, 6, 0, 1], "who failed least, then who came first");
+        assert_eq!(order, [5, 6, 0, 1], "fewest failures first, then the oldest");
         assert!(
             [&cold, &warm, &flood[0], &flood[1]]
                 .iter()
@@ -338,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_any_more_is_not_computed() {
+    fn a_work_without_a_waiting_request_is_not_computed() {
         let mut bench = Bench::new(1);
         let mut waiting: Vec<_> = (0..4).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
         let running = bench.begin().unwrap();
         drop(waiting.drain(1..));
-        // Also where the queue would be full without it.
+        // It frees its place in a full queue.
         let last: Vec<_> = (9..13).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
         bench.0.end(&running, Progress::Done(Outcome::Differs));
         let mut computed = vec![running.work];
@@ -356,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_one_slot_however_many_there_are() {
+    fn an_address_has_one_of_several_slots() {
         let mut bench = Bench::new(4);
         let waiting: Vec<_> = (0..4).map(|n| bench.join(n, from(1, 0)).unwrap()).collect();
         let first = bench.begin().unwrap();
         assert_eq!(first.work, 0);
         assert!(bench.begin().is_none(), "one of its hashes is being computed");
-        // Another address waits for none of the four.
+        // Another address does not wait for the four.
         let other = bench.join(9, from(2, 0)).unwrap();
         let begun = bench.begin().unwrap();
         assert_eq!((begun.work, *other.borrow()), (9, Progress::Running));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_computed_once_however_many_ask() {
+    fn a_hash_is_computed_once_for_all_requests() {
         let mut bench = Bench::new(1);
         let one = bench.join(7, from(1, 0)).unwrap();
         let job = bench.begin().unwrap();
@@ -384,11 +384,11 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_threads_as_slots_however_often_they_change() {
+    fn there_are_as_many_threads_as_slots_after_every_change() {
         let gate = HashGate::new(0);
         for (slots, threads) in [(1, 1), (4, 4), (2, 2), (0, 1), (3, 3)] {
             gate.set_slots(slots);
-            // A test that hangs here found threads that do not end, or are not made.
+            // If this hangs, threads do not end or are not started.
             while gate.shared.state().threads != threads {
                 std::thread::yield_now();
             }

@@ -1,4 +1,4 @@
-//! What a walk needs: every stateful thing is here by name, none is a global.
+//! The state of a running server: everything a walk needs, by name. Nothing is global.
 
 use crate::audit::Audit;
 use crate::gate::HashGate;
@@ -17,42 +17,42 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Reads the clocks. Only the binary has a real one.
 pub type Clock = Arc<dyn Fn() -> Clocks + Send + Sync>;
 
-/// How often somebody had set the wall clock, exact whenever it is asked. Only the binary really knows.
+/// How often the wall clock was set, exact at every call. Only the binary has a real one.
 pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How long sessions last.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTerms {
-    /// How long a token is good, in seconds.
+    /// The lifetime of a token, in seconds.
     pub token_seconds: i64,
-    /// How long after that services may still have it validated, in seconds.
+    /// How long services can have it validated after that, in seconds.
     pub expired_seconds: i64,
 }
 
 impl Default for SessionTerms {
-    /// Keystone's.
+    /// Keystone's defaults.
     fn default() -> Self {
         SessionTerms { token_seconds: 3_600, expired_seconds: 172_800 }
     }
 }
 
-/// Fills with random bytes; says whether it could. Only the binary has a real one.
+/// Fills a buffer with random bytes; returns whether it could. Only the binary has a real one.
 pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 
-/// Lets sessions be issued up to a second, at a time. Only `admin` changes facts, so the house is built with this.
+/// Commits that sessions may be issued up to a second. Only `admin` changes facts, so the house is built with this function.
 pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
-/// What a house is built from.
+/// The parts of a house.
 pub struct Parts {
-    /// Where the facts are.
+    /// The source of the facts.
     pub source: Arc<dyn Source>,
     /// The clocks.
     pub clock: Clock,
-    /// How often somebody had set the wall clock by now.
+    /// How often the wall clock was set.
     pub clock_sets: ClockSets,
-    /// What no datastore may reach.
+    /// The paths that no datastore may reach.
     pub reserved: Arc<ReservedPaths>,
-    /// Hears of changes of files, where the kernel tells of them.
+    /// The watch of changes of files, if the kernel reports them.
     pub watch: Option<Watch>,
     /// The key of the fast hash of generated secrets.
     pub hash_key: HashKey,
@@ -60,25 +60,25 @@ pub struct Parts {
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
-    /// Lets sessions be issued later than the facts say by now.
+    /// Allows sessions to be issued later than the facts allow now.
     pub allow_issue: AllowIssue,
-    /// What is too much.
+    /// The limits.
     pub limits: Limits,
-    /// Where audit ids and the like come from.
+    /// The source of audit ids and other random bytes.
     pub random: Random,
     /// What door 4 remembers.
     pub access_memo: AccessMemo,
-    /// Where slow hashes are computed.
+    /// The gate of slow hashes.
     pub gate: HashGate,
-    /// Who failed to come in lately.
+    /// The delays and blocks of failed logins.
     pub penalties: Penalties,
-    /// Who is inside which store.
+    /// The ledger of operations.
     pub ledger: Ledger,
-    /// Who has locked what.
+    /// The locks of files.
     pub locks: Arc<dyn LockStore>,
-    /// Takes tokens whose slow hash is to give way to a fast one; what does not fit comes with their next request.
+    /// The queue of tokens whose slow hash is to be replaced by a fast one. If it is full, the next request of the token tries again.
     pub upgrades: SyncSender<Upgrade>,
-    /// Where the event of every request goes.
+    /// Records the event of every request.
     pub audit: Arc<dyn Audit>,
 }
 
@@ -88,22 +88,22 @@ pub struct House {
     pub(crate) stores: HouseStores,
     /// The keys of sessions, and what was revoked.
     pub(crate) sessions: SessionState,
-    /// Which files have no properties, by the state they are in.
+    /// Files without properties, by their state.
     pub(crate) bare: WordMemo<bool>,
-    /// What directories said is in them, by the state they were in.
+    /// The names in directories, by their state.
     pub(crate) names: NamesMemo,
-    /// Who works on how many threads.
+    /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
 }
 
-/// Room for the states of some 300,000 files, in bytes.
+/// Bytes for the states of some 300,000 files.
 const BARE_BYTES: usize = 8 << 20;
-/// Room for some 350,000 names, in bytes.
+/// Bytes for some 350,000 names.
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
-    /// From its parts; nothing is mounted until [`House::set_mounts`] says so, and no token is read before [`House::set_keys`].
+    /// Builds a house. No mount is known before [`House::set_mounts`], and no token is opened before [`House::set_keys`].
     pub fn new(parts: Parts) -> Arc<Self> {
         let (stores, sessions) = (HouseStores::default(), SessionState::default());
         let mut seed = MemoSeed([0; 16]);
@@ -127,7 +127,7 @@ impl House {
         Context { hash_key, sessions: &self.sessions, memo }
     }
 
-    /// What is mounted, whenever the kernel says it changed.
+    /// Replaces the table of mounts. Called whenever the kernel reports a change.
     pub fn set_mounts(&self, mounts: Mounts) {
         *self.mounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(mounts);
     }
@@ -150,17 +150,17 @@ impl House {
         (self.parts.clock_sets)()
     }
 
-    /// What is too much.
+    /// The limits.
     pub fn limits(&self) -> Limits {
         self.parts.limits
     }
 
-    /// What no datastore may reach.
+    /// The paths that no datastore may reach.
     pub fn reserved(&self) -> &ReservedPaths {
         &self.parts.reserved
     }
 
-    /// How many names were read in listings that no client can be shown.
+    /// How many names listings found that cannot be shown to clients.
     pub fn names_not_shown(&self) -> u64 {
         self.names.not_shown()
     }
@@ -170,7 +170,7 @@ impl House {
         &*self.parts.source
     }
 
-    /// Where events go.
+    /// The recorder of events.
     pub fn audit(&self) -> &Arc<dyn Audit> {
         &self.parts.audit
     }
@@ -180,7 +180,7 @@ impl House {
         &self.parts.gate
     }
 
-    /// Who failed to come in, for metrics.
+    /// The failed logins, for metrics.
     pub fn penalties(&self) -> &Penalties {
         &self.parts.penalties
     }

@@ -65,7 +65,7 @@ pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
-pub use sessions::Made;
+pub use sessions::IssuedToken;
 pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
 pub use tickets::Ticket;

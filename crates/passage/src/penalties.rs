@@ -1,8 +1,8 @@
-//! What failing to come in costs: a delay for whoever is said to knock, and a pause for the address that knocks.
+//! The cost of failed logins: a delay for the name, and a block for the address.
 //!
-//! Nobody can be locked out by somebody else: an account is never barred, and whoever comes in with a remembered secret is
-//! not held up by anything here. Everything is in memory of a fixed size. What is counted is the name or id that was said, and not the
-//! user it leads to: so a delay is the same for a name that is known and for one that is not, in every spelling.
+//! No client can lock out another user: an account is never blocked, and a login with a remembered secret is not delayed. Everything is in memory of
+//! a fixed size. Failures are counted by the name or id as sent, not by its user. So the delay is the same for a name that exists and for one that
+//! does not, in every spelling.
 
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Clocks, MemoKey, MemoSeed};
@@ -12,69 +12,69 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Failures are counted for so long, in milliseconds.
+/// The window in which failures are counted, in milliseconds.
 const WINDOW: u64 = 60_000;
-/// Failures of one address in a window before it is barred (an IPv6 address counts by its /64).
+/// Failures of one address in a window before it is blocked (an IPv6 address counts by its /64).
 const ADDRESS_FAILURES_MAX: u32 = 20;
 /// The same for a whole network: /24, and /48 for IPv6.
 const NETWORK_FAILURES_MAX: u32 = 200;
-/// How long an address is barred the first time, in milliseconds; each time after that twice as long.
+/// The first block of an address, in milliseconds. Each further one is twice as long.
 const BAR: u64 = 60_000;
-/// The longest it is barred, in milliseconds. After twice this without failures it is forgotten.
+/// The longest block, in milliseconds. An address without failures for twice this time begins again.
 const BAR_MAX: u64 = 15 * 60_000;
-/// What the first, second, third and every later failure of an authid in a window costs, in seconds.
+/// The delay of the first, second, third and every later failure of an authid in a window, in seconds.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
-/// How many addresses, networks and authids are kept at once.
+/// The number of addresses, networks and authids in the table.
 const ENTRIES: usize = 65_536;
 const WAYS: usize = 8;
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
     key: Option<MemoKey>,
-    /// When the window began, and how many failures there were since.
+    /// When the window began, and the failures since.
     window: u64,
     failures: u32,
-    /// How often it was barred, and until when it is.
+    /// The number of blocks so far, and the end of the present one.
     strikes: u32,
     until: u64,
-    /// When it failed last.
+    /// The last failure.
     last: u64,
 }
 
-/// Everybody who failed lately.
+/// Addresses, networks and names with recent failures.
 pub struct Penalties {
     seed: MemoSeed,
-    /// Empty where nothing is to be counted.
+    /// Empty if nothing is counted.
     sets: Box<[Mutex<[Entry; WAYS]>]>,
     failed: AtomicU64,
     barred: AtomicU64,
-    /// When somebody failed last: where that is long ago, nobody needs to be looked up.
+    /// The last failure of all. If that is long ago, a success needs no lookup.
     last: AtomicU64,
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PenaltyCounts {
-    /// Attempts that failed.
+    /// Failed logins.
     pub failed: u64,
-    /// Attempts that were not looked at, because their address was barred.
+    /// Logins that were refused because their address was blocked.
     pub barred: u64,
 }
 
 impl Penalties {
-    /// Nobody has failed yet.
+    /// A table without failures.
     pub fn new(seed: MemoSeed) -> Self {
         let sets = (0..ENTRIES / WAYS).map(|_| Mutex::default()).collect();
         Penalties { sets, ..Self::none(seed) }
     }
 
-    /// Nothing is counted, and nobody waits: for measuring what else failing costs.
+    /// A table that counts nothing and delays nobody.
     pub fn none(seed: MemoSeed) -> Self {
         let zero = || AtomicU64::new(0);
         Penalties { seed, sets: Box::default(), failed: zero(), barred: zero(), last: zero() }
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counts(&self) -> PenaltyCounts {
         PenaltyCounts {
             failed: self.failed.load(Ordering::Relaxed),
@@ -82,7 +82,7 @@ impl Penalties {
         }
     }
 
-    /// How long this address still has to wait, if it has to.
+    /// How long this address is still blocked, if it is.
     pub fn bar(&self, from: IpAddr, now: Clocks) -> Option<Duration> {
         if self.sets.is_empty() {
             return None;
@@ -96,7 +96,7 @@ impl Penalties {
         Some(Duration::from_millis(left))
     }
 
-    /// How often this address failed lately.
+    /// The recent failures of this address.
     pub fn failures(&self, from: IpAddr, now: Clocks) -> u32 {
         if self.sets.is_empty() {
             return 0;
@@ -105,7 +105,7 @@ impl Penalties {
         self.with(key, |entry| if entry.window + WINDOW < now.tick_millis { 0 } else { entry.failures })
     }
 
-    /// Counts a failure; says how long the answer has to wait.
+    /// Counts a failure; returns the delay of the answer.
     pub fn failed(&self, from: IpAddr, said: &impl Display, now: Clocks) -> Duration {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let now = now.tick_millis;
@@ -132,8 +132,8 @@ impl Penalties {
         Duration::from_secs(DELAYS.get(step).copied().unwrap_or(0))
     }
 
-    /// Whoever came in is not delayed for what failed before. The address stays counted: one good account there must
-    /// not be a way to try others for ever.
+    /// Ends the delays of a name after a login. The failures of the address still count, so that one own account does not allow to guess the secrets
+    /// of others without end.
     pub fn succeeded(&self, said: &impl Display, now: Clocks) {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;
@@ -145,7 +145,7 @@ impl Penalties {
         KeyMaker::new(&self.seed, "authid").bytes(said.to_string().as_bytes()).key()
     }
 
-    /// The address and its network, each with how many failures are too many.
+    /// The address and its network, each with its limit of failures.
     fn places(&self, from: IpAddr) -> [(MemoKey, u32); 2] {
         let prefix = |bytes: &[u8], what| KeyMaker::new(&self.seed, what).bytes(bytes).key();
         match from.to_canonical() {
@@ -166,7 +166,7 @@ impl Penalties {
         }
     }
 
-    /// The entry under a key; where there is none, that of whoever failed longest ago makes room.
+    /// The entry of a key. A new key replaces the entry with the oldest failure.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authid_is_delayed_more_each_time_and_not_after_it_came_in() {
+    fn an_authid_is_delayed_more_each_time_until_a_login_succeeds() {
         let penalties = penalties();
         let alice = authid("alice@local");
         let fail = |n: u64| penalties.failed(ip(&format!("198.51.100.{n}")), &alice, now(n)).as_secs();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_barred_for_longer_each_time_and_nobody_else_is() {
+    fn an_address_is_blocked_for_longer_each_time_and_no_other_is() {
         let penalties = penalties();
         let fail = |from: &str, at: u64, count: u32| {
             for n in 0..count {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_barred_when_its_addresses_take_turns() {
+    fn a_network_is_blocked_when_its_addresses_take_turns() {
         let penalties = penalties();
         for n in 0..NETWORK_FAILURES_MAX {
             penalties.failed(ip(&format!("192.0.2.{}", n % 250)), &authid(&format!("u{n}@local")), now(0));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_fail_the_table_stays_as_large_as_it_is_and_keeps_those_who_are_barred() {
+    fn the_table_keeps_its_size_and_its_blocked_addresses() {
         let penalties = penalties();
         for n in 0..ADDRESS_FAILURES_MAX {
             penalties.failed(ip(HERE), &authid(&format!("u{n}@local")), now(10));

@@ -14,22 +14,22 @@ use enfilade_identity::{
 };
 use std::sync::Arc;
 
-/// A token that was made, with what it stands for.
+/// An issued token with its session.
 #[derive(Debug)]
-pub struct Made {
+pub struct IssuedToken {
     /// Its text: a secret until it expires.
     pub token: String,
-    /// What it stands for.
+    /// Its session.
     pub session: Session,
 }
 
 impl House {
-    /// The keys, whenever they were read again. `None` when they cannot be read; then no token is read either.
+    /// Replaces the Fernet keys, whenever they were read again. With `None`, because they cannot be read, no token is opened.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         self.sessions.set_keys(keys);
     }
 
-    /// Sixteen random bytes, for what needs a name nobody has had; `None` where there are none to be had.
+    /// Sixteen random bytes for a new id; `None` if the system has none.
     pub fn random(&self) -> Option<[u8; 16]> {
         let mut random = [0; 16];
         (self.parts.random)(&mut random).then_some(random)
@@ -40,7 +40,7 @@ impl House {
         self.parts.session_terms
     }
 
-    /// How many revocations there are.
+    /// The number of revocations.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -49,7 +49,7 @@ impl House {
         count?.or(Ok(0))
     }
 
-    /// Lets sessions be issued up to this second, before any is.
+    /// Commits that sessions may be issued up to this second.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
@@ -61,15 +61,15 @@ impl House {
 }
 
 impl Visit {
-    /// A session for the visitor, with a token.
+    /// Issues a session for the visitor's credential.
     ///
     /// # Errors
     /// The refusal of door 2.
-    pub async fn issue(&mut self, wanted: Wanted) -> Result<Made, Refusal> {
+    pub async fn issue(&mut self, wanted: Wanted) -> Result<IssuedToken, Refusal> {
         self.make(Basis::Permit(wanted), self.house.session_terms().token_seconds).await
     }
 
-    /// Whether a session would be made for the visitor; none is.
+    /// Whether [`Visit::issue`] would succeed. Issues nothing.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -81,11 +81,11 @@ impl Visit {
         }
     }
 
-    /// A session for the user who signed a request to another service. The visitor is that service, with leave to ask.
+    /// Issues a session for the user who signed a request to another service. The visitor is that service; the permit allows it to ask.
     ///
     /// # Errors
     /// The refusal of door 2, of the user who signed.
-    pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<Made, Refusal> {
+    pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<IssuedToken, Refusal> {
         self.make(Basis::Signature(ask), self.house.session_terms().token_seconds).await
     }
 
@@ -106,7 +106,7 @@ impl Visit {
     }
 
     /// Issues a session, and seals its token.
-    pub(crate) async fn make(&mut self, basis: Basis<'_>, lifetime: i64) -> Result<Made, Refusal> {
+    pub(crate) async fn make(&mut self, basis: Basis<'_>, lifetime: i64) -> Result<IssuedToken, Refusal> {
         let house = Arc::clone(&self.house);
         for _ in 0..SESSION_TRIES_MAX {
             let mut random = [0; 32];
@@ -122,7 +122,7 @@ impl Visit {
                     let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
                     let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
                     house.parts.audit.issued(&session.claim);
-                    return Ok(Made { token, session });
+                    return Ok(IssuedToken { token, session });
                 }
                 Err(Unissued::Refused(refusal)) => return Err(refusal.into()),
                 Err(Unissued::Beyond(second)) => house.move_horizon(now, second).await?,
@@ -131,7 +131,7 @@ impl Visit {
         Err(IdentityRefusal::Busy.into())
     }
 
-    /// What somebody's token stands for; where it may have expired, up to the window that is configured.
+    /// The session of another user's token, for a service that asks. With `allow_expired` it may have expired within the configured window.
     ///
     /// # Errors
     /// The refusal of door 2, of that token.

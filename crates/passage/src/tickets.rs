@@ -1,4 +1,4 @@
-//! Login tickets of the Proxmox face: sessions in another spelling, with a CSRF token.
+//! Login tickets of the Proxmox face: a session's token in another form, with a CSRF token.
 
 use crate::credential::{Credential, TicketAsk};
 use crate::house::House;
@@ -9,18 +9,18 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_identity::{Basis, Claim, Refusal as IdentityRefusal, Scope, Wanted};
 use std::fmt::Write as _;
 
-/// A ticket that was made.
+/// An issued ticket.
 #[derive(Debug)]
 pub struct Ticket {
-    /// Its session's token: a secret until it expires.
+    /// The token of its session: a secret until it expires.
     pub token: String,
-    /// What has to come with changes.
+    /// The CSRF token, which changes need.
     pub csrf: String,
 }
 
 impl House {
-    /// Whether a session may be used as the ticket it came in. A request that changes something needs the ticket's own CSRF token as well,
-    /// because browsers send cookies with requests of any page.
+    /// Checks that the session was issued as a ticket for the user it names. A request that changes something also needs the CSRF token of the
+    /// ticket, because browsers send cookies with the requests of any page.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -57,7 +57,7 @@ impl House {
 }
 
 impl Visit {
-    /// A ticket for a visitor who came with a password. One who came with a ticket gets the same again: none outlives the first.
+    /// Issues a ticket for a password. A client that presents a ticket gets the same one, so no ticket outlives the first.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -75,7 +75,7 @@ impl Visit {
     }
 }
 
-/// What the fast hash of generated secrets makes CSRF tokens of, under the audit id of the session.
+/// The text whose keyed hash, with the audit id of the session, is its CSRF token.
 const CSRF: &[u8] = b"csrf";
 
 fn csrf_bytes(text: &str) -> Option<[u8; 32]> {

@@ -29,8 +29,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Door 2: who is this? Only a name and a secret may have to wait: for a slow hash, or because too many failed before (`admission.rs`). A
-    /// client that sends the same bytes again on its connection is recognised before they are read ([`House::recognise`]).
+    /// Door 2: who is this? Only a login with a secret can wait: for a slow hash, or for the delay of a failure (`admission.rs`). A client that sends
+    /// the same bytes again on its connection is recognised before they are parsed ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.
@@ -49,7 +49,7 @@ impl House {
         Ok(visit)
     }
 
-    /// Notes that a visitor passed door 2.
+    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let now = self.now();
         if identity.session().is_none() {
@@ -67,7 +67,7 @@ impl House {
     }
 }
 
-/// Somebody who passed door 2.
+/// A client that door 2 admitted.
 #[derive(Clone)]
 pub struct Visit {
     pub(crate) house: Arc<House>,

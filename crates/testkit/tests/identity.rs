@@ -176,7 +176,10 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     let knows = |bytes: &[u8]| house.house.recognise(&last, (b"authorization", bytes), from);
     let come_in = async |bytes: &[u8], ask: SecretAsk| {
         let brought = knows(bytes).err().unwrap();
-        last.is(brought, &house.house.admit(&enfilade_passage::Credential::Secret(ask), from).await.unwrap());
+        last.remember(
+            brought,
+            &house.house.admit(&enfilade_passage::Credential::Secret(ask), from).await.unwrap(),
+        );
         assert!(knows(bytes).is_ok());
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());

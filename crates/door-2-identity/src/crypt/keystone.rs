@@ -1,4 +1,4 @@
-//! Hashes of passwords as Keystone keeps them beside bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`, salt and
+//! Hashes of passwords that Keystone has besides bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`, salt and
 //! digest in base64 without padding; before Keystone 30 (passlib) with `.` for `+` in the second.
 
 use super::HashRefused;
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn dear_and_senseless_ones_are_refused() {
+    fn expensive_and_invalid_ones_are_refused() {
         let digest = "A".repeat(43);
-        for (params, is_dear) in [
+        for (params, is_expensive) in [
             ("ln=17,r=8,p=1", true),
             ("ln=16,r=8,p=9", true),
             ("ln=63,r=8,p=1", true),
@@ -142,7 +142,7 @@ mod tests {
         ] {
             let refused =
                 read_text(&format!("$scrypt${params}$w4vpDPVkylKe023bLvpVXQ${digest}")).err().unwrap();
-            assert_eq!(matches!(refused, HashRefused::Cost(_)), is_dear, "{params}: {refused}");
+            assert_eq!(matches!(refused, HashRefused::Cost(_)), is_expensive, "{params}: {refused}");
         }
         for rounds in ["0", "1000001", "x", "+1"] {
             let hash = format!("$pbkdf2-sha512${rounds}$w4vpDPVkylKe023bLvpVXQ${}", "A".repeat(86));

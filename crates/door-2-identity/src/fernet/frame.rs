@@ -17,12 +17,12 @@ const BLOCK_BYTES: usize = 16;
 pub const TOKEN_CHARS_MAX: usize = 1024;
 const TOKEN_BYTES_MAX: usize = TOKEN_CHARS_MAX / 4 * 3;
 
-/// It is no token of ours. Which way it is none helps nobody but whoever tries.
+/// None of the keys signed it. The reason is not told, because it would help an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no Fernet token that was signed with one of the keys")]
 pub struct NotOurs;
 
-/// Room for a payload while it is looked at, so that opening a token allocates nothing.
+/// A buffer for a payload, so that opening a token allocates nothing.
 pub struct Room([u8; TOKEN_BYTES_MAX]);
 
 impl Default for Room {
@@ -31,12 +31,12 @@ impl Default for Room {
     }
 }
 
-/// A token whose signature is right.
+/// An opened token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened<'r> {
-    /// When it was signed, seconds since the epoch.
+    /// When it was signed, in seconds since the epoch.
     pub issued_at: u64,
-    /// What it says.
+    /// Its payload.
     pub payload: &'r [u8],
     /// The number of the key it was signed with.
     pub key: u32,
@@ -50,7 +50,7 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
     if token.len() > TOKEN_CHARS_MAX {
         return Err(NotOurs);
     }
-    // Strict: no padding, no other alphabet, and bits that stand for nothing are zero.
+    // Strict: no padding, no other alphabet, and unused bits are zero.
     let length = URL_SAFE_NO_PAD.decode_slice(token, &mut room.0).map_err(|_| NotOurs)?;
     let bytes = room.0.get_mut(..length).ok_or(NotOurs)?;
     let (signed, tag) =
@@ -73,10 +73,10 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
     Ok(Opened { issued_at, payload, key: key.index })
 }
 
-/// Signs with the primary key. The IV has to be random.
+/// Encrypts and signs with the primary key. The IV has to be random.
 ///
 /// # Errors
-/// [`NotOurs`] when there is no key, or the library refuses, which it has no reason to.
+/// [`NotOurs`] when the ring is empty, or the library refuses.
 pub fn seal(ring: &KeyRing, issued_at: u64, iv: [u8; IV_BYTES], payload: &[u8]) -> Result<String, NotOurs> {
     let key = ring.keys.first().ok_or(NotOurs)?;
     let mut encrypted = payload.to_vec();
@@ -109,7 +109,7 @@ mod tests {
 
     /// `verify.json` of the specification; its key and token, without the padding.
     #[test]
-    fn the_token_of_the_specification_is_read_and_made() {
+    fn the_token_of_the_specification_is_opened_and_sealed() {
         let key: [u8; 32] = base64::engine::general_purpose::URL_SAFE
             .decode("cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4=")
             .unwrap()

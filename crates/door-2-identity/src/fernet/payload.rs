@@ -1,5 +1,5 @@
-//! What a token says: a MessagePack array, byte for byte as Keystone packs it. Reading also takes what msgpack before 1.0 wrote,
-//! which had one type for bytes and text.
+//! The content of a token: a MessagePack array, byte for byte as Keystone packs it. The reader also accepts msgpack before 1.0, which had one type
+//! for bytes and text.
 //!
 //! ```text
 //! 0 unscoped                user, methods, expires, [audit]
@@ -13,7 +13,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// An id: 16 bytes where it is a UUID, else text.
+/// An id: 16 bytes for a UUID, otherwise text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id<'p> {
     /// `uuid4().hex`, as 16 bytes.
@@ -25,29 +25,29 @@ pub enum Id<'p> {
 /// An audit id.
 pub type AuditId = [u8; 16];
 
-/// As clients are told it: base64url without padding.
+/// An audit id as clients see it: base64url without padding.
 pub fn audit_id_to_text(id: &AuditId) -> String {
     URL_SAFE_NO_PAD.encode(id)
 }
 
-/// From that.
+/// An audit id from that text.
 pub fn audit_id_from_text(text: &str) -> Option<AuditId> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-/// A token's own audit id, and that of the first of its chain where it was made from another one.
+/// A token's own audit id, and that of the first token of its chain if it was issued for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Its own.
+    /// Its own audit id.
     pub own: AuditId,
-    /// The first token's.
+    /// The audit id of the first token of the chain.
     pub chain: Option<AuditId>,
 }
 
-/// What a token is good for.
+/// The scope of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'p> {
-    /// Nothing but getting a scoped one.
+    /// None: it can only be exchanged for another token.
     None,
     /// A domain.
     Domain(Id<'p>),
@@ -74,19 +74,19 @@ pub enum Scope<'p> {
 /// A token's payload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Payload<'p> {
-    /// Whose it is.
+    /// The user.
     pub user: Id<'p>,
-    /// How they proved it: a bit for each method, by its place in `[auth] methods`.
+    /// How the user authenticated: a bit for each method, by its index in `[auth] methods`.
     pub methods: u64,
-    /// What for.
+    /// The scope.
     pub scope: Scope<'p>,
-    /// Until when, seconds since the epoch.
+    /// When it expires, in seconds since the epoch.
     pub expires: f64,
-    /// Which token it is.
+    /// Its audit ids.
     pub audit: Audit,
 }
 
-/// Why a payload is not read.
+/// Why a payload is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// A kind that is known and not supported.
@@ -94,7 +94,7 @@ pub enum Unread {
     Unsupported {
         /// Its number.
         kind: u64,
-        /// What it is.
+        /// Its name.
         name: &'static str,
     },
     /// It has not the form of its kind.
@@ -114,7 +114,7 @@ const UNSUPPORTED: [(u64, &str); 5] = [
 ];
 
 impl<'p> Payload<'p> {
-    /// Reads a payload; it may allocate nothing, because this is done for every request.
+    /// Parses a payload. It must not allocate, because it runs for every new session on the hot path.
     ///
     /// # Errors
     /// [`Unread`].
@@ -142,7 +142,7 @@ impl<'p> Payload<'p> {
         let methods = from.number()?;
         let scope = match kind {
             0 => Scope::None,
-            // The one id without a mark before it: 16 bytes are a UUID.
+            // The only id without a tag: 16 bytes are a UUID.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
             _ => Scope::Project(from.id()?),
@@ -157,7 +157,7 @@ impl<'p> Payload<'p> {
         Some(Payload { user, methods, scope, expires, audit })
     }
 
-    /// As Keystone writes it.
+    /// The payload in Keystone's form.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer(Vec::with_capacity(128));
         let (kind, length) = match self.scope {
@@ -197,7 +197,7 @@ impl Scope<'_> {
     }
 }
 
-/// Takes MessagePack apart (msgpack spec 2.0; lengths are bounded by the token's).
+/// Reads MessagePack (spec 2.0). The length of the token bounds all lengths.
 struct Reader<'p>(&'p [u8]);
 
 impl<'p> Reader<'p> {
@@ -247,7 +247,7 @@ impl<'p> Reader<'p> {
         value.is_finite().then_some(value)
     }
 
-    /// Bytes or text: before 1.0 there was no difference.
+    /// Bytes or text, which msgpack before 1.0 did not distinguish.
     fn raw(&mut self) -> Option<&'p [u8]> {
         let length = match self.byte()? {
             byte @ 0xa0..=0xbf => usize::from(byte & 0x1f),
@@ -266,7 +266,7 @@ impl<'p> Reader<'p> {
         std::str::from_utf8(self.raw()?).ok()
     }
 
-    /// `(is it 16 bytes?, value)`.
+    /// An array of two: whether the value is 16 bytes, and the value.
     fn id(&mut self) -> Option<Id<'p>> {
         if self.array()? != 2 {
             return None;
@@ -282,7 +282,7 @@ impl<'p> Reader<'p> {
         let is_text = matches!(self.0.first()?, 0xa0..=0xbf | 0xd9);
         let raw = self.raw()?;
         match raw.try_into() {
-            // What is 16 bytes long and text in both ways of packing is a UUID's bytes by the older one.
+            // 16 bytes that are no valid text are a UUID which the older form packed as text.
             Ok(uuid) if !is_text || std::str::from_utf8(raw).is_err() => Some(Id::Uuid(uuid)),
             _ => std::str::from_utf8(raw).ok().map(Id::Text),
         }
@@ -299,7 +299,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// Puts MessagePack together, each value in its shortest form as Python's library does.
+/// Writes MessagePack, each value in its shortest form as Python's library does.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -344,7 +344,7 @@ impl Writer {
                 self.with(length, bytes);
             }
             (_, length) => {
-                // Nothing that is longer fits into a token.
+                // No longer text fits into a token.
                 self.0.push(0xda);
                 self.0.extend(length.unwrap_or(u16::MAX).to_be_bytes());
                 self.0.extend(bytes.iter().take(usize::from(u16::MAX)));
@@ -386,7 +386,7 @@ mod tests {
     const PROJECT: &str = "cbc033744f0142f88eaf9484082c1420";
     const EXPIRES: f64 = 1_795_215_621.0;
 
-    /// What Keystone 30.0.0 put into tokens of each kind.
+    /// Payloads of each kind from Keystone 30.0.0.
     #[test]
     fn payloads_of_keystone_are_read_and_written_byte_for_byte() {
         let admin = Id::Uuid(uuid(ADMIN));
@@ -484,7 +484,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_payload_is_read(
             (user, scope, other) in (id(), id(), id()),
             kind in 0..6,
             methods: u64,

@@ -1,4 +1,4 @@
-//! The index says the same whether it holds the marks or has the view asked.
+//! The index gives the same answers with its marks and by asking the view.
 
 use super::*;
 use enfilade_facts::journal::{Head, write_down};
@@ -83,7 +83,7 @@ fn catch_up(index: &mut Revocations, facts: &Facts) {
 }
 
 #[test]
-fn with_more_marks_than_it_holds_it_says_the_same() {
+fn an_index_with_too_many_marks_gives_the_same_answers() {
     for complete_at in [0, 40, usize::MAX] {
         let mut facts = Facts::new();
         let most = 20;
@@ -155,14 +155,14 @@ fn an_entry_takes_25_bytes() {
 }
 
 #[test]
-fn what_stands_beside_a_mark_is_no_other_change() {
+fn the_second_record_of_a_mark_is_no_other_change() {
     let mut facts = Facts::new();
     facts.commit(|_, change| _ = change.end(mark(1)));
     let mut index = Revocations::build(&View::new(&facts)).unwrap();
     let before = index.others;
     facts.commit(|_, change| _ = change.end(mark(2)));
-    let beside = ReverseKey::Ends(9, mark(2)).bytes();
-    index.update(&View::new(&facts), Table::Reverse, &beside).unwrap();
+    let end = ReverseKey::Ends(9, mark(2)).bytes();
+    index.update(&View::new(&facts), Table::Reverse, &end).unwrap();
     assert_eq!(index.others, before);
     index.update(&View::new(&facts), Table::Users, b"somebody").unwrap();
     assert!(before < index.others);

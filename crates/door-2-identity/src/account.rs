@@ -1,7 +1,7 @@
-//! What the facts say of whoever knocks, and who stands in where nobody is.
+//! The account of a name in the facts, and a decoy for a name that does not exist.
 //!
-//! Whoever is refused is refused after the same work: a name that is not there costs the same looks at the facts as one that
-//! is, and the same hash. So how long a refusal takes says nothing about which names there are.
+//! Every refusal costs the same work: a name that does not exist costs the same lookups and the same hash as one that does. So the time of a
+//! refusal does not tell which names exist.
 
 use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
@@ -12,12 +12,12 @@ use enfilade_facts::tables::{Credential, FileName, Mirrored, Password, User, Ver
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
 use enfilade_facts::{Clocks, SourceError};
 
-/// Whose record it is: a user, or a user's token.
+/// The ids of an account: a user, or a user's token.
 type Ids = (UserId, Option<CredentialId>);
 
-/// Whoever has the name.
-pub(crate) fn named(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, SourceError> {
-    // Of a name that is not there the parts are looked up all the same, where nothing is.
+/// The ids of the user or token with this name.
+pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, SourceError> {
+    // For a name that does not exist the other parts are looked up under an id that no record has.
     let domain = view.domain_named(authid.user.realm())?;
     let in_domain = domain.unwrap_or(DomainId::from_bytes([0; 16]));
     let user = view.user_named(&in_domain, authid.user.name())?;
@@ -26,9 +26,9 @@ pub(crate) fn named(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, Sou
     Ok(user.zip(token).map(|(user, token)| (user, Some(token))))
 }
 
-/// Somebody who is there, chosen by the name of whoever knocks; nobody where nobody is, or where the record is damaged,
-/// which refuses only whose it is.
-pub(crate) fn stand_in(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
+/// A user or token that exists, chosen by a digest of the name of the client. `None` if there is none, or its record is damaged: that must
+/// refuse only its own login.
+pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
         Some(_) => view.some_credential(by).ok().flatten().map(|(id, row)| (row.owner, Some(id))),
@@ -36,8 +36,8 @@ pub(crate) fn stand_in(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) ->
     }
 }
 
-/// The application credentials an application credential was made by, the nearest first. Nothing where one of them is gone: then it is
-/// good for nothing either.
+/// The application credentials that an application credential was made with, the nearest first. `None` if one of them was deleted: then this one is
+/// not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,
@@ -57,25 +57,25 @@ fn makers(
     Ok(Some(found))
 }
 
-/// What the facts say of an authid, whatever its secret.
-pub(crate) struct Standing {
+/// A user or API token in the facts, without regard to its secret.
+pub(crate) struct AccountState {
     pub(crate) authid: Authid,
     pub(crate) id: UserId,
     pub(crate) user: User,
     realm_enabled: bool,
     pub(crate) credential: Option<(CredentialId, Credential)>,
-    /// The application credentials it was made by, the nearest first.
+    /// The application credentials it was made with, the nearest first.
     makers: Vec<Credential>,
 }
 
-impl Standing {
-    /// By id: a name that was deleted and made again is somebody else.
+impl AccountState {
+    /// By id, because a name that was deleted and created again is another account. `None` if it does not exist any more.
     pub(crate) fn of(
         view: &View<'_>,
         authid: &Authid,
         id: UserId,
         credential: Option<CredentialId>,
-    ) -> Result<Option<Standing>, Refusal> {
+    ) -> Result<Option<AccountState>, Refusal> {
         let Some(user) = view.user(&id)? else { return Ok(None) };
         let credential = match credential {
             None => None,
@@ -90,10 +90,10 @@ impl Standing {
         };
         let Some(makers) = makers else { return Ok(None) };
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
-        Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
+        Ok(Some(AccountState { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
     }
 
-    /// What a secret may match now, each with the last second it may.
+    /// The verifiers a secret can match now, each with the last second it counts.
     pub(crate) fn verifiers(&self, now: Clocks) -> Vec<(Verifier, i64)> {
         let Some((_, credential)) = &self.credential else {
             let until = |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
@@ -109,7 +109,7 @@ impl Standing {
         both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
     }
 
-    /// Believed, enabled and in time: judged anew every time, never remembered without a revision.
+    /// Checks that its files are valid, and that it is enabled and not expired. Never remembered without a revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
@@ -137,7 +137,7 @@ impl Standing {
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
     }
 
-    /// A password that is too old, or was to be changed first: to be said to nobody who has not proven it.
+    /// Checks that the password has not expired. Only a client that proved the password may learn that it has.
     pub(crate) fn check_password(&self, now: Clocks) -> Result<(), Refusal> {
         let password = self.user.password.as_ref().filter(|_| self.credential.is_none());
         match password.is_some_and(|password| password.until != 0 && password.until <= now.unix_seconds) {
@@ -146,7 +146,7 @@ impl Standing {
         }
     }
 
-    /// Records that mirror files are refused when the content of the files is not known. The last good facts serve until the stale limit.
+    /// Checks the files that define it. The last good facts count until the stale limit.
     fn check_mirrored(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         let of_token = self.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref());
         let check = |mirrored: Option<&Mirrored>, files: &[FileName]| {
@@ -155,7 +155,7 @@ impl Standing {
                 |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
             for file in files {
                 if !now.mirror.is_current() {
-                    return Err(refused(*file, "nobody has been able to look at it lately".to_owned()));
+                    return Err(refused(*file, "no server has been able to read it lately".to_owned()));
                 }
                 let faults = [view.fault_of(*file)?, mirrored.fault.clone()];
                 if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {
@@ -168,7 +168,7 @@ impl Standing {
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
-    /// The last second all of it is in time.
+    /// The last second none of it has expired.
     pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
         std::iter::once(self.user.expires)
