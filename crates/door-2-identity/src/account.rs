@@ -115,11 +115,11 @@ impl AccountState {
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
         let token = self.credential.as_ref().map(|(_, token)| token);
         let disabled = match () {
-            () if !self.realm_enabled => Some("its realm is"),
-            () if !self.user.enabled => Some("the user is"),
-            () if token.is_some_and(|token| !token.enabled) => Some("the token is"),
+            () if !self.realm_enabled => Some("its realm"),
+            () if !self.user.enabled => Some("the user"),
+            () if token.is_some_and(|token| !token.enabled) => Some("the token"),
             () if self.makers.iter().any(|maker| !maker.enabled) => {
-                Some("the application credential that created it is")
+                Some("the application credential that created it")
             }
             () => None,
         };
@@ -141,7 +141,7 @@ impl AccountState {
     pub(crate) fn check_password(&self, now: Clocks) -> Result<(), Refusal> {
         let password = self.user.password.as_ref().filter(|_| self.credential.is_none());
         match password.is_some_and(|password| password.until != 0 && password.until <= now.unix_seconds) {
-            true => Err(Refusal::PasswordOver { authid: self.authid.clone(), user: self.id }),
+            true => Err(Refusal::PasswordExpired { authid: self.authid.clone(), user: self.id }),
             false => Ok(()),
         }
     }
@@ -152,7 +152,7 @@ impl AccountState {
         let check = |mirrored: Option<&Mirrored>, files: &[FileName]| {
             let Some(mirrored) = mirrored else { return Ok(()) };
             let refused =
-                |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
+                |file: FileName, why: String| Refusal::File { authid: self.authid.clone(), file, why };
             for file in files {
                 if !now.mirror.is_current() {
                     return Err(refused(*file, "no server has been able to read it lately".to_owned()));

@@ -20,8 +20,8 @@ pub enum HashRefused {
         "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $scrypt$ and $pbkdf2-sha512$"
     )]
     Scheme,
-    /// Not the form its scheme has.
-    #[error("it has not the form of a {0} hash")]
+    /// Its form is not that of its scheme.
+    #[error("it does not have the form of a {0} hash")]
     Form(&'static str),
     /// More expensive than allowed.
     #[error("its cost is over the limit: {0}")]
@@ -149,8 +149,8 @@ pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     };
     let is_base64 = ["$argon2id$", "$scrypt$", "$pbkdf2-sha512$"].iter().any(|name| hash.starts_with(name));
     let zero = if is_base64 { "A" } else { "." };
-    let (kept, replaced) = hash.split_at_checked(digest)?;
-    Some(format!("{kept}{}", zero.repeat(replaced.len())))
+    let (salt, replaced) = hash.split_at_checked(digest)?;
+    Some(format!("{salt}{}", zero.repeat(replaced.len())))
 }
 
 /// Whether the hash is that of the secret. Slow on purpose; never call it on an async worker.

@@ -68,7 +68,7 @@ pub(crate) fn grant_session(
     }
     let horizon = revocations::issuing(view.facts, revocations, now.unix_seconds)?.horizon;
     if now.unix_seconds < claim.good_from(horizon) {
-        return Err(Refusal::TokenNotYet { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
+        return Err(Refusal::TokenFromFuture { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
     }
     let (account, session) = judge::judge_claim(view, now, claim, revocations)?;
     let view = &view.of_session(claim.issued_at, revocations);

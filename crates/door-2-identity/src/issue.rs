@@ -120,13 +120,20 @@ fn claims(
         (Some(before), _) => {
             match before.claim.lent {
                 None if before.claim.methods.are_in_person() => {}
-                None => return Err(Refusal::Delegated("a session of an EC2 key is for nothing else")),
+                None => {
+                    return Err(Refusal::Delegated(
+                        "a session of an EC2 key cannot be exchanged for another session",
+                    ));
+                }
                 Some(Lent::Credential(_)) => {
-                    let why = "a session of an application credential is for nothing else";
+                    let why =
+                        "a session of an application credential cannot be exchanged for another session";
                     return Err(Refusal::Delegated(why));
                 }
                 Some(Lent::Trust(_)) => {
-                    return Err(Refusal::Delegated("a session by a trust is for nothing else"));
+                    return Err(Refusal::Delegated(
+                        "a session by a trust cannot be exchanged for another session",
+                    ));
                 }
             }
             // Keystone lets a system-scoped session become an unscoped one, which can become one for any project.

@@ -32,7 +32,7 @@ pub(crate) fn judge_claim(
     claim: &Claim,
     revocations: &Index<Revocations>,
 ) -> Result<(AccountState, Session), Refusal> {
-    let gone = || Refusal::NoSubject;
+    let gone = || Refusal::SubjectDeleted;
     let view = &view.of_session(claim.issued_at, revocations);
     let user = view.user(&claim.user)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
@@ -49,13 +49,13 @@ pub(crate) fn judge_claim(
         Scope::Domain(domain) => Some(domain),
         Scope::Project(project) => {
             let row = view.project(&project)?.filter(|project| project.enabled);
-            Some(row.ok_or(Refusal::NoScope("the project is gone or disabled"))?.domain)
+            Some(row.ok_or(Refusal::NoScope("the project is deleted or disabled"))?.domain)
         }
     };
     if let Some(domain) = scope_domain
         && !view.domain(&domain)?.is_some_and(|domain| domain.enabled)
     {
-        return Err(Refusal::NoScope("the domain is gone or disabled"));
+        return Err(Refusal::NoScope("the domain is deleted or disabled"));
     }
     let trusted = match claim.lent {
         Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
@@ -97,7 +97,8 @@ pub(crate) fn trusted(
     let is_meant = |trust: &Trust| trust.trustee == *user && scope == Scope::Project(trust.project);
     let is_in_time = |trust: &Trust| trust.expires == 0 || now.unix_seconds < trust.expires;
     let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
-    let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
+    let trust =
+        trust.ok_or(Refusal::NoScope("the trust is deleted, expired, or for another user or project"))?;
     let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
     // A trust that was made with an application credential is valid while the credential is.
     let (domain, last_second) = lender(view, now, &trust.trustor, trust.by)?;
@@ -108,7 +109,8 @@ pub(crate) fn trusted(
     while let Some(id) = above {
         let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
         let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && is_near);
-        let parent = parent.ok_or(Refusal::NoScope("a trust it was lent on from is gone"))?;
+        let parent =
+            parent.ok_or(Refusal::NoScope("a trust that it was redelegated from is deleted or expired"))?;
         let (domain, last_second) = lender(view, now, &parent.trustee, None)?;
         trusted.lenders.push((parent.trustee, domain));
         trusted.last_second = trusted.last_second.min(last_second);
@@ -124,7 +126,7 @@ fn lender(
     id: &UserId,
     by: Option<CredentialId>,
 ) -> Result<(DomainId, i64), Refusal> {
-    let gone = || Refusal::NoScope("a user who lent it is gone");
+    let gone = || Refusal::NoScope("a user who lent it is deleted");
     let user = view.user(id)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
@@ -161,7 +163,7 @@ pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>
     let is_whole = !lent.is_empty() && lent.iter().all(|role| held.contains(role));
     match is_whole {
         true => Ok(lent.into_iter().collect()),
-        false => Err(Refusal::NoScope("whoever trusts has no longer all the roles of the trust")),
+        false => Err(Refusal::NoScope("the trustor no longer has all roles of the trust")),
     }
 }
 
@@ -171,20 +173,20 @@ pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
 
 fn what_by(by: &Revoked) -> &'static str {
     match by {
-        Revoked::Token(_) => "the token",
-        Revoked::Chain(_) => "the chain it is of",
-        Revoked::User(_) => "everything of its user",
-        Revoked::Project(_) => "everything for its project",
-        Revoked::Domain(_) => "everything of its domain",
-        Revoked::Trust(_) => "everything by its trust",
-        Revoked::Consumer(_) => "everything by its consumer",
-        Revoked::Credential(_) => "every session of its application credential",
+        Revoked::Token(_) => "the token itself was revoked",
+        Revoked::Chain(_) => "its audit chain was revoked",
+        Revoked::User(_) => "all sessions of its user were ended",
+        Revoked::Project(_) => "all sessions for its project were ended",
+        Revoked::Domain(_) => "all sessions of its domain were ended",
+        Revoked::Trust(_) => "all sessions by its trust were ended",
+        Revoked::Consumer(_) => "all sessions by its consumer were ended",
+        Revoked::Credential(_) => "all sessions of its application credential were ended",
         Revoked::Group(_)
         | Revoked::Role(_)
         | Revoked::Link(_)
         | Revoked::Horizon
         | Revoked::Passed
-        | Revoked::Last => "a group, role or role assignment that it depends on",
+        | Revoked::Last => "a group, role or role assignment that it depends on was removed",
     }
 }
 
@@ -200,7 +202,7 @@ pub(crate) fn reach_of(
     }
     let roles = match is_open(view, &project)? {
         true => roles_on(view, user, Scope::Project(project), Some(credential)),
-        false => Err(Refusal::NoScope("the project is gone or disabled")),
+        false => Err(Refusal::NoScope("the project is deleted or disabled")),
     };
     match roles {
         Ok(roles) => Ok(Reach::Project { project, roles: roles.into_iter().map(|role| role.name).collect() }),
@@ -246,7 +248,7 @@ pub(crate) fn roles_on(
         next = delegation.by;
     }
     match held.is_empty() {
-        true => Err(Refusal::NoScope("the user has no role there")),
+        true => Err(Refusal::NoScope("the user has no role in it")),
         false => Ok(held.into_iter().collect()),
     }
 }

@@ -23,16 +23,16 @@ pub enum Refusal {
     /// The secret or password does not match.
     #[error("wrong secret for `{0}`")]
     WrongSecret(Authid),
-    /// The user, the token or the domain may not be used.
-    #[error("`{authid}` is disabled: {what}")]
+    /// The user, the token or the realm is disabled.
+    #[error("`{authid}` cannot log in: {what} is disabled")]
     Disabled {
         /// The user or token.
         authid: Authid,
         /// The user, the token or the realm.
         what: &'static str,
     },
-    /// The user or the token is past its time.
-    #[error("`{authid}` has expired: {what}")]
+    /// The user or the token has expired.
+    #[error("`{authid}` cannot log in: {what} has expired")]
     Expired {
         /// The user or token.
         authid: Authid,
@@ -47,9 +47,9 @@ pub enum Refusal {
         /// What is wrong with it.
         why: String,
     },
-    /// What the file says of it now is not known, and has not been for longer than the stale limit.
-    #[error("`{authid}` is kept in {file}, and that cannot be believed: {why}")]
-    Kept {
+    /// A file that defines it has been unreadable or invalid for longer than the stale limit.
+    #[error("`{authid}` is defined in {file}, which is stale or invalid: {why}")]
+    File {
         /// The user or token.
         authid: Authid,
         /// The file.
@@ -57,12 +57,12 @@ pub enum Refusal {
         /// What is wrong with it.
         why: String,
     },
-    /// A token that was not signed with any of the keys.
-    #[error("the token was not signed with any key of the ring")]
+    /// A token that none of the keys signed.
+    #[error("none of the Fernet keys signed the token")]
     NotOurs,
-    /// A token that was, and says what cannot be judged here.
-    #[error("the token cannot be judged: {0}")]
-    TokenUnread(Unread),
+    /// A token with content that is not supported.
+    #[error("the token is not accepted: {0}")]
+    TokenUnsupported(Unread),
     /// An expired token.
     #[error("the token expired {seconds} s ago")]
     TokenExpired {
@@ -73,12 +73,12 @@ pub enum Refusal {
     #[error(
         "the token's issue time is {seconds} s ahead of this server's clock: synchronise the clocks of all servers"
     )]
-    TokenNotYet {
+    TokenFromFuture {
         /// Seconds until then.
         seconds: i64,
     },
-    /// A token that was revoked.
-    #[error("the token of `{authid}` was revoked: {by} was")]
+    /// A revoked token.
+    #[error("the token of `{authid}` is revoked: {by}")]
     TokenRevoked {
         /// Its user or token.
         authid: Authid,
@@ -94,42 +94,44 @@ pub enum Refusal {
         /// Seconds at least.
         seconds: i64,
     },
-    /// The user or credential a token speaks of is gone.
-    #[error("whoever the token was for is gone")]
-    NoSubject,
-    /// A certificate of a client that is nobody's token.
-    #[error("the client's certificate is nobody's: bind it with `enfilade token create --certificate`")]
+    /// The user or credential of a token was deleted.
+    #[error("the user or credential of the token was deleted")]
+    SubjectDeleted,
+    /// A client certificate that no token has.
+    #[error(
+        "the client certificate is bound to no token: bind it with `enfilade token create --certificate`"
+    )]
     UnknownCertificate,
-    /// A token for something where its user has nothing.
-    #[error("the session is for nothing: {0}")]
+    /// A scope that does not exist or is disabled, or in which the user has no role.
+    #[error("the scope of the session is not available: {0}")]
     NoScope(&'static str),
     /// A session that would exceed the credential it is issued for.
     #[error("{0}")]
     Delegated(&'static str),
-    /// A signature that is not by the key it is said to be by, or there is no such key.
-    #[error("the signature is not by the EC2 key that is named, or there is no such key")]
+    /// A signature that the named key did not make, or the key does not exist.
+    #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
-    /// A change that is asked for with a cookie, and without what only the page that was logged in at knows.
-    #[error("the CSRF token is missing or is not the ticket's")]
-    CrossSite,
-    /// The password is right, and is good for nothing any more but choosing another.
-    #[error("the password of `{authid}` has to be changed")]
-    PasswordOver {
-        /// The user or token.
+    /// A change with a ticket and without its CSRF token.
+    #[error("the CSRF token is missing or does not belong to the ticket")]
+    CsrfToken,
+    /// The password is right and has expired. It only allows to choose another one.
+    #[error("the password of `{authid}` must be changed")]
+    PasswordExpired {
+        /// The user.
         authid: Authid,
         /// Its id.
         user: UserId,
     },
-    /// No token can be made.
-    #[error("there is no key that signs tokens; run `enfilade keys init`")]
+    /// No session can be issued without a key.
+    #[error("there is no Fernet key to sign tokens; run `enfilade keys init`")]
     NoKeys,
     /// Every hashing slot is taken and the queue is full.
     #[error("too many secrets are being checked at once")]
     Busy,
-    /// Too many attempts from one address failed. The passage says this, before the door is asked to do any work.
-    #[error("too many attempts from this address failed; it is heard again in {seconds} s")]
-    Barred {
-        /// When it is heard again.
+    /// Too many logins from this address failed. The passage refuses before the door does any work.
+    #[error("too many failed logins from this address; it is blocked for {seconds} s")]
+    Blocked {
+        /// Seconds until it is not blocked any more.
         seconds: u64,
     },
     /// Groups that are nested deeper than the limit.
@@ -157,19 +159,19 @@ pub const CODES: [(&str, Fault, &str); 27] = [
     ("ID10", Fault::Operator, "groups are nested too deep"),
     ("ID11", Fault::Operator, "the user is in too many groups"),
     ("ID12", Fault::Source, "the facts about the user could not be read"),
-    ("ID13", Fault::Client, "too many attempts from this address failed"),
-    ("ID14", Fault::Operator, "the file the user or token is kept in cannot be believed"),
-    ("ID15", Fault::Client, "the token was not signed with any key of the ring"),
-    ("ID16", Fault::Client, "the token is of a kind that is not supported, or speaks of what cannot be here"),
+    ("ID13", Fault::Client, "too many failed logins from this address"),
+    ("ID14", Fault::Operator, "the file that defines the user or token is stale or invalid"),
+    ("ID15", Fault::Client, "none of the Fernet keys signed the token"),
+    ("ID16", Fault::Client, "the token is of a kind or has content that is not supported"),
     ("ID17", Fault::Client, "the token has expired"),
-    ("ID18", Fault::Client, "whoever the token was for is gone"),
-    ("ID19", Fault::Client, "the user has no role where the session is for, or that is gone or disabled"),
-    ("ID20", Fault::Client, "the session would be more than what it comes of"),
-    ("ID21", Fault::Operator, "there is no key that signs tokens"),
-    ("ID22", Fault::Client, "a change was asked for with a ticket and without its CSRF token"),
-    ("ID23", Fault::Client, "the client's certificate is nobody's token"),
-    ("ID24", Fault::Client, "a signature that a service asks about is not by the EC2 key it names"),
-    ("ID25", Fault::Client, "the password is right and too old, or was to be changed first"),
+    ("ID18", Fault::Client, "the user or credential of the token was deleted"),
+    ("ID19", Fault::Client, "the scope does not exist or is disabled, or the user has no role in it"),
+    ("ID20", Fault::Client, "the session would exceed the credential it is issued for"),
+    ("ID21", Fault::Operator, "there is no Fernet key to sign tokens"),
+    ("ID22", Fault::Client, "a change with a ticket and without its CSRF token"),
+    ("ID23", Fault::Client, "the client certificate is bound to no token"),
+    ("ID24", Fault::Client, "a signature that a service asks about was not made with the named EC2 key"),
+    ("ID25", Fault::Client, "the password is right and must be changed"),
     (
         "ID26",
         Fault::Client,
@@ -211,20 +213,20 @@ impl Refuse for Refusal {
             Refusal::GroupsTooDeep => "ID10",
             Refusal::TooManyGroups => "ID11",
             Refusal::Facts(_) => "ID12",
-            Refusal::Barred { .. } => "ID13",
-            Refusal::Kept { .. } => "ID14",
+            Refusal::Blocked { .. } => "ID13",
+            Refusal::File { .. } => "ID14",
             Refusal::NotOurs => "ID15",
-            Refusal::TokenUnread(_) => "ID16",
+            Refusal::TokenUnsupported(_) => "ID16",
             Refusal::TokenExpired { .. } => "ID17",
-            Refusal::NoSubject => "ID18",
+            Refusal::SubjectDeleted => "ID18",
             Refusal::NoScope(_) => "ID19",
             Refusal::Delegated(_) => "ID20",
             Refusal::NoKeys => "ID21",
-            Refusal::CrossSite => "ID22",
+            Refusal::CsrfToken => "ID22",
             Refusal::UnknownCertificate => "ID23",
             Refusal::WrongSignature => "ID24",
-            Refusal::PasswordOver { .. } => "ID25",
-            Refusal::TokenNotYet { .. } => "ID26",
+            Refusal::PasswordExpired { .. } => "ID25",
+            Refusal::TokenFromFuture { .. } => "ID26",
             Refusal::ClockBehind { .. } => "ID27",
         }
     }

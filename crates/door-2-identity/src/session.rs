@@ -209,8 +209,8 @@ impl Claim {
         let text = std::str::from_utf8(ask.token.reveal()).map_err(|_| Refusal::NotOurs)?;
         let mut room = frame::Room::default();
         let opened = frame::open(ring, text, &mut room).map_err(|_| Refusal::NotOurs)?;
-        let payload = Payload::decode(opened.payload).map_err(Refusal::TokenUnread)?;
-        let foreign = || Refusal::TokenUnread(Unread::Malformed);
+        let payload = Payload::decode(opened.payload).map_err(Refusal::TokenUnsupported)?;
+        let foreign = || Refusal::TokenUnsupported(Unread::Malformed);
         let uuid = |id: Id<'_>| match id {
             Id::Uuid(bytes) => Ok(bytes),
             Id::Text(_) => Err(foreign()),
@@ -242,7 +242,7 @@ impl Claim {
         };
         // Revocations are kept for this time and no longer.
         match claim.expires_at.saturating_sub(claim.issued_at) > TOKEN_SECONDS_MAX {
-            true => Err(Refusal::TokenUnread(Unread::TooLong)),
+            true => Err(Refusal::TokenUnsupported(Unread::TooLong)),
             false => Ok(claim),
         }
     }

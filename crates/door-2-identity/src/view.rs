@@ -55,7 +55,7 @@ impl View<'_> {
         match self.is_over.get() {
             true => Err(Refusal::TokenRevoked {
                 authid: authid.clone(),
-                by: "a group, role or role assignment that it depends on",
+                by: "a group, role or role assignment that it depends on was removed",
             }),
             false => Ok(()),
         }

@@ -126,7 +126,7 @@ pub(super) async fn change_password(
     let id = match house.admit(&credential, from).await {
         Ok(visit) => visit.principal().user,
         // The password is right but expired: it may still be changed.
-        Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,
+        Err(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. })) => user,
         Err(refusal) => return Err(refusal.into()),
     };
     connection.anonymous.release();

@@ -383,13 +383,13 @@ fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64
             trace.failed(failure);
             let status = status_of(failure);
             let retry = match failure {
-                Failure::Refused(Refusal::Identity(IdentityRefusal::Barred { seconds })) => Some(*seconds),
+                Failure::Refused(Refusal::Identity(IdentityRefusal::Blocked { seconds })) => Some(*seconds),
                 _ if status == StatusCode::SERVICE_UNAVAILABLE => Some(1),
                 _ => None,
             };
             let why = match (status, failure) {
                 // Clients recognize this text and ask for a new password. Only a request with the correct password gets it.
-                (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. }))) => {
+                (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. }))) => {
                     format!("The password is expired and needs to be changed for user: {user}.")
                 }
                 (StatusCode::UNAUTHORIZED, _) => {

@@ -23,7 +23,7 @@ struct Subject {
 
 impl Subject {
     fn session(&self) -> Result<&Session, Trouble> {
-        self.validated.session().ok_or_else(|| Trouble::Subject(IdentityRefusal::NoSubject.into()))
+        self.validated.session().ok_or_else(|| Trouble::Subject(IdentityRefusal::SubjectDeleted.into()))
     }
 }
 
@@ -39,7 +39,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, Trouble> {
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
         // A refusal that says nothing about the token is not turned into a 404.
-        refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::Kept { .. }) => {
+        refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }
         other => Trouble::Subject(other),

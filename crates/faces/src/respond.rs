@@ -120,7 +120,7 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
             let basic = HeaderValue::from_static("Basic realm=\"enfilade\", charset=\"UTF-8\"");
             headers.insert(WWW_AUTHENTICATE, basic);
         }
-        (Failure::Refused(Refusal::Identity(Identity::Barred { seconds })), _) => {
+        (Failure::Refused(Refusal::Identity(Identity::Blocked { seconds })), _) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
         (_, StatusCode::SERVICE_UNAVAILABLE) => {
@@ -202,23 +202,23 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::Disabled { .. }
         | Identity::Expired { .. }
         | Identity::NotOurs
-        | Identity::TokenUnread(_)
+        | Identity::TokenUnsupported(_)
         | Identity::TokenExpired { .. }
-        | Identity::TokenNotYet { .. }
+        | Identity::TokenFromFuture { .. }
         | Identity::TokenRevoked { .. }
-        | Identity::NoSubject
+        | Identity::SubjectDeleted
         | Identity::UnknownCertificate
         | Identity::WrongSignature
-        | Identity::PasswordOver { .. }
+        | Identity::PasswordExpired { .. }
         | Identity::NoScope(_)
-        | Identity::CrossSite
+        | Identity::CsrfToken
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
         Identity::Delegated(_) => StatusCode::FORBIDDEN,
-        Identity::Barred { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Identity::Blocked { .. } => StatusCode::TOO_MANY_REQUESTS,
         Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
         Identity::Busy
         | Identity::NoKeys
-        | Identity::Kept { .. }
+        | Identity::File { .. }
         | Identity::ClockBehind { .. }
         | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
     }

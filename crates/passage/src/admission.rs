@@ -73,7 +73,7 @@ impl House {
 
     fn refuse_blocked(&self, from: IpAddr) -> Result<(), Refusal> {
         match self.parts.penalties.bar(from, self.now()) {
-            Some(left) => Err(enfilade_identity::Refusal::Barred { seconds: left.as_secs().max(1) }.into()),
+            Some(left) => Err(enfilade_identity::Refusal::Blocked { seconds: left.as_secs().max(1) }.into()),
             None => Ok(()),
         }
     }

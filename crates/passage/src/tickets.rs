@@ -42,7 +42,7 @@ impl House {
                 .is_some_and(|(id, digest)| self.parts.hash_key.matches(&id, CSRF, &digest))
         };
         match changes_something && !ticket.csrf.as_ref().is_some_and(is_ours) {
-            true => Err(IdentityRefusal::CrossSite.into()),
+            true => Err(IdentityRefusal::CsrfToken.into()),
             false => Ok(()),
         }
     }

@@ -97,10 +97,10 @@ pub enum Unread {
         /// Its name.
         name: &'static str,
     },
-    /// It has not the form of its kind.
-    #[error("what the token says has not the form it should have")]
+    /// Its form is not that of its kind.
+    #[error("the content of the token is malformed")]
     Malformed,
-    /// It lasts longer than any token may.
+    /// It lasts longer than the limit.
     #[error("the token lasts longer than {} s", enfilade_facts::limits::TOKEN_SECONDS_MAX)]
     TooLong,
 }
