@@ -10,7 +10,7 @@ use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::signature::{self, SignatureAsk};
 use crate::view::View;
 use enfilade_facts::Clocks;
-use enfilade_facts::vocabulary::{DomainId, ProjectId, TrustId};
+use enfilade_facts::vocabulary::TrustId;
 
 /// The scope that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,23 +174,5 @@ fn claims(
             Some(project) => Ok((Claim { scope: Scope::Project(project), ..claim }, Some(claim))),
             None => Ok((claim, None)),
         },
-    }
-}
-
-impl Scope {
-    /// The project, if it is one.
-    pub fn project(self) -> Option<ProjectId> {
-        match self {
-            Scope::Project(project) => Some(project),
-            _ => None,
-        }
-    }
-
-    /// The domain, if it is one.
-    pub fn domain(self) -> Option<DomainId> {
-        match self {
-            Scope::Domain(domain) => Some(domain),
-            _ => None,
-        }
     }
 }

@@ -62,6 +62,24 @@ pub enum Scope {
     System,
 }
 
+impl Scope {
+    /// The project, if it is one.
+    pub fn project(self) -> Option<ProjectId> {
+        match self {
+            Scope::Project(project) => Some(project),
+            _ => None,
+        }
+    }
+
+    /// The domain, if it is one.
+    pub fn domain(self) -> Option<DomainId> {
+        match self {
+            Scope::Domain(domain) => Some(domain),
+            _ => None,
+        }
+    }
+}
+
 /// The record that a delegated session rests on. The session has at most the rights of the record, and ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lent {

@@ -1,0 +1,109 @@
+//! A set of SIDs: a lookup takes as long in four as in 65,536.
+
+use enfilade_facts::vocabulary::Sid;
+
+/// A set of SIDs.
+///
+/// Measured (`bench/runs/2026-11-23-access.json`): judging an entry for a principal with 4,000 SIDs takes 177 ns, and 313 ns with a search in a
+/// sorted list. Goal `groups-4000`: 4,000 groups cost at most 1.1 times the instructions of 4; measured 1.02.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SidSet {
+    sorted: Vec<Sid>,
+    /// An open-addressing hash table with a power of two of slots, at least twice as many as SIDs. A slot has one half of the hash of a SID and
+    /// its index plus one; 0 is free. The other half of the hash says where to begin.
+    slots: Vec<u64>,
+}
+
+impl SidSet {
+    /// The set of these SIDs.
+    pub fn new(mut sids: Vec<Sid>) -> Self {
+        sids.sort_unstable();
+        sids.dedup();
+        let mut set = SidSet { slots: vec![0; (2 * sids.len() + 1).next_power_of_two()], sorted: sids };
+        for (place, sid) in (1_u64..).zip(&set.sorted) {
+            let mut at = set.first_slot(sid);
+            while set.slots.get(at).is_some_and(|slot| *slot != 0) {
+                at = set.slot_after(at);
+            }
+            if let Some(slot) = set.slots.get_mut(at) {
+                *slot = sid.mark() & TAG | place;
+            }
+        }
+        set
+    }
+
+    /// Whether it contains this SID.
+    pub fn has(&self, sid: &Sid) -> bool {
+        let (tag, mut at) = (sid.mark() & TAG, self.first_slot(sid));
+        while let Some(slot) = self.slots.get(at).filter(|slot| **slot != 0) {
+            // Equal hashes are unlikely, and the SID itself decides.
+            let place = (slot & !TAG) as usize - 1;
+            if slot & TAG == tag && self.sorted.get(place) == Some(sid) {
+                return true;
+            }
+            at = self.slot_after(at);
+        }
+        false
+    }
+
+    /// All of them, sorted.
+    pub fn as_slice(&self) -> &[Sid] {
+        &self.sorted
+    }
+
+    fn first_slot(&self, sid: &Sid) -> usize {
+        sid.mark() as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    fn slot_after(&self, at: usize) -> usize {
+        (at + 1) & self.slots.len().wrapping_sub(1)
+    }
+
+    /// About how many bytes it takes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(self.sorted.as_slice()) + size_of_val(self.slots.as_slice())
+    }
+}
+
+/// The half of a hash that is in a slot.
+const TAG: u64 = 0xffff_ffff_0000_0000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Few numbers, so that many hashes collide in a small table.
+        #[test]
+        fn a_set_has_what_it_is_made_of_and_nothing_else(
+            held in proptest::collection::vec(0_u32..400, 0..200),
+            asked in proptest::collection::vec(0_u32..400, 0..50),
+        ) {
+            let sid = |n: &u32| Sid::of_store([1, 2, 3], *n);
+            let set = SidSet::new(held.iter().map(sid).collect());
+            for n in held.iter().chain(&asked) {
+                prop_assert_eq!(set.has(&sid(n)), held.contains(n));
+            }
+            prop_assert!(set.as_slice().is_sorted() && !set.has(&Sid::EVERYONE));
+        }
+    }
+
+    #[test]
+    fn a_lookup_in_a_set_is_as_short_for_65536_as_for_few() {
+        for count in [1, 4, 400, 4_000, 65_536] {
+            let set = SidSet::new((0..count).map(|n| Sid::of_store([1, 2, 3], 7 * n)).collect());
+            let looked = |sid: &Sid| {
+                let mut at = set.first_slot(sid);
+                let mut looked = 1;
+                while set.slots[at] != 0 {
+                    (at, looked) = (set.slot_after(at), looked + 1);
+                }
+                looked
+            };
+            let asked = 10_000;
+            let sum: usize = (0..asked).map(|n| looked(&Sid::of_store([9, 9, 9], n))).sum();
+            assert!(sum <= asked as usize * 3, "{sum} for {asked} in {count}");
+        }
+    }
+}
