@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::stores;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{Change, Clocks, MemoSeed, MirrorHealth, Mounts, Read, Source, StoreId, WordMemo};
+use enfilade_facts::{Change, Clocks, MemoSeed, MirrorHealth, Mounts, Read, Source, StoreId, View, WordMemo};
 use enfilade_identity::{Ask, Context, IdentityMemo, SessionState};
 use enfilade_sources::memory::Memory;
 use std::hint::black_box;
@@ -61,8 +61,8 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     let sessions = SessionState::default();
     let context = Context { hash_key: &key, sessions: &sessions, memo: &memo };
-    let open = || enfilade_identity::open(&memory, || now, Ask::Secret(&ask), &context);
-    let permit = open().map_err(|_| "the right secret was refused")?;
+    let permit = enfilade_identity::open(&memory, || now, Ask::Secret(&ask), &context);
+    let permit = permit.map_err(|_| "the right secret was refused")?;
     let words = WordMemo::<u64>::new(MemoSeed([1; 16]), 1 << 20);
     let word = words.key("n").number(1).key();
     words.put(word, 1);
@@ -71,9 +71,13 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     change.put(&name, &Datastore { path: "/tank".to_owned(), ..Datastore::default() });
     memory.commit(&change)?;
     let mounts = Mounts::default();
+    // On one view, so that the cost to ask a source for its newest revision is not counted. The first round judges at that revision.
+    let known = |view: &View<'_>| enfilade_identity::open(view, || now, Ask::Secret(&ask), &context);
+    if part == "known" {
+        return Ok(memory.read(|view| (0..=times).for_each(|_| drop(black_box(known(view)))))?);
+    }
     for _ in 0..times {
         match part {
-            "known" => drop(black_box(open())),
             "again" => {
                 let again = memory.read(|view| enfilade_identity::reopen(view, now, &permit, &context));
                 assert!(again?.is_ok());
