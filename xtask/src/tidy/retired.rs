@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 type Retired = (&'static str, &'static str, usize);
 
 const RETIRED: [Retired; 13] = [
-    ("whoever", "the person or the program: the user, the client, the server", 91),
-    ("whatever", "what it is, or `any`", 38),
-    ("whom", "a sentence with a subject and a verb", 19),
-    ("beside", "`next to`, `in the same directory` or `at the same time`", 46),
+    ("whoever", "the person or the program: the user, the client, the server", 51),
+    ("whatever", "what it is, or `any`", 21),
+    ("whom", "a sentence with a subject and a verb", 14),
+    ("beside", "`next to`, `in the same directory` or `at the same time`", 21),
     ("at hand", "`in memory` or `cached`", 0),
     ("heard of", "`watched` or `reported by the kernel`", 24),
     ("by and by", "`later` or `in the background`", 0),
