@@ -310,13 +310,13 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
     }
     file.sync_all().unwrap();
     let took = within(6, "it refuses", &server, || second.whoami(&server, &login) == 503);
-    println!("files: what nobody could look at was refused after {took:?}; the limit is 4 s");
+    println!("files: mirrored records were refused after {took:?}; the limit is 4 s");
     // Records that are not mirrored are not affected.
     assert_eq!(second.whoami(&server, &admin), 200);
     let mut log = String::new();
     within(2, "the log says so", &server, || {
         log = std::fs::read_to_string(server.data().with_extension("second.log")).unwrap();
-        log.contains("nobody has been able to look at the files") && log.contains("\"ID14\"")
+        log.contains("no server has been able to read the files") && log.contains("\"ID14\"")
     });
 }
 
