@@ -7,9 +7,9 @@ pub use describe::{
 };
 pub(crate) use describe::{overlap, roots};
 
-use crate::acls::open_to_roles;
 use crate::desk::Desk;
 use crate::error::Error;
+use crate::object_acl::open_to_roles;
 use crate::roles::remove_roles_on;
 use crate::users::check_comment;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};

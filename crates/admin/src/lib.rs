@@ -5,8 +5,8 @@
 
 mod desk;
 mod write_through;
-mod acl_trees;
-mod acls;
+mod tree_acls;
+mod object_acl;
 mod bootstrap;
 mod certificates;
 mod chosen;
@@ -26,8 +26,6 @@ mod roles;
 mod tokens;
 mod users;
 
-pub use acl_trees::{Spread, count_beneath, restore_acl, save_acls, spread_acl};
-pub use acls::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
@@ -51,6 +49,7 @@ pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };
 pub use locks::{EndedLock, unlock};
+pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
@@ -58,6 +57,7 @@ pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
 };
+pub use tree_acls::{Spread, count_beneath, restore_acl, save_acls, spread_acl};
 pub use users::{
     NewUser, UserAttributes, UserEdit, UserSave, UserSummary, add_user, create_user, delete_user, list_users,
     remove_user, save_user, set_password, set_user, user_attributes,

@@ -1,8 +1,8 @@
 //! What the visitor wants, and what was read from the descriptor of what they want it on.
 
-use crate::acl::SecurityDescriptor;
 use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
+use crate::security_descriptor::SecurityDescriptor;
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid, StorePath};

@@ -5,7 +5,7 @@
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
-use crate::mode;
+use crate::mode_bits;
 use crate::open::Case;
 use crate::refuse::Refusal;
 use crate::roles::Resolved;
@@ -157,7 +157,7 @@ impl Case<'_> {
     fn sight_of_known(&self, subject: &Subject, known: Option<AclId>, lately: &mut Lately) -> Sight {
         match known {
             None => Sight::Unread,
-            Some(AclId::NONE) => self.sight(mode::granted(subject, self.principal)),
+            Some(AclId::NONE) => self.sight(mode_bits::granted(subject, self.principal)),
             Some(id) => lately.sight(id, subject.kind, || {
                 self.granted_by_acl(id).map_or(Sight::Unread, |granted| self.sight(granted))
             }),

@@ -1,7 +1,7 @@
 //! Evaluating an ACL: entries in stored order, each right settled by the first matching entry that names it
 //! (MS-DTYP §2.5.3.2; RFC 8881 §6.2.1).
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 use enfilade_identity::Principal;
 

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: what is wanted of what ([`Ask`]), what may be read (`view`), the decision ([`open`]), what it
 //! grants ([`AccessPermit`]) or says instead ([`Refusal`]), and what it remembers ([`AccessMemo`]); then the two things
-//! that are intersected (`roles`; `acl` to `mode`), listings ([`see`]), and the decision in words ([`judge`]).
+//! that are intersected (`roles`; `security_descriptor` to `mode_bits`), listings ([`see`]), and the decision in words ([`judge`]).
 
 mod ask;
 mod view;
@@ -11,15 +11,15 @@ mod permit;
 mod refuse;
 mod memo;
 mod roles;
-mod acl;
+mod security_descriptor;
 mod ntacl;
 mod nfs4;
 mod evaluate;
-mod mode;
+mod mode_bits;
 mod sight;
 mod enumerate;
-mod inherit;
-mod text;
+mod acl_inheritance;
+mod acl_text;
 mod sddl;
 mod steps;
 mod explain;
@@ -36,13 +36,13 @@ mod reference;
 mod tests;
 
 pub use about::{About, Lends, Other};
-pub use acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+pub use acl_inheritance::{Creator, Inheritance, inherited, open_to_roles, propagated};
+pub use acl_text::{AclLine, parse_line, print_lines, well_known};
 pub use administer::{AdminAsk, administer, lends, privileges};
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
 pub use bounds::{Party, manager_gives};
 pub use enumerate::see;
 pub use explain::{Judgement, judge, rights};
-pub use inherit::{Creator, Inheritance, inherited, open_to_roles, propagated};
 pub use lending::Lending;
 pub use memo::AccessMemo;
 pub use nfs4::Owner;
@@ -53,7 +53,7 @@ pub use policy::{POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};
 pub use roles::GivenRoles;
 pub use sddl::{from_sddl, to_sddl};
+pub use security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 pub use sight::Sight;
 pub use steps::Step;
-pub use text::{AclLine, parse_line, print_lines, well_known};
 pub use use_api::{may_go_on, use_api};

@@ -11,9 +11,9 @@
 //!   at, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
 //!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
-use crate::acl::{Ace, SecurityDescriptor};
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
+use crate::security_descriptor::{Ace, SecurityDescriptor};
 use crate::sight::Sight;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::AccessMask;

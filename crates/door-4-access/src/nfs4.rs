@@ -4,8 +4,8 @@
 //!
 //! An entry for OWNER@ speaks of the owner by number. What children inherit of it is for whoever owns them: that is CREATOR OWNER.
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use crate::ntacl::BadAcl;
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::limits::ACE_COUNT_MAX;
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 

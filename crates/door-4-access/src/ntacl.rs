@@ -2,7 +2,7 @@
 //! a version and a union level, a referent pointer, and a self-relative security descriptor whose offsets count from the
 //! start of the blob. Versions 1 to 4 are read; version 1 is written.
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::limits::{ACE_COUNT_MAX, ACL_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 

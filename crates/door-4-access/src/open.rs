@@ -1,11 +1,11 @@
 //! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
 //! Roles that administer the store skip the ACL. What may not be seen is not there, whatever else is granted on it.
 
+use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::evaluate;
-use crate::inherit::Creator;
 use crate::memo::{AccessMemo, AclId, Assigned, Question};
-use crate::mode;
+use crate::mode_bits;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
 use crate::roles::{Resolved, is_admitted_below, is_unknown, resolve, resolve_below};
@@ -179,7 +179,7 @@ impl Case<'_> {
             return Ok(false);
         }
         let of_directory = self.roles(&RolePath::of(self.datastore, &directory))?;
-        if !of_directory.skips_acl() && mode::sticky_keeps(parent, ask.target, self.principal) {
+        if !of_directory.skips_acl() && mode_bits::sticky_keeps(parent, ask.target, self.principal) {
             return Ok(false);
         }
         match self.granted_by(&of_directory, &directory, parent) {
@@ -304,7 +304,7 @@ impl Case<'_> {
     ) -> Result<AccessMask, Refusal> {
         let damaged = |why: String| Refusal::AclDamaged { path: path.clone(), why };
         if target.acl == StoredAcl::Absent {
-            return Ok(mode::granted(target, self.principal));
+            return Ok(mode_bits::granted(target, self.principal));
         }
         if let Some(granted) = id.and_then(|id| self.granted_by_acl(id)) {
             return Ok(granted);

@@ -1,7 +1,7 @@
 //! The proof that door 4 was passed. Without one no byte can be served.
 
+use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
-use crate::inherit::Creator;
 use crate::policy::{Rule, Who};
 use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, UserId};
 use enfilade_facts::{At, Requester};

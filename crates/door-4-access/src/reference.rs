@@ -1,7 +1,7 @@
 //! The same rules once more, slowly and straight from MS-DTYP §2.5.3.2: one right after the other, no set of rights,
 //! no sorted search. Written apart from the fast one, for comparing.
 
-use crate::acl::{AceType, SecurityDescriptor};
+use crate::security_descriptor::{AceType, SecurityDescriptor};
 use enfilade_facts::tables::Who;
 use enfilade_facts::vocabulary::{Role, Sid};
 use enfilade_identity::Principal;
@@ -119,8 +119,8 @@ pub(crate) fn is_granted(descriptor: &SecurityDescriptor, sids: &[Sid], right: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acl::{Ace, AceFlags};
     use crate::evaluate::granted;
+    use crate::security_descriptor::{Ace, AceFlags};
     use enfilade_facts::vocabulary::{AccessMask, UserId};
     use enfilade_identity::{Principal, SetId, SidSet};
     use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! ACLs as Windows writes them in one line (MS-DTYP §2.5.1): `O:S-1-5-…G:…D:P(A;OICI;0x1200a9;;;WD)`. For moving ACLs between this and
 //! `icacls`, `samba-tool ntacl` and scripts.
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
 /// Two letters stand for a SID everybody knows. Those of a domain are not among them: which domain is not said.

@@ -1,11 +1,11 @@
 //! What is looked at to decide about one target, step by step and in words.
 
-use crate::acl::{Ace, AceFlags, AceType};
+use crate::acl_text::print_ace;
 use crate::ask::Subject;
 use crate::evaluate::{implied, owns, settles, speaks_of};
-use crate::mode;
+use crate::mode_bits;
 use crate::roles::{GivenRoles, Resolved};
-use crate::text::print_ace;
+use crate::security_descriptor::{Ace, AceFlags, AceType};
 use crate::view::View;
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
@@ -116,7 +116,7 @@ fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
         Ok(Some(descriptor)) => descriptor,
         Ok(None) => {
             let (mode, uid, gid) = (target.mode, target.uid, target.gid);
-            let granted = mode::granted(target, principal);
+            let granted = mode_bits::granted(target, principal);
             return steps.push(Step(Looked::Mode { mode, uid, gid, granted }));
         }
         Err(why) => return steps.push(Step(Looked::Damaged(why.to_string()))),

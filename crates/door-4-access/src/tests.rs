@@ -3,10 +3,10 @@
 mod deciding;
 mod seeing;
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};
 use crate::memo::AccessMemo;
 use crate::open::Case;
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::view::View;
 use enfilade_facts::journal::{Head, Write, write_down};
 use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, Name, NameKey, Who};
@@ -207,8 +207,8 @@ pub(crate) fn acl(lines: &[&str]) -> StoredAcl {
             "staff" => Ok(group_sid()),
             other => Err(format!("there is no `{other}`")),
         };
-        match crate::text::parse_line(line, &resolve).unwrap() {
-            crate::text::AclLine::Ace(ace) => ace,
+        match crate::acl_text::parse_line(line, &resolve).unwrap() {
+            crate::acl_text::AclLine::Ace(ace) => ace,
             other => panic!("{other:?}"),
         }
     };

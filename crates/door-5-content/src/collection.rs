@@ -1,7 +1,7 @@
 //! Making directories, and deleting what is in them.
 
 use crate::abandoned::{self, Cleared};
-use crate::acl;
+use crate::acl_write;
 use crate::emptying::empty;
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
@@ -59,7 +59,7 @@ pub(crate) fn make<E: From<Refusal>>(
         return Err(Refusal::Exists(name.to_owned()).into());
     }
     let (mut temporary, made) = Temporary::directory(directory)?;
-    acl::apply_initial_acl(&made, from_start)?;
+    acl_write::apply_initial_acl(&made, from_start)?;
     made.sync()?;
     {
         let turn = directory.turn().take();

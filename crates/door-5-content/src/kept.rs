@@ -1,9 +1,9 @@
 //! What a file keeps when its content is replaced: whose it is, who may what, and the attributes people put on it.
 
+use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
 use crate::node::Node;
 use crate::refuse::Refusal;
-use crate::stored_acl::AclPlace;
 use enfilade_facts::limits;
 use enfilade_facts::vocabulary::AclDialect;
 use rustix::buffer::spare_capacity;

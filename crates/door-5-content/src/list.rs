@@ -1,5 +1,6 @@
 //! Listing a directory in batches, in memory that does not grow with the directory.
 
+use crate::acl_read::stored_by_name;
 use crate::attributes::USUAL_BYTES;
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::kinds::is_served;
@@ -7,7 +8,6 @@ use crate::names::{LookedAt, Named, Names, Reading, can_be_shown, each_entry, re
 use crate::node::{Meta, Node, stat_entry};
 use crate::patience::{Cached, Patience};
 use crate::refuse::{Refusal, is_absent, is_special};
-use crate::stored_acl::stored_by_name;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::Held;

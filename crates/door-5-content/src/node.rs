@@ -1,9 +1,9 @@
 //! An open file or directory. It is judged and served through this one descriptor (invariant S5).
 
+use crate::acl_read::stored_up_to;
 use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
 use crate::kinds::is_served;
 use crate::refuse::Refusal;
-use crate::stored_acl::stored_up_to;
 use crate::tree::{Place, Tree, Turn};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, PropagationPermit, StoredAcl, Subject, Version};
 use enfilade_facts::limits;

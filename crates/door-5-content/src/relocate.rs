@@ -289,7 +289,7 @@ impl Draft {
         directory.covered(permit, AccessMask::ADD_SUBDIRECTORY)?;
         directory.needs(NodeKind::Directory, "making a directory")?;
         let (temporary, node) = Temporary::directory(directory)?;
-        crate::acl::apply_initial_acl(&node, from_start)?;
+        crate::acl_write::apply_initial_acl(&node, from_start)?;
         Ok(Draft { directory: Some(temporary), node })
     }
 

@@ -1,6 +1,6 @@
 //! A file being uploaded: nobody sees it before it is whole, and the old content stays until then.
 
-use crate::acl;
+use crate::acl_write;
 use crate::kept::Kept;
 use crate::node::{Node, entry_name};
 use crate::read::Reader;
@@ -97,7 +97,7 @@ impl Upload {
 
     fn begin_hidden(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Upload, Refusal> {
         let (temporary, file) = Temporary::file(directory)?;
-        acl::apply_initial_acl(&file, from_start)?;
+        acl_write::apply_initial_acl(&file, from_start)?;
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
     }
 
@@ -253,7 +253,7 @@ const RENEWALS_MAX: usize = 4;
 
 /// Takes the place of `target`. An ACL that was changed while the bytes came in must not be undone by the one that was
 /// copied before: so it is compared just before the rename, and, for the sake of other processes, just after.
-/// Whoever changes it later than that finds the old file without a name ([`acl::set_acl`]).
+/// Whoever changes it later than that finds the old file without a name ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,

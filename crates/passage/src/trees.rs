@@ -6,7 +6,7 @@
 //! still where it was found, and no lock stands in the way.
 
 mod copying;
-mod inheriting;
+mod acl_after_move;
 mod removal;
 mod transfer;
 mod walked;

@@ -4,12 +4,12 @@ use super::{
     Facts, NOW, OTHERS, STAFF, TEST, acl, alice, case, case_with, everything, group_sid, memo, own_sid, path,
     subject, token_of_alice,
 };
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::ask::{Ask, NodeKind, ObjectId, States, StoredAcl, Subject, Version, Wanted};
 use crate::explain::{judge, rights};
 use crate::memo::AccessMemo;
 use crate::open::{Case, would};
 use crate::reference;
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::sight::Sight;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{AccessRules, Who};

@@ -1,9 +1,9 @@
 //! Reading and writing ACLs.
 
 use super::{Scratch, code, names_on_disk};
-use crate::acl::{acl_place, change, seed_acl};
+use crate::acl_read::{AclPlace, stored_up_to};
+use crate::acl_write::{acl_place, change, seed_acl};
 use crate::properties::ATTRIBUTE;
-use crate::stored_acl::{AclPlace, stored_up_to};
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};

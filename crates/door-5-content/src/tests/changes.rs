@@ -2,7 +2,7 @@
 
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::relocate::{At, relocate};
-use crate::{Blocking, Refusal, Upload, acl};
+use crate::{Blocking, Refusal, Upload, acl_write};
 use enfilade_access::{NodeKind, StoredAcl};
 use enfilade_facts::vocabulary::StorePath;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -92,7 +92,7 @@ fn a_deleted_file_takes_no_acl() {
     scratch.write("f", "");
     let node = scratch.node("f");
     remove(&scratch.node(""), "f", &node).unwrap();
-    assert_eq!(code(acl::change(&node, b"acl")), "CT09");
+    assert_eq!(code(acl_write::change(&node, b"acl")), "CT09");
 }
 
 #[test]

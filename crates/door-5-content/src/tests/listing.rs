@@ -1,7 +1,7 @@
 //! Listing.
 
 use super::{Scratch, code};
-use crate::acl::set_acl_as_operator;
+use crate::acl_write::set_acl_as_operator;
 use crate::attributes::set_attribute;
 use crate::list::{Entry, Listing, listing, names_held};
 use crate::names::LookedAt;

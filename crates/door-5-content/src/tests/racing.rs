@@ -3,7 +3,7 @@
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::properties::{self, Property, PropertyChange};
 use crate::relocate::At;
-use crate::{Blocking, Refusal, Root, Upload, acl, read};
+use crate::{Blocking, Refusal, Root, Upload, acl_write, read};
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::StorePath;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -79,7 +79,7 @@ fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
             let moved = root.find(&path("place/moved"), Blocking)?;
             remove(&root.find(&path("place"), Blocking)?, "moved", &moved)
         }
-        6 => acl::change(&root.find(&file, Blocking)?, b"inside").map(drop),
+        6 => acl_write::change(&root.find(&file, Blocking)?, b"inside").map(drop),
         _ => {
             let (namespace, name) = (String::new(), "p".to_owned());
             let property = Property { namespace, name, language: None, value: "inside".to_owned() };
@@ -172,10 +172,10 @@ fn an_acknowledged_acl_survives_every_replacement() {
     for round in 0..200 {
         scratch.write("f", "old");
         let old = root.child("f").unwrap();
-        acl::change(&old, b"before").unwrap();
+        acl_write::change(&old, b"before").unwrap();
         let upload = Upload::begin_replacement(&root, "f", &old).unwrap();
         let acknowledged = std::thread::scope(|scope| {
-            let changed = scope.spawn(|| acl::change(&old, b"after"));
+            let changed = scope.spawn(|| acl_write::change(&old, b"after"));
             upload.finish().unwrap();
             changed.join().unwrap().is_ok()
         });

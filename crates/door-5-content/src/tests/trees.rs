@@ -2,7 +2,7 @@
 
 use super::{Scratch, code};
 use crate::{
-    Failed, Member, Met, Node, Outcome, Propagator, Refusal, TreeBudget, TreePath, TreeWalk, acl,
+    Failed, Member, Met, Node, Outcome, Propagator, Refusal, TreeBudget, TreePath, TreeWalk, acl_write,
     propagate_acl, propagate_acl_beneath,
 };
 use enfilade_access::{
@@ -147,11 +147,11 @@ fn an_acl_is_propagated_to_everything_that_is_not_protected_refused_or_damaged()
         ..SecurityDescriptor::default()
     };
     let put = |path: &str, descriptor: &SecurityDescriptor| {
-        acl::change(&scratch.node(path), &descriptor.to_ntacl().unwrap()).unwrap();
+        acl_write::change(&scratch.node(path), &descriptor.to_ntacl().unwrap()).unwrap();
     };
     put("p", &SecurityDescriptor { is_protected: true, ..above.clone() });
     put("own", &SecurityDescriptor { dacl: Some(vec![entry(0, 2)]), ..above.clone() });
-    acl::change(&scratch.node("damaged"), b"no acl").unwrap();
+    acl_write::change(&scratch.node("damaged"), b"no acl").unwrap();
     let expected = [
         "a Changed",
         "a/x Changed",

@@ -1,8 +1,8 @@
 //! Uploading.
 
 use super::{Scratch, bytes_of, code, given, names_on_disk};
-use crate::acl;
-use crate::stored_acl::AclPlace;
+use crate::acl_read::AclPlace;
+use crate::acl_write;
 use crate::{LookedAt, Node, Upload, list};
 use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -118,7 +118,7 @@ fn a_replacement_keeps_what_is_not_content() {
     scratch.write("f", "old");
     let old = scratch.node("f");
     std::fs::set_permissions(scratch.at("f"), std::fs::Permissions::from_mode(0o4641)).unwrap();
-    let place = acl::change(&old, b"the acl").unwrap();
+    let place = acl_write::change(&old, b"the acl").unwrap();
     fsetxattr(old.fd(), "user.colour", b"blue", XattrFlags::empty()).unwrap();
     let new = replacement(&scratch.node(""), "f", "new").finish().unwrap();
     assert_eq!(attribute(&new, place.name(AclDialect::Ntacl)), Some(b"the acl".to_vec()));
@@ -145,16 +145,16 @@ fn an_acl_that_changes_during_an_upload_is_obeyed_afterwards() {
     let scratch = Scratch::new();
     scratch.write("f", "old");
     let old = scratch.node("f");
-    let place = acl::change(&old, b"open to all").unwrap();
+    let place = acl_write::change(&old, b"open to all").unwrap();
     fsetxattr(old.fd(), "user.colour", b"blue", XattrFlags::empty()).unwrap();
     let upload = replacement(&scratch.node(""), "f", "new");
-    acl::change(&old, b"closed").unwrap();
+    acl_write::change(&old, b"closed").unwrap();
     rustix::fs::fremovexattr(old.fd(), "user.colour").unwrap();
     std::fs::set_permissions(scratch.at("f"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let new = upload.finish().unwrap();
     assert_eq!(attribute(&new, place.name(AclDialect::Ntacl)), Some(b"closed".to_vec()));
     assert_eq!((attribute(&new, "user.colour"), new.meta().mode), (None, 0o600));
-    assert_eq!(code(acl::change(&old, b"too late")), "CT09", "the old file has no name any more");
+    assert_eq!(code(acl_write::change(&old, b"too late")), "CT09", "the old file has no name any more");
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn a_read_only_file_can_be_replaced_too() {
     let old = scratch.node("f");
     let permissions =
         |mode| std::fs::set_permissions(scratch.at("f"), std::fs::Permissions::from_mode(mode)).unwrap();
-    acl::change(&old, b"before").unwrap();
+    acl_write::change(&old, b"before").unwrap();
     permissions(0o444);
     let upload = replacement(&scratch.node(""), "f", "new");
     permissions(0o644);
-    acl::change(&old, b"after").unwrap();
+    acl_write::change(&old, b"after").unwrap();
     permissions(0o444);
     let new = upload.finish().unwrap();
     assert_eq!(new.subject().acl, enfilade_access::StoredAcl::Ntacl(b"after".to_vec()));

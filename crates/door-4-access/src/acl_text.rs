@@ -6,7 +6,7 @@
 //! deny everyone delete
 //! ```
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
 /// One line.

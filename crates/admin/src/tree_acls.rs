@@ -1,8 +1,8 @@
 //! ACLs of whole trees: propagate, save, restore.
 
-use crate::acls::{NewAcl, descriptor_of, find, read_acl};
 use crate::desk::Desk;
 use crate::error::Error;
+use crate::object_acl::{NewAcl, descriptor_of, find, read_acl};
 use enfilade_access::{
     NodeKind, PropagationBy, PropagationPermit, SecurityDescriptor, Subject, from_sddl, to_sddl,
 };

@@ -1,10 +1,10 @@
 //! What a new child's ACL is: the parent's inheritable entries (RFC 8881 §6.4.3; MS-DTYP §2.5.3.4).
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use crate::ask::{NodeKind, Subject};
 use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
 use crate::refuse::Refusal;
+use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid};
 
 /// Who owns what is made.

@@ -1,6 +1,7 @@
 //! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same in `user.` where this
 //! process may not write that. An object that has both is ruled by the one in `security.`: only the privileged can write it.
 
+use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
 use crate::list::anything_in;
 use crate::node::Node;
@@ -8,7 +9,6 @@ use crate::patience::Blocking;
 use crate::properties;
 use crate::refuse::Refusal;
 use crate::root::Root;
-use crate::stored_acl::AclPlace;
 use crate::temporary::Temporary;
 use enfilade_access::{AccessPermit, Inheritance, Owner, StoredAcl};
 use enfilade_facts::limits;

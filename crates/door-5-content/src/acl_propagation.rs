@@ -1,9 +1,9 @@
 //! The one propagation of ACLs through a tree: `acl set --recursive`, and MOVE in a datastore with `--moves inherit`.
 //!
-//! Each object keeps its own entries, and has those its directory gives it now (`door-4-access/src/inherit.rs`). A protected object keeps its ACL,
+//! Each object keeps its own entries, and has those its directory gives it now (`door-4-access/src/acl_inheritance.rs`). A protected object keeps its ACL,
 //! with everything beneath it; so does one that may not or cannot be changed.
 
-use crate::acl::{self, Properties};
+use crate::acl_write::{self, Properties};
 use crate::node::Node;
 use crate::refuse::Refusal;
 use crate::tree_walk::{Failed, Member, Met, TreeBudget, TreePath, TreeWalk};
@@ -156,5 +156,5 @@ fn change<P, A: Propagator<P>>(
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;
     let properties = if permit.is_operators() { Properties::GiveWay } else { Properties::Stay };
-    acl::change_beside(node, blob, properties).map(drop)
+    acl_write::change_beside(node, blob, properties).map(drop)
 }

@@ -1,4 +1,4 @@
-//! What is moved inherits anew, where the datastore says so (`door-5-content/src/propagation.rs`).
+//! What is moved inherits anew, where the datastore says so (`door-5-content/src/acl_propagation.rs`).
 
 use super::Left;
 use crate::refuse::Refusal;
