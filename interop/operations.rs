@@ -6,7 +6,7 @@
 use crate::curl::{command, curl};
 use crate::server::{Scratch, Server};
 use enfilade_datastore::{
-    Ask, Ledger, LedgerWords, OperationGuard, Place, Process, Record, Standing, ledger_words,
+    Ask, Ledger, LedgerSlot, LedgerWords, OperationGuard, Phase, Process, Record, ledger_words,
 };
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
@@ -136,7 +136,7 @@ fn a_process_that_enters_and_leaves() {
     let mut inside: BTreeMap<u64, OperationGuard> = BTreeMap::new();
     let enter = |store: usize, kind: OperationKind| {
         let name: DatastoreName = STORES[store % STORES.len()].parse().unwrap();
-        ledger.enter(&name, &Place::default(), kind, NOW).unwrap()
+        ledger.enter(&name, &LedgerSlot::default(), kind, NOW).unwrap()
     };
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
@@ -307,10 +307,10 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
         }
         // The other way round: judged, and only then counted.
         let record = lmdb.read(|view| Record::on(view, &name)).unwrap().unwrap();
-        let ask = Ask { name: &name, kind: OperationKind::Write, standing: Standing::Entering };
+        let ask = Ask { name: &name, kind: OperationKind::Write, phase: Phase::Entering };
         let permit = enfilade_datastore::open(&record, NOW, &Mounts::default(), &ask);
         std::thread::sleep(Duration::from_micros(200));
-        permit.ok().and_then(|_| spare.enter(&name, &Place::default(), OperationKind::Write, NOW).ok())
+        permit.ok().and_then(|_| spare.enter(&name, &LedgerSlot::default(), OperationKind::Write, NOW).ok())
     };
     std::thread::scope(|scope| {
         for house in houses.iter().cycle().take(4) {

@@ -83,8 +83,8 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
                 assert!(again?.is_ok());
             }
             "door-3" => {
-                let standing = enfilade_datastore::Standing::Entering;
-                let ask = enfilade_datastore::Ask { name: &name, kind: OperationKind::Read, standing };
+                let phase = enfilade_datastore::Phase::Entering;
+                let ask = enfilade_datastore::Ask { name: &name, kind: OperationKind::Read, phase };
                 let found = memory.read(|view| {
                     let record = enfilade_datastore::Record::on(view, &name)?;
                     Ok::<_, Failure>(enfilade_datastore::open(&record, now, &mounts, &ask).is_ok())

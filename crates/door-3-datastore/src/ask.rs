@@ -4,7 +4,7 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 /// Whether an operation begins or already runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Phase {
     /// It is about to begin.
     Entering,
     /// It runs, and the ledger counts it: a maintenance mode set since then waits for it and does not end it.
@@ -19,5 +19,5 @@ pub struct Ask<'a> {
     /// The kind of the operation.
     pub kind: OperationKind,
     /// Whether the operation begins or already runs.
-    pub standing: Standing,
+    pub phase: Phase,
 }

@@ -10,10 +10,10 @@ mod refuse;
 mod operation_ledger;
 mod stores;
 
-pub use ask::{Ask, Standing};
+pub use ask::{Ask, Phase};
 pub use open::open;
 pub use operation_ledger::{
-    Active, Entered, Everybody, Ledger, LedgerWords, OperationGuard, Place, Process, ledger_words,
+    Active, Entered, Everybody, Ledger, LedgerSlot, LedgerWords, OperationGuard, Process, ledger_words,
 };
 pub use permit::DatastorePermit;
 pub use refuse::{CODES, Refusal};

@@ -1,6 +1,6 @@
 //! The decision of door 3.
 
-use crate::ask::{Ask, Standing};
+use crate::ask::{Ask, Phase};
 use crate::permit::DatastorePermit;
 use crate::refuse::Refusal;
 use crate::view::Record;
@@ -54,7 +54,7 @@ fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
 fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<'_>) -> Result<(), Refusal> {
     use MaintenanceMode::{Delete, Offline, ReadOnly, S3Refresh, Unknown, Unmount};
     use OperationKind::{Lookup, Read, Write};
-    let inside = ask.standing == Standing::Inside;
+    let inside = ask.phase == Phase::Inside;
     let open = match (&maintenance.mode, ask.kind) {
         (Unknown(mode), _) => {
             return Err(Refusal::UnknownMode { name: name.clone(), mode: mode.clone() });
@@ -103,12 +103,12 @@ mod tests {
             let maintenance = Maintenance::from_property(mode);
             let kinds = [OperationKind::Lookup, OperationKind::Read, OperationKind::Write];
             let entering = kinds.map(|kind| {
-                let ask = Ask { name: &name(), kind, standing: Standing::Entering };
+                let ask = Ask { name: &name(), kind, phase: Phase::Entering };
                 check_maintenance(&name(), &maintenance, &ask).is_ok()
             });
             assert_eq!(entering, expected, "{mode}");
             let inside = kinds.map(|kind| {
-                let ask = Ask { name: &name(), kind, standing: Standing::Inside };
+                let ask = Ask { name: &name(), kind, phase: Phase::Inside };
                 check_maintenance(&name(), &maintenance, &ask).is_ok()
             });
             assert_eq!(inside, [mode != "offlin"; 3], "{mode}, already inside");
@@ -128,7 +128,7 @@ mod tests {
         let at = At { store: StoreId(1), revision: Revision(5) };
         let record = Record { at, store: Some(Arc::new(known)), file_fault: None };
         let now = |mirror| Clocks { unix_seconds: 0, tick_millis: 0, mirror };
-        let ask = Ask { name: &name(), kind: OperationKind::Read, standing: Standing::Entering };
+        let ask = Ask { name: &name(), kind: OperationKind::Read, phase: Phase::Entering };
         let open = |now| open(&record, now, &Mounts::default(), &ask);
         let permit = open(now(MirrorHealth::Current)).unwrap();
         assert!(permit.holds(at, now(MirrorHealth::Current)));

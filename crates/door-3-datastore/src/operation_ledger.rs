@@ -146,7 +146,7 @@ pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 /// The place where operations on a datastore are counted. Stored with the datastore after the first operation, so that it is looked up
 /// once.
 #[derive(Default)]
-pub struct Place(AtomicU32);
+pub struct LedgerSlot(AtomicU32);
 
 /// The counters of one shard, for all datastores. Aligned, so that its reference count has its own cache lines.
 #[repr(align(64))]
@@ -206,7 +206,7 @@ impl Ledger {
     pub fn enter(
         &self,
         name: &DatastoreName,
-        place: &Place,
+        place: &LedgerSlot,
         kind: OperationKind,
         now: Clocks,
     ) -> Result<OperationGuard, Refusal> {
@@ -230,7 +230,7 @@ impl Ledger {
 
     /// The place of a name; assigned at the first call.
     #[cold]
-    fn find(&self, name: &DatastoreName, known: &Place) -> Result<u32, Refusal> {
+    fn find(&self, name: &DatastoreName, known: &LedgerSlot) -> Result<u32, Refusal> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.get(name) {
             known.0.store(place + 1, Ordering::Relaxed);
@@ -374,9 +374,9 @@ macro_rules! count {
 }
 count!(AtomicU64, fence);
 
-impl Clone for Place {
+impl Clone for LedgerSlot {
     fn clone(&self) -> Self {
-        Place(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+        LedgerSlot(AtomicU32::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
@@ -435,7 +435,8 @@ mod tests {
     #[test]
     fn counts_readers_and_writers_until_they_leave() {
         let ledger = Ledger::private(8, NOW);
-        let enter = |store: &str, kind| ledger.enter(&name(store), &Place::default(), kind, NOW).unwrap();
+        let enter =
+            |store: &str, kind| ledger.enter(&name(store), &LedgerSlot::default(), kind, NOW).unwrap();
         let _lookup = enter("tank", OperationKind::Lookup);
         assert_eq!(ledger.process().unwrap().inside, []);
         let reader = enter("tank", OperationKind::Read);
@@ -462,13 +463,13 @@ mod tests {
     fn a_full_ledger_says_so_and_keeps_counting_what_it_has() {
         let ledger = Ledger::private(2, NOW);
         let names = ["a-store", "b-store", "c-store"].map(name);
-        let place = Place::default();
-        let enter = |n: usize, place: &Place| ledger.enter(&names[n], place, OperationKind::Read, NOW);
+        let place = LedgerSlot::default();
+        let enter = |n: usize, place: &LedgerSlot| ledger.enter(&names[n], place, OperationKind::Read, NOW);
         let guard = enter(0, &place);
-        assert!(enter(1, &Place::default()).is_ok());
-        assert_eq!(enter(2, &Place::default()).err(), Some(Refusal::LedgerFull(2)));
+        assert!(enter(1, &LedgerSlot::default()).is_ok());
+        assert_eq!(enter(2, &LedgerSlot::default()).err(), Some(Refusal::LedgerFull(2)));
         // With a known place and with one to be found.
-        let others = [enter(0, &place), enter(0, &place.clone()), enter(0, &Place::default())];
+        let others = [enter(0, &place), enter(0, &place.clone()), enter(0, &LedgerSlot::default())];
         assert_eq!(ledger.active(&names[0]).readers, 4);
         drop((guard, others));
         assert_eq!(ledger.process().unwrap().inside, []);
@@ -478,7 +479,7 @@ mod tests {
     fn the_longest_name_fits_and_what_is_no_ledger_is_not_read() {
         let ledger = Ledger::private(1, NOW);
         let longest = name(&"x".repeat(32));
-        let _inside = ledger.enter(&longest, &Place::default(), OperationKind::Write, NOW);
+        let _inside = ledger.enter(&longest, &LedgerSlot::default(), OperationKind::Write, NOW);
         assert_eq!(ledger.active(&longest).writers, 1);
         for word in [0, 1, u64::MAX] {
             assert_eq!(Process::read(1_000, |_| word), None);
@@ -495,7 +496,7 @@ mod tests {
                 let (ledger, stores) = (&ledger, &stores);
                 scope.spawn(move || {
                     for n in 0..1_000 {
-                        let (store, place) = (&stores[(n + thread) % 3], Place::default());
+                        let (store, place) = (&stores[(n + thread) % 3], LedgerSlot::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
                         // Sometimes dropped by another thread than the one that entered.

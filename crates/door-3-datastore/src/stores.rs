@@ -1,6 +1,6 @@
 //! The index of all datastores in the process. A lookup parses nothing, takes no lock and makes no call, for any number of datastores.
 
-use crate::operation_ledger::Place;
+use crate::operation_ledger::LedgerSlot;
 use crate::view::{Known, Record, file_fault};
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileFault, Key, Table};
 use enfilade_facts::vocabulary::DatastoreName;
@@ -23,7 +23,7 @@ type Part<H> = HashMap<DatastoreName, Store<H>>;
 struct Store<H> {
     known: Arc<Known>,
     handle: Arc<H>,
-    place: Place,
+    place: LedgerSlot,
 }
 
 impl<H> Clone for Stores<H> {
@@ -55,7 +55,7 @@ impl<H> Stores<H> {
     }
 
     /// The place where a datastore's operations are counted, and its handle; `None` if it does not exist.
-    pub fn entrance(&self, name: &DatastoreName) -> Option<(&Place, &Arc<H>)> {
+    pub fn entrance(&self, name: &DatastoreName) -> Option<(&LedgerSlot, &Arc<H>)> {
         self.store(name).map(|store| (&store.place, &store.handle))
     }
 }
@@ -75,7 +75,7 @@ impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
         let mut profiles: HashMap<_, _> = view.list::<DatastoreProfile>(&[])?.into_iter().collect();
         for (name, datastore) in view.list::<Datastore>(&[])? {
             let known = Arc::new(Known::of(&name, datastore, profiles.remove(&name)));
-            let store = Store { known, handle: Arc::default(), place: Place::default() };
+            let store = Store { known, handle: Arc::default(), place: LedgerSlot::default() };
             if let Some(part) = parts.get_mut(part_of(&name)) {
                 part.insert(name, store);
             }

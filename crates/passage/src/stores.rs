@@ -6,7 +6,7 @@ use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
 use enfilade_content::{Patience, Root};
 use enfilade_datastore::{
-    Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Stores,
+    Active, Ask, DatastorePermit, Entered, Known, LedgerSlot, OperationGuard, Process, Record, Stores,
 };
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, Clocks, Read};
@@ -46,7 +46,7 @@ impl House {
         self.parts.source.read(|view| {
             self.stores.index.read(view, enter).unwrap_or_else(|_| match Record::on(view, name)?.is_there() {
                 true => {
-                    let guard = ledger.enter(name, &Place::default(), kind, now)?;
+                    let guard = ledger.enter(name, &LedgerSlot::default(), kind, now)?;
                     Ok(Some((guard, of_handle(&self.handle_without_index(name)))))
                 }
                 false => Ok(None),

@@ -19,7 +19,7 @@ use crate::reach::Inside;
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, Ask as AccessAsk, Creator, Subject, Wanted};
 use enfilade_content::{Fill, LockToken, Node, Patience, Root};
-use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
+use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Phase};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{At, Clocks, Read, View};
@@ -125,7 +125,7 @@ impl House {
         kind: OperationKind,
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
         let now = self.now();
-        let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
+        let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
         // A datastore that is made between the two steps is found by the next turn.
         for _ in 0..4 {
             let operation = M::count(self, &ask, now)?;
@@ -217,7 +217,7 @@ impl Stay {
             let now = house.now();
             if !self.datastore.holds(view.at(), now) {
                 let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
-                let ask = DatastoreAsk { name: &name, kind, standing: Standing::Inside };
+                let ask = DatastoreAsk { name: &name, kind, phase: Phase::Inside };
                 let record = house.stores.record(view, &name)?;
                 self.datastore = house.judge(&record, now, &ask)?;
             }
