@@ -50,7 +50,7 @@ pub fn inherited(
     let entries = parent.as_ref().and_then(|parent| parent.dacl.as_deref()).unwrap_or_default();
     let own = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator };
     let group = owner.map(|owner| Sid::of_unix_group(owner.gid));
-    let mut inherited = handed_on(entries, Maker { owner: creator, group }, kind);
+    let mut inherited = inherited_aces(entries, Maker { owner: creator, group }, kind);
     if inherited.is_empty() {
         inherited.push(own);
     }
@@ -93,13 +93,13 @@ pub fn propagated(
     let own =
         after.dacl.take().unwrap_or_default().into_iter().filter(|ace| !ace.flags.has(AceFlags::INHERITED));
     let maker = Maker { owner: creator, group: after.group.filter(|group| group.unix_number().is_some()) };
-    let above = handed_on(parent.dacl.as_deref().unwrap_or_default(), maker, kind);
+    let above = inherited_aces(parent.dacl.as_deref().unwrap_or_default(), maker, kind);
     after.dacl = Some(own.chain(above).collect());
     Some(after)
 }
 
 /// What entries of a directory become on something in it.
-fn handed_on(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
+fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
     entries.iter().flat_map(|ace| inherited_entries(ace, maker, kind)).collect()
 }
 

@@ -6,7 +6,7 @@
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
 use crate::mode_bits;
-use crate::open::Case;
+use crate::open::AccessCheck;
 use crate::refuse::Refusal;
 use crate::roles::Resolved;
 use crate::sight::Sight;
@@ -31,8 +31,8 @@ pub fn see(
 ) -> Result<Vec<Sight>, Refusal> {
     let visible = datastore.access().visible;
     let (principal, datastore) = (identity.principal(), datastore.name());
-    let case = Case { view: View(view), now, principal, datastore, visible, memo };
-    case.see(directory, children)
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
+    check.see(directory, children)
 }
 
 /// What roles say of the children of a directory.
@@ -83,7 +83,7 @@ impl Lately {
     }
 }
 
-impl Case<'_> {
+impl AccessCheck<'_> {
     pub(crate) fn see(
         &self,
         directory: &StorePath,
@@ -91,10 +91,10 @@ impl Case<'_> {
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
         // Children on whom nobody has a role of their own all have the same roles.
-        let ruling = self.ruling(&here);
-        let same = Shown::by(&*self.remember(Question::Below, ruling.node)?, self.visible);
+        let effective_node = self.effective_node(&here);
+        let same = Shown::by(&*self.remember(Question::Below, effective_node.node)?, self.visible);
         let subjects = || children.iter().map(|(_, subject)| *subject);
-        let mut sights = if ruling.goes_on_below {
+        let mut sights = if effective_node.goes_on_below {
             self.see_each(directory, children, |name| self.shown_alone(directory, name), &same)?
         } else if subjects().any(|subject| subject.acl != StoredAcl::Unread) {
             self.see_each(directory, children, |_| Ok(None), &same)?

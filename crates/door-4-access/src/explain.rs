@@ -2,7 +2,7 @@
 
 use crate::ask::{Ask, NodeKind, Subject, Wanted};
 use crate::memo::AccessMemo;
-use crate::open::Case;
+use crate::open::AccessCheck;
 use crate::refuse::Refusal;
 use crate::roles::GivenRoles;
 use crate::steps::{Step, walk};
@@ -26,22 +26,22 @@ pub fn judge(
     memo: &AccessMemo,
 ) -> Result<Judgement, Refusal> {
     let visible = rules.visible;
-    let case = Case { view: View(view), now, principal, datastore, visible, memo };
-    let roles = case.roles(&RolePath::of(datastore, path))?;
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
+    let roles = check.roles(&RolePath::of(datastore, path))?;
     let (rights, skips_acl) = (roles.rights(target.kind), roles.skips_acl());
     let acl = match skips_acl {
         true => AccessMask::ALL,
         // Where no role grants anything, a damaged ACL decides nothing either.
-        false if rights.is_empty() => case.acl(path, target).unwrap_or(AccessMask::NONE),
-        false => case.acl(path, target)?,
+        false if rights.is_empty() => check.acl(path, target).unwrap_or(AccessMask::NONE),
+        false => check.acl(path, target)?,
     };
     Ok(Judgement {
-        roles: roles.given(&case.view, principal),
+        roles: roles.given(&check.view, principal),
         rights,
         skips_acl,
         acl,
         granted: rights & acl,
-        walk: walk(&case.view, principal, &roles, target),
+        walk: walk(&check.view, principal, &roles, target),
     })
 }
 
@@ -60,8 +60,8 @@ pub fn rights(
     memo: &AccessMemo,
 ) -> Result<AccessMask, Refusal> {
     let visible = rules.visible;
-    let case = Case { view: View(view), now, principal, datastore, visible, memo };
-    let mut granted = case.granted(path, target)?;
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
+    let mut granted = check.granted(path, target)?;
     let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
     let is_kept_out = rules.checks_traverse && !granted.covers(AccessMask::TRAVERSE);
     let has_no_number = rules.acls == AclDialect::Nfs4 && principal.uid.is_none();
@@ -78,7 +78,7 @@ pub fn rights(
     }
     if let Some(parent) = parent.filter(|_| !granted.covers(AccessMask::DELETE)) {
         let ask = Ask { path, target, wanted: Wanted::Delete { parent } };
-        if case.directory_lets_delete(&ask, parent)? {
+        if check.directory_lets_delete(&ask, parent)? {
             return Ok(granted | AccessMask::DELETE);
         }
     }

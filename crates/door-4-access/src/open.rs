@@ -48,7 +48,7 @@ pub fn would(
     memo: &AccessMemo,
 ) -> Result<AccessMask, Refusal> {
     let visible = rules.visible;
-    Case { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
+    AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
 /// Does for a path that leads nowhere the work of refusing something hidden, so that one takes as long as the other (invariant S2). `near` is
@@ -63,10 +63,10 @@ pub fn refuse_alike(
 ) {
     let visible = datastore.access().visible;
     let (principal, datastore) = (identity.principal(), datastore.name());
-    let case = Case { view: View(view), now, principal, datastore, visible, memo };
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
     let ask = Ask { path, target: near, wanted: Wanted::On(AccessMask::NONE) };
-    if case.granted(path, near).is_ok() {
-        std::hint::black_box(case.refuse(&ask, AccessMask::NONE, AccessMask::NONE));
+    if check.granted(path, near).is_ok() {
+        std::hint::black_box(check.refuse(&ask, AccessMask::NONE, AccessMask::NONE));
     }
 }
 
@@ -82,8 +82,8 @@ pub fn admits(
     memo: &AccessMemo,
 ) -> Result<(), Refusal> {
     let visible = AccessMask::VISIBLE;
-    let case = Case { view: View(view), now, principal, datastore, visible, memo };
-    if case.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
+    let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
+    if check.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
 }
 
 /// The project a datastore is bound to: sessions for it have roles there.
@@ -117,7 +117,7 @@ pub fn knows_roles(
 }
 
 /// One principal in one store at one revision and time.
-pub(crate) struct Case<'c> {
+pub(crate) struct AccessCheck<'c> {
     pub(crate) view: View<'c>,
     pub(crate) now: Clocks,
     pub(crate) principal: &'c Principal,
@@ -129,14 +129,14 @@ pub(crate) struct Case<'c> {
 
 /// On which node of a path those roles stand that count. All that is beneath it and has none of its own has the same, so they are worked
 /// out and remembered once, however much that is.
-pub(crate) struct Ruling<'p> {
+pub(crate) struct EffectiveNode<'p> {
     /// The last node on which anybody has a role, or that of the datastore.
     pub(crate) node: &'p str,
     /// Whether anybody has a role strictly below the path.
     pub(crate) goes_on_below: bool,
 }
 
-impl Case<'_> {
+impl AccessCheck<'_> {
     /// Everything granted on the target of the ask, which covers what is wanted.
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
@@ -232,26 +232,26 @@ impl Case<'_> {
 
     /// The roles that count on a path.
     pub(crate) fn roles(&self, path: &RolePath) -> Result<Held<Resolved>, Refusal> {
-        let node = self.ruling(path).node;
+        let node = self.effective_node(path).node;
         self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
     /// Which node decides on a path.
-    pub(crate) fn ruling<'p>(&self, path: &'p RolePath) -> Ruling<'p> {
-        let mut ruling = Ruling { node: path.as_str(), goes_on_below: false };
+    pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
+        let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
         // The roles of a session for a project count in its datastore, so it is never a node further up.
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // What cannot be read refuses those whose path leads there, and nobody else.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
             if assigned.on || depth == 0 {
-                ruling.node = node;
+                effective_node.node = node;
             }
-            ruling.goes_on_below = assigned.below;
+            effective_node.goes_on_below = assigned.below;
             if !assigned.below {
                 break;
             }
         }
-        ruling
+        effective_node
     }
 
     /// Where anybody has roles, from a node on.

@@ -5,7 +5,7 @@ mod seeing;
 
 use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};
 use crate::memo::AccessMemo;
-use crate::open::Case;
+use crate::open::AccessCheck;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::view::View;
 use enfilade_facts::journal::{Head, Write, write_down};
@@ -167,7 +167,7 @@ pub(crate) fn memo() -> AccessMemo {
 }
 
 /// Asks on these facts, with a memo of its own.
-pub(crate) fn case<R>(facts: &Facts, principal: &Principal, ask: impl FnOnce(&Case<'_>) -> R) -> R {
+pub(crate) fn case<R>(facts: &Facts, principal: &Principal, ask: impl FnOnce(&AccessCheck<'_>) -> R) -> R {
     case_with(facts, principal, &memo(), ask)
 }
 
@@ -175,12 +175,12 @@ pub(crate) fn case_with<R>(
     facts: &Facts,
     principal: &Principal,
     memo: &AccessMemo,
-    ask: impl FnOnce(&Case<'_>) -> R,
+    ask: impl FnOnce(&AccessCheck<'_>) -> R,
 ) -> R {
     let view = enfilade_facts::View::new(facts);
     let datastore: DatastoreName = "tank".parse().unwrap();
     let visible = AccessMask::VISIBLE;
-    ask(&Case { view: View(&view), now: NOW, principal, datastore: &datastore, visible, memo })
+    ask(&AccessCheck { view: View(&view), now: NOW, principal, datastore: &datastore, visible, memo })
 }
 
 pub(crate) fn path(text: &str) -> StorePath {

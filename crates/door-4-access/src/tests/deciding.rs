@@ -3,7 +3,7 @@
 use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::explain::judge;
-use crate::open::{Case, knows_roles, would};
+use crate::open::{AccessCheck, knows_roles, would};
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::tables::{
@@ -388,7 +388,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     let ask = |facts: &Facts, now: Clocks, at: &str| {
         let view = enfilade_facts::View::new(facts);
         let (memo, principal, tank) = (memo(), alice(), "tank".parse().unwrap());
-        let case = Case {
+        let case = AccessCheck {
             view: View(&view),
             now,
             principal: &principal,
@@ -442,7 +442,8 @@ fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
         let decided = times.map(|now| {
             let view = View(&view);
             let visible = AccessMask::VISIBLE;
-            let case = Case { view, now, principal: &principal, datastore: &tank, visible, memo: &memo };
+            let case =
+                AccessCheck { view, now, principal: &principal, datastore: &tank, visible, memo: &memo };
             let read = Wanted::On(AccessMask::READ_DATA);
             code(case.decide(&Ask { path: &path("a"), target: &file, wanted: read }))
         });

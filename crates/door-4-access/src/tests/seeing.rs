@@ -7,7 +7,7 @@ use super::{
 use crate::ask::{Ask, NodeKind, ObjectId, States, StoredAcl, Subject, Version, Wanted};
 use crate::explain::{judge, rights};
 use crate::memo::AccessMemo;
-use crate::open::{Case, would};
+use crate::open::{AccessCheck, would};
 use crate::reference;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::sight::Sight;
@@ -147,7 +147,7 @@ fn what_is_known_of_somebody_serves_nobody_else() {
                 let children: Vec<(&str, &Subject)> =
                     ["a", "b", "c", "d", "e"].into_iter().zip(subjects).collect();
                 case_with(&facts, &who, memo, |case| {
-                    Case { visible, view: crate::view::View(case.view.0), ..*case }
+                    AccessCheck { visible, view: crate::view::View(case.view.0), ..*case }
                         .see(&path("dir"), &children)
                 })
                 .unwrap()
