@@ -57,7 +57,7 @@ pub use node::{Meta, Node};
 pub use patience::{Blocking, Cached, CachedOnly, Patience};
 pub use pipe::Pipe;
 pub use properties::{Property, PropertyChange, change_properties, properties};
-pub use quota::{Fill, Room};
+pub use quota::{Fill, QuotaReservation};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
 pub use relocate::{At, Draft, Relocated, copy_properties, rename};

@@ -24,9 +24,9 @@ struct Counts {
     promised: AtomicU64,
 }
 
-/// Room for an upload. Dropped before [`Room::keep`], it is given back.
+/// Space for an upload. Dropped before [`QuotaReservation::keep`], it is given back.
 #[derive(Debug)]
-pub struct Room {
+pub struct QuotaReservation {
     fill: Fill,
     quota: u64,
     bytes: u64,
@@ -64,11 +64,11 @@ impl Fill {
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`], and as [`Fill::count`].
-    pub fn take(&self, root: &Root, quota: u64, bytes: u64) -> Result<Room, Refusal> {
+    pub fn take(&self, root: &Root, quota: u64, bytes: u64) -> Result<QuotaReservation, Refusal> {
         self.used(root)?;
-        let mut room = Room { fill: self.clone(), quota, bytes: 0 };
-        room.grow_to(bytes)?;
-        Ok(room)
+        let mut reservation = QuotaReservation { fill: self.clone(), quota, bytes: 0 };
+        reservation.grow_to(bytes)?;
+        Ok(reservation)
     }
 
     /// What was done is not known exactly: it is counted anew when it is asked for next.
@@ -88,14 +88,14 @@ impl Fill {
     }
 }
 
-impl Room {
+impl QuotaReservation {
     /// Whether so many bytes would fit by now. Takes nothing.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].
     pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
-        let mut room = Room { fill: self.fill.clone(), quota: self.quota, bytes: 0 };
-        room.grow_to(bytes)
+        let mut reservation = QuotaReservation { fill: self.fill.clone(), quota: self.quota, bytes: 0 };
+        reservation.grow_to(bytes)
     }
 
     /// Takes more of it, until it is so many bytes.
@@ -125,7 +125,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
         self.fill.0.promised.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -7,8 +7,8 @@ use crate::shares::Share;
 use crate::walk::{Found, Stay};
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Wanted};
 use enfilade_content::{
-    Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, Reader, Refusal as Content, Room, Touches,
-    Upload,
+    Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, QuotaReservation, Reader, Refusal as Content,
+    Touches, Upload,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
@@ -76,9 +76,10 @@ impl Stay {
             }
         };
         // After the doors: how full a store is, is nobody's business who may not write there. What is only promised takes no room.
-        let room = self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
+        let reservation =
+            self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         if let Some(bytes) = expected {
-            room.iter().try_for_each(|room| room.fits(bytes))?;
+            reservation.iter().try_for_each(|reservation| reservation.fits(bytes))?;
             upload.fits(bytes)?;
         }
         Ok(Uploading {
@@ -87,7 +88,7 @@ impl Stay {
             directory,
             target,
             upload,
-            room,
+            reservation,
             tokens: Vec::new(),
             expected,
             ready: 0,
@@ -264,7 +265,7 @@ pub struct Uploading {
     target: Option<Node>,
     upload: Upload,
     /// In a store with a quota.
-    room: Option<Room>,
+    reservation: Option<QuotaReservation>,
     /// Those of locks that came with the request.
     tokens: Vec<LockToken>,
     /// How many bytes there will be, as far as the client said.
@@ -327,8 +328,8 @@ impl Uploading {
         }
         let ahead = bytes.saturating_add(bytes.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1));
         let ready = self.expected.map_or(bytes, |expected| ahead.min(expected).max(bytes));
-        if let Some(room) = &mut self.room {
-            room.grow_to(ready)?;
+        if let Some(reservation) = &mut self.reservation {
+            reservation.grow_to(ready)?;
         }
         if self.expected.is_some() {
             self.upload.make_room(ready)?;
@@ -357,7 +358,7 @@ impl Uploading {
         self.ask_again()?;
         let (bytes, replaced) = (self.upload.bytes(), self.target.as_ref().map_or(0, Node::content_bytes));
         let touches = self.touches();
-        let Uploading { mut stay, path, directory, upload, room, tokens, .. } = self;
+        let Uploading { mut stay, path, directory, upload, reservation, tokens, .. } = self;
         let still_there = stay.still_there(&path, &directory);
         let judge = || {
             still(&mut stay)?;
@@ -365,7 +366,7 @@ impl Uploading {
         };
         // Refused is unchanged, and acknowledged is in the directory that was judged, wherever that is afterwards.
         let made = upload.finish_if(judge, still_there)?;
-        room.into_iter().for_each(|room| room.keep(bytes, replaced));
+        reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));
         Ok(made.meta().clone())
     }
 

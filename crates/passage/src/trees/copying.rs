@@ -1,6 +1,6 @@
 //! COPY: nothing of it is seen before it is whole, and every member that was not copied is named.
 
-use super::transfer::Room;
+use super::transfer::Destination;
 use super::walked::Walked;
 use super::{Left, Placed, Placing, is_hidden, is_within};
 use crate::reach::Inside as _;
@@ -8,7 +8,7 @@ use crate::refuse::{Refusal, Stands};
 use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted};
 use enfilade_content::{
-    Blocking, Draft, Member, Met, Node, Reader, Refusal as Content, Relocated, Room as Quota, TreeBudget,
+    Blocking, Draft, Member, Met, Node, QuotaReservation, Reader, Refusal as Content, Relocated, TreeBudget,
     TreeWalk, Upload, copy_properties,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
@@ -29,7 +29,7 @@ struct Copying<'c> {
 
 /// What is taken of the quota by what is copied: given back unless the copy gets its name.
 struct Taken {
-    room: Option<Quota>,
+    reservation: Option<QuotaReservation>,
     /// How much was copied.
     bytes: u64,
 }
@@ -37,7 +37,9 @@ struct Taken {
 impl Taken {
     /// Takes room for so many bytes more than were copied.
     fn room_for(&mut self, bytes: u64) -> Result<(), Content> {
-        self.room.as_mut().map_or(Ok(()), |room| room.grow_to(self.bytes.saturating_add(bytes)))
+        self.reservation
+            .as_mut()
+            .map_or(Ok(()), |reservation| reservation.grow_to(self.bytes.saturating_add(bytes)))
     }
 }
 
@@ -62,29 +64,33 @@ impl Stay {
             return Err(Content::WithinItself.into());
         }
         let budget = self.tree_budget(placing.is_wanted);
-        let mut room = self.make_room(to, kind, placing, &budget)?;
-        room.from_start = self.of_copy(room.from_start, &found.node.subject());
+        let mut destination = self.claim_destination(to, kind, placing, &budget)?;
+        destination.from_start = self.of_copy(destination.from_start, &found.node.subject());
         let quota = self.datastore.quota();
-        let room_taken = quota.map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
-        let mut taken = Taken { room: room_taken, bytes: 0 };
+        let reservation = quota.map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
+        let mut taken = Taken { reservation, bytes: 0 };
         let (made, left) = match kind {
-            NodeKind::File => (self.copy_one(from, &found, &room, placing, &budget, &mut taken)?, Vec::new()),
-            NodeKind::Directory => self.copy_tree(from, &found, &room, placing, &budget, &mut taken)?,
+            NodeKind::File => {
+                (self.copy_one(from, &found, &destination, placing, &budget, &mut taken)?, Vec::new())
+            }
+            NodeKind::Directory => {
+                self.copy_tree(from, &found, &destination, placing, &budget, &mut taken)?
+            }
         };
         let freed = match made {
             Some(made) => {
                 let judged = made.still_there().map_err(Refusal::from);
-                let judged = judged.and_then(|()| self.judge_replaced(&room, &budget));
-                self.complete_or_take_back(made, &room, judged)?
+                let judged = judged.and_then(|()| self.judge_replaced(&destination, &budget));
+                self.complete_or_take_back(made, &destination, judged)?
             }
             // Nothing was replaced.
             None => 0,
         };
-        match taken.room {
-            Some(room) => room.keep(taken.bytes, freed),
+        match taken.reservation {
+            Some(reservation) => reservation.keep(taken.bytes, freed),
             None => self.fill.freed(freed),
         }
-        Ok(Placed { replaced: room.replaced.is_some(), left })
+        Ok(Placed { replaced: destination.replaced.is_some(), left })
     }
 
     /// What a copy has from the start, where something is copied that has an ACL of its own.
@@ -104,21 +110,21 @@ impl Stay {
         &mut self,
         from: &StorePath,
         found: &Found,
-        room: &Room<'_>,
+        destination: &Destination<'_>,
         placing: Placing<'_>,
         budget: &TreeBudget<'_>,
         taken: &mut Taken,
     ) -> Result<Option<Relocated>, Refusal> {
         let reader = enfilade_content::read(found.permit(), &found.node)?;
-        let Room { path, directory, name, permit, from_start, replaced } = room;
+        let Destination { path, directory, name, permit, from_start, replaced } = destination;
         let mut upload = match replaced {
             Some(_) => Upload::create_instead(permit, directory, name, from_start)?,
             None => Upload::create(permit, directory, name, from_start)?,
         };
         self.fill_copy(from, &reader, &mut upload, budget, taken)?;
         let still_there = self.still_there(path, directory);
-        let settle = || self.settle(path, directory, room.touches(), placing.tokens).map(drop);
-        match room.replaced() {
+        let settle = || self.settle(path, directory, destination.touches(), placing.tokens).map(drop);
+        match destination.replaced() {
             Some(replaced) => upload.finish_instead(replaced, settle, still_there).map(Some),
             None => upload.finish_if(settle, still_there).map(|_| None),
         }
@@ -156,17 +162,17 @@ impl Stay {
         &mut self,
         from: &StorePath,
         source: &Found,
-        room: &Room<'_>,
+        destination: &Destination<'_>,
         placing: Placing<'_>,
         budget: &TreeBudget<'_>,
         taken: &mut Taken,
     ) -> Result<(Option<Relocated>, Vec<Left>), Refusal> {
-        let draft = Draft::begin(&room.permit, &room.directory, &room.from_start)?;
+        let draft = Draft::begin(&destination.permit, &destination.directory, &destination.from_start)?;
         copy_properties(source.permit(), &source.node, draft.node())?;
         let (mut left, walk) = (Vec::new(), TreeWalk::begin(budget));
         let mut copying = Copying { walk, walked: Walked::begin(draft.node()), budget, taken };
         if placing.is_deep {
-            let goal = Goal { directory: draft.node().clone(), path: room.path.clone() };
+            let goal = Goal { directory: draft.node().clone(), path: destination.path.clone() };
             self.enter(&mut copying.walk, from, &source.node, goal)?;
             copying.walked.enter(from, &source.node);
         }
@@ -192,9 +198,12 @@ impl Stay {
             }
         }
         self.name_missed(&copying.walked, budget, &mut left)?;
-        let still_there = self.still_there(room.path, &room.directory);
-        let settle = || self.settle(room.path, &room.directory, room.touches(), placing.tokens).map(drop);
-        let made = draft.finish(room.name, room.replaced(), settle, still_there)?;
+        let still_there = self.still_there(destination.path, &destination.directory);
+        let settle = || {
+            self.settle(destination.path, &destination.directory, destination.touches(), placing.tokens)
+                .map(drop)
+        };
+        let made = draft.finish(destination.name, destination.replaced(), settle, still_there)?;
         Ok((Some(made), left))
     }
 

@@ -11,7 +11,7 @@ use enfilade_content::{At, Node, Refusal as Content, Relocated, Touches, TreeBud
 use enfilade_facts::vocabulary::StorePath;
 
 /// Where something is to be put.
-pub(super) struct Room<'p> {
+pub(super) struct Destination<'p> {
     pub(super) path: &'p StorePath,
     pub(super) directory: Node,
     pub(super) name: &'p str,
@@ -29,7 +29,7 @@ pub(super) struct Replaced {
     bytes: u64,
 }
 
-impl Room<'_> {
+impl Destination<'_> {
     pub(super) fn replaced(&self) -> Option<(&AccessPermit, &Node)> {
         self.replaced.as_ref().map(|replaced| (&replaced.permit, &replaced.node))
     }
@@ -57,17 +57,19 @@ impl Stay {
         let source = self.source_to_move(from, placing, &budget);
         let (directory, name, target, permit, tree) = source.map_err(|why| why.about(Stands::Source))?;
         self.fits(from, to, tree)?;
-        let room = self.make_room(to, target.kind(), placing, &budget)?;
-        let (at, goal) =
-            (At { directory: &directory, name }, At { directory: &room.directory, name: room.name });
-        let (mut own, still_there) = (Vec::new(), self.still_there(to, &room.directory));
+        let destination = self.claim_destination(to, target.kind(), placing, &budget)?;
+        let (at, goal) = (
+            At { directory: &directory, name },
+            At { directory: &destination.directory, name: destination.name },
+        );
+        let (mut own, still_there) = (Vec::new(), self.still_there(to, &destination.directory));
         let moved = enfilade_content::rename(
             (&permit, &target, at),
-            (&room.permit, goal),
-            room.replaced(),
+            (&destination.permit, goal),
+            destination.replaced(),
             || -> Result<(), Refusal> {
                 self.settle(from, &directory, Touches::Tree, placing.tokens)?;
-                self.settle(to, &room.directory, room.touches(), placing.tokens)?;
+                self.settle(to, &destination.directory, destination.touches(), placing.tokens)?;
                 own = self.locks_at_or_beneath(from)?;
                 Ok(())
             },
@@ -78,8 +80,8 @@ impl Stay {
             .still_there()
             .map_err(Refusal::from)
             .and_then(|()| self.judge_again(from, &target, &budget))
-            .and_then(|_| self.judge_replaced(&room, &budget));
-        let freed = match self.complete_or_take_back(moved, &room, judged) {
+            .and_then(|_| self.judge_replaced(&destination, &budget));
+        let freed = match self.complete_or_take_back(moved, &destination, judged) {
             Err(why @ Refusal::Content(Content::NotTakenBack { .. })) => {
                 self.end_locks(from, &own);
                 return Err(why);
@@ -88,11 +90,11 @@ impl Stay {
         };
         self.fill.freed(freed);
         let left = match self.datastore.access().moved_inherits {
-            true => self.inherit_anew(&room.directory, room.path, &target, &budget),
+            true => self.inherit_anew(&destination.directory, destination.path, &target, &budget),
             false => Vec::new(),
         };
         self.end_locks(from, &own);
-        Ok(Placed { replaced: room.replaced.is_some(), left })
+        Ok(Placed { replaced: destination.replaced.is_some(), left })
     }
 
     /// What is to be moved, when all of it may be.
@@ -142,12 +144,12 @@ impl Stay {
 
     pub(super) fn judge_replaced(
         &mut self,
-        room: &Room<'_>,
+        destination: &Destination<'_>,
         budget: &TreeBudget<'_>,
     ) -> Result<u64, Refusal> {
-        match &room.replaced {
+        match &destination.replaced {
             Some(replaced) if replaced.node.kind() == NodeKind::Directory => {
-                self.judge_again(room.path, &replaced.node, budget)
+                self.judge_again(destination.path, &replaced.node, budget)
             }
             Some(replaced) => Ok(replaced.bytes),
             None => Ok(0),
@@ -161,7 +163,7 @@ impl Stay {
     pub(super) fn complete_or_take_back(
         &mut self,
         relocated: Relocated,
-        room: &Room<'_>,
+        destination: &Destination<'_>,
         judged: Result<u64, Refusal>,
     ) -> Result<u64, Refusal> {
         let why = match judged {
@@ -181,19 +183,19 @@ impl Stay {
             }
         };
         self.fill.count_anew();
-        let beside = |name: String| room.path.split().and_then(|(parent, _)| parent.join(&name).ok());
+        let beside = |name: String| destination.path.split().and_then(|(parent, _)| parent.join(&name).ok());
         let kept = kept.and_then(beside).map(|path| path.to_string());
-        Err(Content::NotTakenBack { path: room.path.to_string(), kept }.into())
+        Err(Content::NotTakenBack { path: destination.path.to_string(), kept }.into())
     }
 
     /// The right to put something at a path, and to let go what is there.
-    pub(super) fn make_room<'p>(
+    pub(super) fn claim_destination<'p>(
         &mut self,
         path: &'p StorePath,
         kind: NodeKind,
         placing: Placing<'_>,
         budget: &TreeBudget<'_>,
-    ) -> Result<Room<'p>, Refusal> {
+    ) -> Result<Destination<'p>, Refusal> {
         let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
         let (permit, from_start) = self.may_create(path, &directory, kind).map_err(Refusal::of_parent)?;
         let mut replaced = None;
@@ -212,6 +214,6 @@ impl Stay {
         } else {
             self.unless_locked(path, Touches::Entry, placing.tokens)?;
         }
-        Ok(Room { path, directory, name, permit, from_start, replaced })
+        Ok(Destination { path, directory, name, permit, from_start, replaced })
     }
 }
