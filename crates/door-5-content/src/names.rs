@@ -53,7 +53,7 @@ impl LookedAt<'_> {
 pub(crate) struct Names {
     /// All names, one after the other.
     text: String,
-    each: Vec<Place>,
+    each: Vec<NameEnd>,
     /// Where the directory goes on; nothing at its end.
     next: Option<u64>,
     /// Those that cannot be shown.
@@ -61,7 +61,7 @@ pub(crate) struct Names {
 }
 
 #[derive(Debug)]
-struct Place {
+struct NameEnd {
     inode: u64,
     /// Where its name ends.
     end: u32,
@@ -89,9 +89,9 @@ impl Names {
     /// Those from one place to another.
     pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
         let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
-        let mut begin = first.map_or(0, |place| place.end as usize);
+        let mut begin = first.map_or(0, |name| name.end as usize);
         let each = self.each.get(places).unwrap_or_default().iter();
-        each.filter_map(move |Place { inode, end, kind }| {
+        each.filter_map(move |NameEnd { inode, end, kind }| {
             let name = self.text.get(std::mem::replace(&mut begin, *end as usize)..begin)?;
             Some(Named { name, inode: *inode, kind: *kind })
         })
@@ -100,13 +100,13 @@ impl Names {
     fn push(&mut self, name: &str, inode: u64, kind: FileType) {
         self.text.push_str(name);
         // A buffer has no room for more than a number of 32 bits.
-        self.each.push(Place { inode, end: self.text.len() as u32, kind });
+        self.each.push(NameEnd { inode, end: self.text.len() as u32, kind });
     }
 }
 
 impl Weigh for Names {
     fn heap_bytes(&self) -> usize {
-        self.text.capacity() + self.each.capacity() * size_of::<Place>()
+        self.text.capacity() + self.each.capacity() * size_of::<NameEnd>()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::acl_read::stored_up_to;
 use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
 use crate::kinds::is_served;
 use crate::refuse::Refusal;
-use crate::tree::{Place, Tree, Turn};
+use crate::tree::{Tree, TreeState, Turn};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, PropagationPermit, StoredAcl, Subject, Version};
 use enfilade_facts::limits;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
@@ -202,22 +202,22 @@ impl Node {
 
     /// The file system it is on, where its times can be relied on.
     pub(crate) fn stamping(&self) -> Option<u64> {
-        self.tree.place.stamping
+        self.tree.state.stamping
     }
 
     /// The mount it is in.
     pub(crate) fn mount(&self) -> Option<u64> {
-        self.tree.place.mount
+        self.tree.state.mount
     }
 
     /// Whose turn it is to change names.
     pub(crate) fn turn(&self) -> &Turn {
-        &self.tree.place.turn
+        &self.tree.state.turn
     }
 
     /// The tree it is in.
-    pub(crate) fn place(&self) -> &Arc<Place> {
-        &self.tree.place
+    pub(crate) fn tree_state(&self) -> &Arc<TreeState> {
+        &self.tree.state
     }
 
     /// For the operator: `find -inum` finds it.

@@ -19,7 +19,7 @@ const NAMES_MAX: usize = 100;
 
 /// Where something is: its directory and its name there.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
+pub struct EntryRef<'a> {
     /// The directory.
     pub directory: &'a Node,
     /// The name.
@@ -165,8 +165,8 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
 /// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken; and what `judge`
 /// refuses.
 pub fn rename<E: From<Refusal>>(
-    (permit, target, from): (&AccessPermit, &Node, At<'_>),
-    (making, to): (&AccessPermit, At<'_>),
+    (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
+    (making, to): (&AccessPermit, EntryRef<'_>),
     replaced: Option<(&AccessPermit, &Node)>,
     judge: impl FnOnce() -> Result<(), E>,
     still_there: impl FnOnce() -> Result<(), Refusal>,
@@ -189,8 +189,8 @@ fn right_to_make(kind: NodeKind) -> AccessMask {
 /// The work of [`rename`].
 pub(crate) fn relocate<E: From<Refusal>>(
     target: &Node,
-    from: At<'_>,
-    to: At<'_>,
+    from: EntryRef<'_>,
+    to: EntryRef<'_>,
     replaced: Option<&Node>,
     judge: impl FnOnce() -> Result<(), E>,
     still_there: impl FnOnce() -> Result<(), Refusal>,
@@ -230,8 +230,8 @@ pub(crate) fn relocate<E: From<Refusal>>(
 /// The caller has the turn. Says under which reserved name what was replaced is kept, where it is not gone with its name.
 fn change_names(
     target: &Node,
-    from: At<'_>,
-    to: At<'_>,
+    from: EntryRef<'_>,
+    to: EntryRef<'_>,
     replaced: Option<&Node>,
 ) -> Result<Option<Temporary>, Refusal> {
     let (here, there) = (from.directory.fd(), to.directory.fd());

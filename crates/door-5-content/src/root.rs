@@ -7,7 +7,7 @@ use crate::node::{Node, object_at};
 use crate::patience::{Blocking, Cached, Patience};
 use crate::refuse::{Refusal, is_absent};
 use crate::reserved::ReservedPaths;
-use crate::tree::{Place, Tree};
+use crate::tree::{Tree, TreeState};
 use crate::watch::mount_of;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
@@ -63,8 +63,8 @@ impl Root {
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
         let (stamping, mount) = (stamping_file_system(directory.as_fd()), mount_of(directory.as_fd()));
-        let place = Arc::new(Place { stamping, mount, ..Place::default() });
-        Ok(Root { directory: Arc::new(directory), tree: Tree { place, acls } })
+        let state = Arc::new(TreeState { stamping, mount, ..TreeState::default() });
+        Ok(Root { directory: Arc::new(directory), tree: Tree { state, acls } })
     }
 
     /// How its ACLs are written down.
@@ -110,18 +110,18 @@ impl Root {
 
     fn find_blocking(&self, path: &StorePath, relative: &str) -> Result<Node, Refusal> {
         let open = |flags| open_beneath(&*self.directory, relative, flags, Mode::empty());
-        let opened = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
+        let opened = self.tree.state.known.check(relative, || open(OPENING_NOTHING));
         let opened = opened.and_then(|()| open(NODE_FLAGS));
         let file = opened.map_err(|errno| Refusal::lookup(errno, &path.to_string()))?;
         self.describe(file, path, relative)
     }
 
     fn find_cached(&self, path: &StorePath, relative: &str) -> Result<Cached<Node>, Refusal> {
-        if self.tree.place.stamping.is_none() {
+        if self.tree.state.stamping.is_none() {
             return Ok(Cached::WouldWait);
         }
         let open = |flags| open_cached(self.directory.as_fd(), relative, flags);
-        let opened = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
+        let opened = self.tree.state.known.check(relative, || open(OPENING_NOTHING));
         match opened.and_then(|()| open(NODE_FLAGS)) {
             // The kernel never says from memory that a file is no directory. Where the path leads through one, that is said as soon as where
             // it leads through nothing: the file may be hidden.
@@ -136,7 +136,7 @@ impl Root {
     fn describe(&self, file: OwnedFd, path: &StorePath, relative: &str) -> Result<Node, Refusal> {
         let node = Node::describe(Arc::new(file), self.tree.clone(), &|| path.to_string());
         if matches!(node, Err(Refusal::Special(_))) {
-            self.tree.place.known.forget(relative);
+            self.tree.state.known.forget(relative);
         }
         node
     }
@@ -173,7 +173,7 @@ impl Root {
 
     /// Does `work` while no name of the datastore is changed by this process.
     pub fn in_turn<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _turn = self.tree.place.turn.take();
+        let _turn = self.tree.state.turn.take();
         work()
     }
 

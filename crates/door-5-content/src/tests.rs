@@ -10,7 +10,7 @@ mod racing;
 mod trees;
 mod uploads;
 
-use crate::relocate::At;
+use crate::relocate::EntryRef;
 use crate::{Blocking, Node, Refusal, Root, collection, relocate};
 use enfilade_access::Inheritance;
 use enfilade_facts::Refuse;
@@ -98,7 +98,7 @@ fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), Refusal> {
     collection::remove(directory, name, target, || Ok(()))
 }
 
-fn rename(target: &Node, from: At<'_>, to: At<'_>) -> Result<(), Refusal> {
+fn rename(target: &Node, from: EntryRef<'_>, to: EntryRef<'_>) -> Result<(), Refusal> {
     relocate::relocate(target, from, to, None, || Ok::<_, Refusal>(()), || Ok(()))
         .map(relocate::Relocated::complete)
 }

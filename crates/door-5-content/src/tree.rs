@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What everything beneath a root has in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
-    pub(crate) place: Arc<Place>,
+    pub(crate) state: Arc<TreeState>,
     /// How ACLs are written down.
     pub(crate) acls: AclDialect,
 }
 
 /// Where a tree is.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct TreeState {
     pub(crate) turn: Turn,
     /// What is there can be opened without harm.
     pub(crate) known: KnownPaths,
@@ -47,13 +47,13 @@ impl Turn {
 /// Names that nobody else of this process may change.
 #[derive(Debug)]
 pub(crate) struct ReservedNames {
-    pub(crate) place: Arc<Place>,
+    pub(crate) state: Arc<TreeState>,
     pub(crate) names: [Name; 2],
 }
 
 impl Drop for ReservedNames {
     fn drop(&mut self) {
-        let mut turn = self.place.turn.take();
+        let mut turn = self.state.turn.take();
         for own in &self.names {
             if let Some(at) = turn.0.iter().position(|name| name == own) {
                 turn.0.swap_remove(at);

@@ -20,9 +20,9 @@ impl MyTurn<'_> {
 
     /// Nobody else of this process changes these names until what is returned is dropped, in nobody's turn. The turn is the one of `target`.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
-        let place = Arc::clone(target.place());
+        let state = Arc::clone(target.tree_state());
         let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));
         self.0.extend(names.clone());
-        ReservedNames { place, names }
+        ReservedNames { state, names }
     }
 }

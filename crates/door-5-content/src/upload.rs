@@ -1,8 +1,8 @@
 //! A file being uploaded: nobody sees it before it is whole, and the old content stays until then.
 
 use crate::acl_write;
-use crate::kept::Kept;
 use crate::node::{Node, entry_name};
+use crate::preserved::Preserved;
 use crate::read::Reader;
 use crate::refuse::Refusal;
 use crate::temporary::{Temporary, unlock};
@@ -33,7 +33,7 @@ pub struct Upload {
 #[derive(Debug)]
 enum Fate {
     New,
-    Replaces { target: Node, kept: Box<Kept> },
+    Replaces { target: Node, preserved: Box<Preserved> },
 }
 
 impl Upload {
@@ -106,10 +106,10 @@ impl Upload {
         directory.needs(NodeKind::Directory, "replacing a file")?;
         target.needs(NodeKind::File, "replacing content")?;
         directory.still_is(entry_name(name)?, target)?;
-        let kept = Box::new(Kept::of(target)?);
+        let preserved = Box::new(Preserved::of(target)?);
         let (temporary, file) = Temporary::file(directory)?;
-        kept.give(&file)?;
-        let fate = Fate::Replaces { target: target.clone(), kept };
+        preserved.give(&file)?;
+        let fate = Fate::Replaces { target: target.clone(), preserved };
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
     }
 
@@ -235,7 +235,9 @@ impl Upload {
                 turn.may_change(&directory, &name)?;
                 temporary.become_new_if(&name, &file, still_there)?;
             }
-            Fate::Replaces { target, kept } => replace(temporary, &file, &name, (&target, *kept), judge)?,
+            Fate::Replaces { target, preserved } => {
+                replace(temporary, &file, &name, (&target, *preserved), judge)?
+            }
         }
         directory.sync()?;
         unlock(&file);
@@ -258,17 +260,17 @@ fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,
     name: &str,
-    (target, mut kept): (&Node, Kept),
+    (target, mut preserved): (&Node, Preserved),
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let directory = temporary.place().clone();
     // Synced before the rename: otherwise a power cut may leave the new file with the old ACL, after somebody was told that the ACL is changed.
     let mut renew = || {
-        let now = Kept::of(target)?;
-        let differs = now != kept;
+        let now = Preserved::of(target)?;
+        let differs = now != preserved;
         if differs {
             now.give(file)?;
-            kept = now;
+            preserved = now;
             file.sync()?;
         }
         Ok::<bool, Refusal>(differs)

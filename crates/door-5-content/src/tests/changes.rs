@@ -1,7 +1,7 @@
 //! Making directories and deleting.
 
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
-use crate::relocate::{At, relocate};
+use crate::relocate::{EntryRef, relocate};
 use crate::{Blocking, Refusal, Upload, acl_write};
 use enfilade_access::{NodeKind, StoredAcl};
 use enfilade_facts::vocabulary::StorePath;
@@ -115,12 +115,12 @@ fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
     let root = scratch.root();
     let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap(), Blocking).unwrap();
     let (top, target) = (find(""), find("from"));
-    let (from, to) = (At { directory: &top, name: "from" }, At { directory: &top, name: "to" });
+    let (from, to) = (EntryRef { directory: &top, name: "from" }, EntryRef { directory: &top, name: "to" });
     let judge = || Ok::<_, Refusal>(());
     let moved = relocate(&target, from, to, None, judge, || Ok(())).unwrap();
     assert_eq!(code(make(&top, "from", &given(b""))), "CT09");
     assert_eq!(code(Upload::begin_new(&top, "from", &given(b"")).and_then(Upload::finish)), "CT09");
-    assert_eq!(code(rename(&target, to, At { directory: &top, name: "away" })), "CT09");
+    assert_eq!(code(rename(&target, to, EntryRef { directory: &top, name: "away" })), "CT09");
     assert_eq!(moved.take_back(), Ok(None));
     assert_eq!(names_on_disk(&scratch.at("")), ["from"]);
     relocate(&target, from, to, None, judge, || Ok(())).unwrap().complete();
@@ -142,7 +142,7 @@ fn what_was_replaced_is_never_removed_where_it_cannot_get_a_name() {
     let root = scratch.root();
     let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap(), Blocking).unwrap();
     let (top, target, replaced) = (find(""), find("from"), find("to"));
-    let (from, to) = (At { directory: &top, name: "from" }, At { directory: &top, name: "to" });
+    let (from, to) = (EntryRef { directory: &top, name: "from" }, EntryRef { directory: &top, name: "to" });
     let moved = relocate(&target, from, to, Some(&replaced), || Ok::<_, Refusal>(()), || Ok(())).unwrap();
     // Another program takes the new name, and every name that what was replaced could get.
     std::fs::rename(scratch.at("to"), scratch.at("away")).unwrap();

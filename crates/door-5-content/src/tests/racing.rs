@@ -2,7 +2,7 @@
 
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::properties::{self, Property, PropertyChange};
-use crate::relocate::At;
+use crate::relocate::EntryRef;
 use crate::{Blocking, Refusal, Root, Upload, acl_write, read};
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::StorePath;
@@ -71,8 +71,10 @@ fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
         2 => make(&root.find_parent(&path("place/d"))?.0, &name, &given(b"acl")).map(drop),
         3 => remove(&directory, &name, &root.find(&path("place").join(&name).unwrap(), Blocking)?),
         4 => {
-            let (from, to) =
-                (At { directory: &directory, name: &name }, At { directory: &directory, name: "moved" });
+            let (from, to) = (
+                EntryRef { directory: &directory, name: &name },
+                EntryRef { directory: &directory, name: "moved" },
+            );
             rename(&root.find(&path("place").join(&name).unwrap(), Blocking)?, from, to)
         }
         5 => {

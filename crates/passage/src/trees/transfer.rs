@@ -7,7 +7,7 @@ use crate::refuse::{Refusal, Stands};
 use crate::verbs::present;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
-use enfilade_content::{At, Node, Refusal as Content, Relocated, Touches, TreeBudget};
+use enfilade_content::{EntryRef, Node, Refusal as Content, Relocated, Touches, TreeBudget};
 use enfilade_facts::vocabulary::StorePath;
 
 /// Where something is to be put.
@@ -59,8 +59,8 @@ impl Stay {
         self.fits(from, to, tree)?;
         let destination = self.claim_destination(to, target.kind(), placing, &budget)?;
         let (at, goal) = (
-            At { directory: &directory, name },
-            At { directory: &destination.directory, name: destination.name },
+            EntryRef { directory: &directory, name },
+            EntryRef { directory: &destination.directory, name: destination.name },
         );
         let (mut own, still_there) = (Vec::new(), self.still_there(to, &destination.directory));
         let moved = enfilade_content::rename(

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// be carried over.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
-/// Most attributes that are kept, in bytes: all of them are in memory at once.
+/// Most attributes that are preserved, in bytes: all of them are in memory at once.
 const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
 
 /// Longest list of attribute names the kernel gives, in bytes.
@@ -24,7 +24,7 @@ const NAMES_BYTES_MAX: usize = 64 * 1024;
 
 /// Owner, mode, POSIX ACL, our ACL under whichever name it is, and every other `user.` attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct Preserved {
     uid: u32,
     gid: u32,
     mode: u32,
@@ -32,9 +32,9 @@ pub(crate) struct Kept {
     attributes: BTreeMap<String, Vec<u8>>,
 }
 
-impl Kept {
+impl Preserved {
     /// What `target` has now.
-    pub(crate) fn of(target: &Node) -> Result<Kept, Refusal> {
+    pub(crate) fn of(target: &Node) -> Result<Preserved, Refusal> {
         let refuse = |errno| Refusal::io(errno, "reading the attributes of", &target.label());
         let now = target.again()?;
         let mut attributes = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Kept {
         }
         let posix = attribute(target.fd(), POSIX_ACL, limits::ACL_BYTES_MAX).map_err(refuse)?;
         // Nobody gets a set-uid program by uploading one.
-        Ok(Kept {
+        Ok(Preserved {
             uid: now.meta().uid,
             gid: now.meta().gid,
             mode: now.meta().mode & 0o777,
@@ -67,11 +67,11 @@ impl Kept {
             io::retry_on_intr(|| fremovexattr(fd, name.as_str())).map_err(refuse)?;
         }
         for (name, value) in &self.attributes {
-            set_attribute(fd, name, value).map_err(|errno| unkept(errno, name, file))?;
+            set_attribute(fd, name, value).map_err(|errno| not_preserved(errno, name, file))?;
         }
-        let group_kept = self.own(fd).map_err(refuse)?;
-        let posix_kept = self.give_posix(fd).map_err(refuse)?;
-        let mode = if group_kept && posix_kept { self.mode } else { narrowed(self.mode) };
+        let group_is_right = self.own(fd).map_err(refuse)?;
+        let posix_is_right = self.give_posix(fd).map_err(refuse)?;
+        let mode = if group_is_right && posix_is_right { self.mode } else { narrowed(self.mode) };
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
@@ -112,7 +112,7 @@ fn narrowed(mode: u32) -> u32 {
     mode & (0o707 | ((mode & 0o7) << 3))
 }
 
-fn unkept(errno: Errno, name: &str, file: &Node) -> Refusal {
+fn not_preserved(errno: Errno, name: &str, file: &Node) -> Refusal {
     match errno {
         Errno::PERM | Errno::ACCESS if is_acl(name) => Refusal::AclNotWritable {
             what: file.label(),
