@@ -343,7 +343,7 @@ async fn delete(call: Call) -> Answer {
         .await?;
         Ok(match left.is_empty() {
             true => empty(StatusCode::NO_CONTENT),
-            false => multistatus::left_over(&place, left),
+            false => multistatus::failed_members(&place, left),
         })
     };
     let outcome: Result<Answer, Failure> = outcome.await;

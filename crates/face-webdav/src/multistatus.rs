@@ -6,7 +6,7 @@ use super::xml::{Name, push_attribute, push_kept, push_text};
 use super::{ResourcePath, href};
 use enfilade_faces::{Answer, Body, hint, percent, status_of_member};
 use enfilade_facts::vocabulary::AccessMask;
-use enfilade_passage::{Left, Meta, NodeKind, Property, ShownLock};
+use enfilade_passage::{FailedMember, Meta, NodeKind, Property, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::collections::HashMap;
@@ -394,9 +394,9 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
 }
 
 /// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
-pub(crate) fn left_over(place: &ResourcePath, left: Vec<Left>) -> Answer {
+pub(crate) fn failed_members(place: &ResourcePath, failed: Vec<FailedMember>) -> Answer {
     let mut xml = Form::of(Asked::Names).begin();
-    for Left { path, unspelled, why } in left {
+    for FailedMember { path, unspelled, why } in failed {
         let mut href = href::of(&ResourcePath { datastore: place.datastore.clone(), path }, false);
         if let Some(name) = unspelled {
             href.push('/');

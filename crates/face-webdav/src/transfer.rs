@@ -1,7 +1,7 @@
 //! COPY and MOVE (RFC 4918 §9.8 and §9.9).
 
 use super::conditions::{RequestConditions, resource_of};
-use super::multistatus::left_over;
+use super::multistatus::failed_members;
 use super::{Call, CancelOnDrop, blocking_failure, empty, end};
 use enfilade_faces::{Aim, Answer, Failure, RequestError};
 use enfilade_facts::vocabulary::OperationKind;
@@ -49,11 +49,11 @@ pub(crate) async fn transfer(call: Call, transfer: Transfer) -> Answer {
             })
         })
         .await?;
-        let Placed { replaced, left } = placed;
-        Ok(match left.is_empty() {
+        let Placed { replaced, failed } = placed;
+        Ok(match failed.is_empty() {
             true if replaced => empty(StatusCode::NO_CONTENT),
             true => empty(StatusCode::CREATED),
-            false => left_over(&place, left),
+            false => failed_members(&place, failed),
         })
     };
     let outcome: Result<Answer, Failure> = outcome.await;

@@ -69,6 +69,6 @@ pub use sessions::IssuedToken;
 pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
 pub use tickets::Ticket;
-pub use trees::{Left, Placed, Placing};
+pub use trees::{FailedMember, Placed, Placing};
 pub use verbs::{Reading, Uploading};
 pub use walk::{Found, Stay, Still, Visit};

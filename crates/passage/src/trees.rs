@@ -23,9 +23,9 @@ use std::sync::Arc;
 /// How many bytes are copied before it is looked whether that is still wanted and allowed.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A member with which it was not done.
+/// A member of a tree that failed: it was not deleted, not copied, or did not inherit.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct FailedMember {
     /// Where it is; of one whose name no path spells, the directory.
     pub path: StorePath,
     /// The name no path spells.
@@ -34,9 +34,9 @@ pub struct Left {
     pub why: Refusal,
 }
 
-impl Left {
+impl FailedMember {
     fn at(path: StorePath, why: impl Into<Refusal>) -> Self {
-        Left { path, unspelled: None, why: why.into() }
+        FailedMember { path, unspelled: None, why: why.into() }
     }
 }
 
@@ -45,8 +45,8 @@ impl Left {
 pub struct Placed {
     /// Whether something was there before.
     pub replaced: bool,
-    /// Members that were left out.
-    pub left: Vec<Left>,
+    /// Members that failed: they were not copied or moved, or did not inherit.
+    pub failed: Vec<FailedMember>,
 }
 
 /// How something is put somewhere.

@@ -120,7 +120,7 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
         "move-tree" => stay.relocate(&path("from"), &path("fresh"), placing).map(drop),
         "move-tree-over-tree" => stay.relocate(&path("from"), &path("to"), placing).map(drop),
         "copy-file-over-file" => stay.copy(&path("other"), &path("file"), placing).map(drop),
-        "copy-tree-over-tree" => match stay.copy(&path("from"), &path("to"), placing)?.left.pop() {
+        "copy-tree-over-tree" => match stay.copy(&path("from"), &path("to"), placing)?.failed.pop() {
             // Reported to the client, member by member.
             Some(left) => Err(left.why),
             None => Ok(()),

@@ -69,13 +69,13 @@ async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_n
                 (StorePath::from_plain("from").unwrap(), StorePath::from_plain(&goal).unwrap());
             let placed = stay.copy(&source, &goal_path, placing).unwrap();
             let copied = contents(&root.join(&goal));
-            named += placed.left.len();
+            named += placed.failed.len();
             for content in ["1/x", "2/x", "1/d/z", "2/d/z"] {
                 let count = copied.iter().filter(|copied| *copied == content).count();
-                let is_told = content.starts_with(from) && !placed.left.is_empty();
+                let is_told = content.starts_with(from) && !placed.failed.is_empty();
                 let said = format!(
                     "{from} to {to} at {moment}: {content} is there {count} times, named {:?}",
-                    placed.left
+                    placed.failed
                 );
                 assert!(count == 1 || count == 0 && is_told, "{said}");
             }

@@ -1,6 +1,6 @@
 //! What is moved inherits anew, where the datastore says so (`door-5-content/src/acl_propagation.rs`).
 
-use super::Left;
+use super::FailedMember;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, PropagationBy, PropagationPermit, Subject, Wanted};
@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath};
 /// A request that moved a tree, and the members that did not inherit.
 struct Mover<'s> {
     stay: &'s mut Stay,
-    left: Vec<Left>,
+    failed: Vec<FailedMember>,
 }
 
 impl Propagator<StorePath> for Mover<'_> {
@@ -26,13 +26,13 @@ impl Propagator<StorePath> for Mover<'_> {
             Outcome::Changed | Outcome::Same | Outcome::Protected => {}
             Outcome::Damaged(why) | Outcome::Inexpressible(why) => {
                 let why = enfilade_access::Refusal::AclDamaged { path: path.clone(), why: why.to_string() };
-                self.left.push(Left::at(path, why));
+                self.failed.push(FailedMember::at(path, why));
             }
-            Outcome::Refused(why) => self.left.push(Left::at(path, why)),
+            Outcome::Refused(why) => self.failed.push(FailedMember::at(path, why)),
             // The visitor may not know its path.
             Outcome::Unopened(why) => {
                 let directory = path.split().map(|(directory, _)| directory).unwrap_or_default();
-                self.left.push(Left::at(directory, why));
+                self.failed.push(FailedMember::at(directory, why));
             }
         }
     }
@@ -46,12 +46,12 @@ impl Stay {
         path: &StorePath,
         target: &Node,
         budget: &TreeBudget<'_>,
-    ) -> Vec<Left> {
+    ) -> Vec<FailedMember> {
         // A directory without an ACL gives nothing.
         let Some(above) = directory.subject().descriptor().ok().flatten() else { return Vec::new() };
         budget.renew();
-        let mut mover = Mover { stay: self, left: Vec::new() };
+        let mut mover = Mover { stay: self, failed: Vec::new() };
         enfilade_content::propagate_acl(&above, (path.clone(), target.clone()), budget, &mut mover);
-        mover.left
+        mover.failed
     }
 }

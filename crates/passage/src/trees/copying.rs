@@ -2,7 +2,7 @@
 
 use super::transfer::Destination;
 use super::walked::Walked;
-use super::{Left, Placed, Placing, is_hidden, is_within};
+use super::{FailedMember, Placed, Placing, is_hidden, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::walk::{Found, Stay};
@@ -69,7 +69,7 @@ impl Stay {
         let quota = self.datastore.quota();
         let reservation = quota.map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         let mut taken = Taken { reservation, bytes: 0 };
-        let (made, left) = match kind {
+        let (made, failed) = match kind {
             NodeKind::File => {
                 (self.copy_one(from, &found, &destination, placing, &budget, &mut taken)?, Vec::new())
             }
@@ -90,7 +90,7 @@ impl Stay {
             Some(reservation) => reservation.keep(taken.bytes, freed),
             None => self.fill.freed(freed),
         }
-        Ok(Placed { replaced: destination.replaced.is_some(), left })
+        Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
     /// What a copy has from the start, where something is copied that has an ACL of its own.
@@ -166,10 +166,10 @@ impl Stay {
         placing: Placing<'_>,
         budget: &TreeBudget<'_>,
         taken: &mut Taken,
-    ) -> Result<(Option<Relocated>, Vec<Left>), Refusal> {
+    ) -> Result<(Option<Relocated>, Vec<FailedMember>), Refusal> {
         let draft = Draft::begin(&destination.permit, &destination.directory, &destination.from_start)?;
         copy_properties(source.permit(), &source.node, draft.node())?;
-        let (mut left, walk) = (Vec::new(), TreeWalk::begin(budget));
+        let (mut failed, walk) = (Vec::new(), TreeWalk::begin(budget));
         let mut copying = Copying { walk, walked: Walked::begin(draft.node()), budget, taken };
         if placing.is_deep {
             let goal = Goal { directory: draft.node().clone(), path: destination.path.clone() };
@@ -181,7 +181,7 @@ impl Stay {
                 Met::Member(member) => member,
                 Met::TooLong(name) => {
                     // It has no path to be named by.
-                    left.push(Left::at(directory.path.clone(), Content::TooLong(name.to_string())));
+                    failed.push(FailedMember::at(directory.path.clone(), Content::TooLong(name.to_string())));
                     continue;
                 }
                 Met::Unserved | Met::Leave(_) => continue,
@@ -194,17 +194,17 @@ impl Stay {
                 Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
                     return Err(why);
                 }
-                Err(why) => left.push(Left::at(member.path, why)),
+                Err(why) => failed.push(FailedMember::at(member.path, why)),
             }
         }
-        self.name_missed(&copying.walked, budget, &mut left)?;
+        self.name_missed(&copying.walked, budget, &mut failed)?;
         let still_there = self.still_there(destination.path, &destination.directory);
         let settle = || {
             self.settle(destination.path, &destination.directory, destination.touches(), placing.tokens)
                 .map(drop)
         };
         let made = draft.finish(destination.name, destination.replaced(), settle, still_there)?;
-        Ok((Some(made), left))
+        Ok((Some(made), failed))
     }
 
     /// Copies a file, or goes into a directory. Only that a member may not be seen where it is leaves it out without a word: whatever else is

@@ -1,6 +1,6 @@
 //! DELETE: member by member, each judged in the turn in which it goes.
 
-use super::{Left, is_hidden, is_within};
+use super::{FailedMember, is_hidden, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
@@ -35,7 +35,7 @@ struct Place<'m> {
 }
 
 impl Stay {
-    /// Deletes a file, or a directory with everything in it, member by member; says what is left.
+    /// Deletes a file, or a directory with everything in it, member by member; names what was not deleted.
     ///
     /// # Errors
     /// The refusal of door 4 or 5, for what was named itself; nothing is deleted then.
@@ -44,7 +44,7 @@ impl Stay {
         path: &StorePath,
         tokens: &[LockToken],
         is_wanted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Left>, Refusal> {
+    ) -> Result<Vec<FailedMember>, Refusal> {
         let (directory, name) = self.reach_parent(path)?;
         let target = self.child_or_alike(path, &directory, name)?;
         let permit = self.may_delete(path, &directory, &target)?;
@@ -71,8 +71,8 @@ impl Stay {
         mut walk: TreeWalk<'_, StorePath, Going>,
         budget: &TreeBudget<'_>,
         tokens: &[LockToken],
-    ) -> Result<Vec<Left>, Refusal> {
-        let mut left = Vec::new();
+    ) -> Result<Vec<FailedMember>, Refusal> {
+        let mut failed = Vec::new();
         while let Some((directory, met)) = walk.next() {
             let member = match met {
                 Met::Member(member) => member,
@@ -81,12 +81,12 @@ impl Stay {
                     continue;
                 }
                 Met::Leave(_) => {
-                    let stays = self.finish_deletion(&directory, tokens, &mut left)?;
+                    let stays = self.finish_deletion(&directory, tokens, &mut failed)?;
                     walk.directory().filter(|_| stays).inspect(|above| above.carried.keeps.set(true));
                     continue;
                 }
                 Met::Failed { what: Failed::Budget, path, why } => {
-                    left.push(Left::at(path, why));
+                    failed.push(FailedMember::at(path, why));
                     break;
                 }
                 Met::Failed { why, .. } => return Err(why.into()),
@@ -94,7 +94,7 @@ impl Stay {
             let permit = self.may_delete(&member.path, &directory.node, &member.node);
             let is_seen = !permit.as_ref().is_err_and(is_hidden);
             if is_seen && let Err(why) = budget.count() {
-                left.push(Left::at(member.path, why));
+                failed.push(FailedMember::at(member.path, why));
                 break;
             }
             let deleted =
@@ -106,15 +106,15 @@ impl Stay {
                 Err(why) => {
                     directory.carried.keeps.set(true);
                     if !is_hidden(&why) {
-                        left.push(Left::at(member.path, why));
+                        failed.push(FailedMember::at(member.path, why));
                     }
                 }
             }
         }
-        Ok(left)
+        Ok(failed)
     }
 
-    /// Deletes a file, or goes into a directory, which is deleted when it is left.
+    /// Deletes a file, or goes into a directory, which is deleted when the walk leaves it.
     fn delete_member(
         &mut self,
         permit: AccessPermit,
@@ -168,7 +168,7 @@ impl Stay {
         &mut self,
         directory: &Directory<StorePath, Going>,
         tokens: &[LockToken],
-        left: &mut Vec<Left>,
+        failed: &mut Vec<FailedMember>,
     ) -> Result<bool, Refusal> {
         let Directory { path, node, carried: going } = directory;
         if !going.keeps.get() {
@@ -176,14 +176,14 @@ impl Stay {
             match self.remove(&going.permit, &place, tokens) {
                 Ok(()) => return Ok(false),
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
-                Err(why) => left.push(Left::at(path.clone(), why)),
+                Err(why) => failed.push(FailedMember::at(path.clone(), why)),
             }
             return Ok(true);
         }
         // Members that stay are named; where none may be named, what they are in is.
-        let is_told = left.iter().any(|left| is_within(&left.path, path));
+        let is_told = failed.iter().any(|failed| is_within(&failed.path, path));
         if !is_told {
-            left.push(Left::at(path.clone(), Content::NotEmpty(path.to_string())));
+            failed.push(FailedMember::at(path.clone(), Content::NotEmpty(path.to_string())));
         }
         Ok(true)
     }

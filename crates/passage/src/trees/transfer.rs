@@ -89,12 +89,12 @@ impl Stay {
             freed => freed?,
         };
         self.fill.freed(freed);
-        let left = match self.datastore.access().moved_inherits {
+        let failed = match self.datastore.access().moved_inherits {
             true => self.inherit_anew(&destination.directory, destination.path, &target, &budget),
             false => Vec::new(),
         };
         self.end_locks(from, &own);
-        Ok(Placed { replaced: destination.replaced.is_some(), left })
+        Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
     /// What is to be moved, when all of it may be.

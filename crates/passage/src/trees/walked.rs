@@ -2,7 +2,7 @@
 //! was is in neither when it is looked for, and one that was moved the other way is met twice. So each directory is read once more when all of
 //! them were read, and what is there then and was not copied is named.
 
-use super::{Left, is_hidden};
+use super::{FailedMember, is_hidden};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, ObjectId, Subject, Wanted};
@@ -78,7 +78,7 @@ impl Stay {
         &mut self,
         walked: &Walked,
         budget: &TreeBudget<'_>,
-        left: &mut Vec<Left>,
+        failed: &mut Vec<FailedMember>,
     ) -> Result<(), Refusal> {
         for (path, object) in &walked.directories {
             budget.check()?;
@@ -91,7 +91,7 @@ impl Stay {
             });
             // What came to be there is not said.
             if entered.is_err() {
-                left.push(Left::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
+                failed.push(FailedMember::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
             }
             while let Some((directory, met)) = walk.next() {
                 match met {
@@ -100,14 +100,14 @@ impl Stay {
                             && self.is_seen(&path, &node.subject())?
                         {
                             let why = Content::ChangedMeanwhile(path.to_string());
-                            left.push(Left::at(path, why));
+                            failed.push(FailedMember::at(path, why));
                         }
                     }
                     Met::TooLong(_) | Met::Unserved => {}
                     Met::Failed { what: Failed::Budget, why, .. } => return Err(why.into()),
                     // Whether the entry may be named was not judged.
-                    Met::Failed { why, .. } => left.push(Left::at(directory.path.clone(), why)),
-                    Met::Leave(listing) => self.name_unspelled(&listing, path, budget, left)?,
+                    Met::Failed { why, .. } => failed.push(FailedMember::at(directory.path.clone(), why)),
+                    Met::Leave(listing) => self.name_unspelled(&listing, path, budget, failed)?,
                 }
             }
         }
@@ -120,7 +120,7 @@ impl Stay {
         listing: &Listing,
         path: &StorePath,
         budget: &TreeBudget<'_>,
-        left: &mut Vec<Left>,
+        failed: &mut Vec<FailedMember>,
     ) -> Result<(), Refusal> {
         listing.each_unspelled(|name, subject| {
             budget.check()?;
@@ -130,7 +130,11 @@ impl Stay {
                 budget.count()?;
                 let said = String::from_utf8_lossy(name).into_owned();
                 let why = Content::BadName { name: said, why: PathRefused::Character };
-                left.push(Left { path: path.clone(), unspelled: Some(name.into()), why: why.into() });
+                failed.push(FailedMember {
+                    path: path.clone(),
+                    unspelled: Some(name.into()),
+                    why: why.into(),
+                });
             }
             Ok(())
         })

@@ -185,16 +185,16 @@ impl Actors {
     pub(crate) fn act(&self, who: Actor, act: &Act) -> Outcome {
         let placing = |overwrite| Placing { overwrite, is_deep: true, tokens: &[], is_wanted: &|| true };
         let mut stay = self.stay(who);
-        let named = |left: Vec<enfilade_passage::Left>| {
+        let named = |left: Vec<enfilade_passage::FailedMember>| {
             left.iter().map(|left| left.path.as_str().to_owned()).collect()
         };
         let done = match act {
             Act::Delete(name) => stay.delete(&path(name), &[], &|| true),
             Act::Move { from, to, overwrite } => {
-                stay.relocate(&path(from), &path(to), placing(*overwrite)).map(|placed| placed.left)
+                stay.relocate(&path(from), &path(to), placing(*overwrite)).map(|placed| placed.failed)
             }
             Act::Copy { from, to, overwrite } => {
-                stay.copy(&path(from), &path(to), placing(*overwrite)).map(|placed| placed.left)
+                stay.copy(&path(from), &path(to), placing(*overwrite)).map(|placed| placed.failed)
             }
             Act::Put(name) => stay.upload(path(name), None).and_then(|mut upload| {
                 upload.unless_locked(Vec::new())?;
