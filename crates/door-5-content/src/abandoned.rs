@@ -26,10 +26,10 @@ impl Root {
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
-    pub fn remove_abandoned(&self, now: i64, is_wanted: &dyn Fn() -> bool) -> Result<u64, Refusal> {
+    pub fn remove_abandoned(&self, now: i64, keep_going: &dyn Fn() -> bool) -> Result<u64, Refusal> {
         let before = if is_local(self.fd().as_fd()) { i64::MAX } else { now - ELSEWHERE_SECONDS };
         let (mut removed, mut paths) = (0, vec![String::new()]);
-        while let Some(path) = paths.pop().filter(|_| is_wanted()) {
+        while let Some(path) = paths.pop().filter(|_| keep_going()) {
             let relative = if path.is_empty() { "." } else { &path };
             let flags = NODE_FLAGS | OFlags::DIRECTORY;
             let directory = match open_beneath(self.fd(), relative, flags, Mode::empty()) {

@@ -46,20 +46,20 @@ pub struct TreeBudget<'b> {
     entries_left: Cell<u64>,
     until_millis: u64,
     tick_millis: Box<dyn Fn() -> u64 + 'b>,
-    is_wanted: &'b dyn Fn() -> bool,
+    keep_going: &'b dyn Fn() -> bool,
 }
 
 impl<'b> TreeBudget<'b> {
-    /// A budget of so many entries, and of so many seconds from now on by a clock in milliseconds. `is_wanted` says whether anybody still waits.
+    /// A budget of so many entries, and of so many seconds from now on by a clock in milliseconds. `keep_going` says whether anybody still waits for the result.
     pub fn new(
         entries: u64,
         seconds: u64,
         tick_millis: impl Fn() -> u64 + 'b,
-        is_wanted: &'b dyn Fn() -> bool,
+        keep_going: &'b dyn Fn() -> bool,
     ) -> Self {
         let until_millis = tick_millis().saturating_add(seconds.saturating_mul(1000));
         let (entries_left, tick_millis) = (Cell::new(entries), Box::new(tick_millis));
-        TreeBudget { entries, entries_left, until_millis, tick_millis, is_wanted }
+        TreeBudget { entries, entries_left, until_millis, tick_millis, keep_going }
     }
 
     /// No bound: for the operator, and for the server's own tasks.
@@ -88,7 +88,7 @@ impl<'b> TreeBudget<'b> {
     /// # Refuses
     /// [`Refusal::TooMuch`].
     pub fn check(&self) -> Result<(), Refusal> {
-        if !(self.is_wanted)() {
+        if !(self.keep_going)() {
             return Err(Refusal::TooMuch("whoever asked for it went away"));
         }
         if (self.tick_millis)() > self.until_millis {

@@ -41,8 +41,8 @@ pub(crate) async fn transfer(call: Call, transfer: Transfer) -> Answer {
             let mut stay = visit.enter(&from.datastore, OperationKind::Write, Blocking)?;
             let source = from.path.clone();
             let tokens = conditions.check_twice(&mut stay, from)?;
-            let is_wanted = move || !cancel.is_cancelled();
-            let placing = Placing { overwrite, is_deep, tokens: &tokens, is_wanted: &is_wanted };
+            let keep_going = move || !cancel.is_cancelled();
+            let placing = Placing { overwrite, is_deep, tokens: &tokens, keep_going: &keep_going };
             Ok(match transfer {
                 Transfer::Copy => stay.copy(&source, &goal.path, placing)?,
                 Transfer::Move => stay.relocate(&source, &goal.path, placing)?,

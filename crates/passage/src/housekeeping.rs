@@ -54,14 +54,14 @@ impl House {
     }
 
     /// Removes what uploads and copies of processes that ended left behind in each store that may be written; says how much that was.
-    pub fn remove_abandoned(&self, is_wanted: &dyn Fn() -> bool) -> u64 {
+    pub fn remove_abandoned(&self, keep_going: &dyn Fn() -> bool) -> u64 {
         let now = self.now().unix_seconds;
         let mut removed = 0;
         for state in self.datastores() {
             let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
             let Ok((permit, (_guard, handle))) = entered else { continue };
             if let Ok(root) = self.root(&handle, &permit, Blocking) {
-                removed += root.remove_abandoned(now, is_wanted).unwrap_or(0);
+                removed += root.remove_abandoned(now, keep_going).unwrap_or(0);
             }
         }
         removed

@@ -59,7 +59,7 @@ pub struct Placing<'p> {
     /// The tokens of locks that came with the request.
     pub tokens: &'p [LockToken],
     /// Whether anybody still waits for it.
-    pub is_wanted: &'p dyn Fn() -> bool,
+    pub keep_going: &'p dyn Fn() -> bool,
 }
 
 fn is_hidden(refusal: &Refusal) -> bool {
@@ -120,9 +120,9 @@ impl Stay {
     }
 
     /// How much of a tree this request may work through, as long as somebody waits for it.
-    pub(crate) fn tree_budget<'b>(&self, is_wanted: &'b dyn Fn() -> bool) -> TreeBudget<'b> {
+    pub(crate) fn tree_budget<'b>(&self, keep_going: &'b dyn Fn() -> bool) -> TreeBudget<'b> {
         let (limits, house) = (self.visit.limits(), Arc::clone(&self.visit.house));
-        TreeBudget::new(limits.tree_entries, limits.tree_seconds, move || house.now().tick_millis, is_wanted)
+        TreeBudget::new(limits.tree_entries, limits.tree_seconds, move || house.now().tick_millis, keep_going)
     }
 
     /// Goes into a directory, which takes the right to list it.

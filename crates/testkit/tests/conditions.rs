@@ -19,7 +19,7 @@ fn path(text: &str) -> StorePath {
 }
 
 fn placing() -> Placing<'static> {
-    Placing { overwrite: true, is_deep: true, tokens: &[], is_wanted: &|| true }
+    Placing { overwrite: true, is_deep: true, tokens: &[], keep_going: &|| true }
 }
 
 fn delete(mut stay: Stay, name: &str) -> Result<(), Refusal> {

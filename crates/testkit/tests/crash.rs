@@ -107,7 +107,7 @@ fn plant(directory: &Path) {
 /// The work of the worker after it was stopped.
 fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
-    let placing = Placing { overwrite: true, is_deep: true, tokens: &[], is_wanted: &|| true };
+    let placing = Placing { overwrite: true, is_deep: true, tokens: &[], keep_going: &|| true };
     let put = |stay: Stay, at: &str| {
         let mut upload = stay.upload(path(at), Some(3))?;
         upload.write(b"new")?;

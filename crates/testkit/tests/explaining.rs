@@ -310,7 +310,7 @@ impl World {
         let goal = plain(&format!("{}/new-{}", to.trim_end_matches('/'), self.made));
         let done = match self.house.admit(&who).await {
             Ok(visit) => visit.enter(&self.tank, OperationKind::Write, Blocking).and_then(|mut stay| {
-                let placing = Placing { overwrite: false, is_deep: true, tokens: &[], is_wanted: &|| true };
+                let placing = Placing { overwrite: false, is_deep: true, tokens: &[], keep_going: &|| true };
                 match is_move {
                     true => stay.relocate(&plain(from), &goal, placing),
                     false => stay.copy(&plain(from), &goal, placing),

@@ -88,7 +88,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
         let (lock, _) = enter().lock(&path("tree/new"), terms, &[]).unwrap();
         // Once the new entry is in place, the client has disconnected.
         let is_placed = || root.join("other/new").exists() || root.join("old/new").exists();
-        let is_wanted = || {
+        let keep_going = || {
             let is_placed = is_placed();
             if is_placed {
                 meddle(&root);
@@ -96,7 +96,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
             !is_placed
         };
         let tokens = [lock.token];
-        let placing = Placing { overwrite: true, is_deep: true, tokens: &tokens, is_wanted: &is_wanted };
+        let placing = Placing { overwrite: true, is_deep: true, tokens: &tokens, keep_going: &keep_going };
         let refusal = act(&mut enter(), placing).unwrap_err();
         assert_eq!(format!("{}: {refusal}", refusal.code()), told, "{what}");
         assert_eq!(files(&root), left, "{what}");

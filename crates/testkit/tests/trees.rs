@@ -25,7 +25,7 @@ async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
             house.clock.advance_seconds(seconds);
             true
         };
-        let placing = Placing { overwrite: false, is_deep: true, tokens: &[], is_wanted: &goes_on };
+        let placing = Placing { overwrite: false, is_deep: true, tokens: &[], keep_going: &goes_on };
         let to = StorePath::from_plain(&format!("to-{seconds}")).unwrap();
         let copied = stay.copy(&StorePath::from_plain("from").unwrap(), &to, placing);
         assert_eq!(copied.err().map(|why| why.code()), expected);
@@ -63,7 +63,7 @@ async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_n
                 true
             };
             let mut stay = visit.clone().enter(&tank, OperationKind::Write, Blocking).unwrap();
-            let placing = Placing { overwrite: false, is_deep: true, tokens: &[], is_wanted: &goes_on };
+            let placing = Placing { overwrite: false, is_deep: true, tokens: &[], keep_going: &goes_on };
             let goal = format!("to-{number}-{moment}");
             let (source, goal_path) =
                 (StorePath::from_plain("from").unwrap(), StorePath::from_plain(&goal).unwrap());

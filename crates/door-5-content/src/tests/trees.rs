@@ -86,8 +86,8 @@ fn a_budget_ends_a_walk() {
             now.set(now.get() + millis);
             now.get()
         };
-        let is_wanted = || asked.replace(asked.get() + 1) < waits;
-        let budget = TreeBudget::new(2, 1, clock, &is_wanted);
+        let keep_going = || asked.replace(asked.get() + 1) < waits;
+        let budget = TreeBudget::new(2, 1, clock, &keep_going);
         assert_eq!(met(StorePath::root(), scratch.node(""), &budget, ""), expected);
         assert_eq!(
             [budget.count(), budget.count(), budget.count()].map(code),
@@ -186,9 +186,9 @@ fn a_budget_ends_a_propagation_and_names_where() {
     };
     let asked = Cell::new(0);
     let twice = || asked.replace(asked.get() + 1) < 2;
-    for (entries, is_wanted) in [(2, &(|| true) as &dyn Fn() -> bool), (9, &twice)] {
+    for (entries, keep_going) in [(2, &(|| true) as &dyn Fn() -> bool), (9, &twice)] {
         let mut told = Told { but: "none", is_dry_run: true, all: Vec::new() };
-        let budget = TreeBudget::new(entries, 60, || 0, is_wanted);
+        let budget = TreeBudget::new(entries, 60, || 0, keep_going);
         propagate_acl(&above, ("a".to_owned(), scratch.node("a")), &budget, &mut told);
         assert_eq!(told.all.len(), 4, "{:?}", told.all);
         assert!(told.all[3].contains("was not worked through to its end"), "{:?}", told.all);

@@ -63,7 +63,7 @@ impl Stay {
         if kind == NodeKind::Directory && is_within(to, from) && placing.is_deep {
             return Err(Content::WithinItself.into());
         }
-        let budget = self.tree_budget(placing.is_wanted);
+        let budget = self.tree_budget(placing.keep_going);
         let mut destination = self.claim_destination(to, kind, placing, &budget)?;
         destination.from_start = self.of_copy(destination.from_start, &found.node.subject());
         let quota = self.datastore.quota();

@@ -43,7 +43,7 @@ impl Stay {
         &mut self,
         path: &StorePath,
         tokens: &[LockToken],
-        is_wanted: &dyn Fn() -> bool,
+        keep_going: &dyn Fn() -> bool,
     ) -> Result<Vec<FailedMember>, Refusal> {
         let (directory, name) = self.reach_parent(path)?;
         let target = self.child_or_alike(path, &directory, name)?;
@@ -53,7 +53,7 @@ impl Stay {
         if target.kind() == NodeKind::File {
             return self.remove(&permit, &place, tokens).map(|()| Vec::new());
         }
-        let budget = self.tree_budget(is_wanted);
+        let budget = self.tree_budget(keep_going);
         let mut walk = TreeWalk::begin(&budget);
         let going = Going::new(directory.clone(), name.into(), permit);
         match self.enter(&mut walk, path, &target, going) {

@@ -53,7 +53,7 @@ impl Stay {
         if is_within(to, from) || is_within(from, to) {
             return Err(Content::WithinItself.into());
         }
-        let budget = self.tree_budget(placing.is_wanted);
+        let budget = self.tree_budget(placing.keep_going);
         let source = self.source_to_move(from, placing, &budget);
         let (directory, name, target, permit, tree) = source.map_err(|why| why.about(Stands::Source))?;
         self.fits(from, to, tree)?;

@@ -183,7 +183,7 @@ impl Actors {
     }
 
     pub(crate) fn act(&self, who: Actor, act: &Act) -> Outcome {
-        let placing = |overwrite| Placing { overwrite, is_deep: true, tokens: &[], is_wanted: &|| true };
+        let placing = |overwrite| Placing { overwrite, is_deep: true, tokens: &[], keep_going: &|| true };
         let mut stay = self.stay(who);
         let named = |left: Vec<enfilade_passage::FailedMember>| {
             left.iter().map(|left| left.path.as_str().to_owned()).collect()
