@@ -57,7 +57,7 @@ pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
 };
-pub use tree_acls::{Spread, count_beneath, restore_acl, save_acls, spread_acl};
+pub use tree_acls::{Propagated, count_beneath, propagate_acl, restore_acl, save_acls};
 pub use users::{
     NewUser, UserAttributes, UserEdit, UserSave, UserSummary, add_user, create_user, delete_user, list_users,
     remove_user, save_user, set_password, set_user, user_attributes,

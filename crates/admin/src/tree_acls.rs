@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 
 /// The result of a propagation.
 #[derive(Clone, Debug, Default)]
-pub struct Spread {
+pub struct Propagated {
     /// Objects whose ACL was changed, or would be.
     pub changed: u64,
     /// Objects that had the ACL already.
@@ -49,21 +49,21 @@ pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePat
 ///
 /// # Errors
 /// As for one ACL, and when a directory cannot be read; changes made before stay.
-pub fn spread_acl(
+pub fn propagate_acl(
     desk: &Desk<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     acl: &NewAcl,
-    is_tried: bool,
+    is_dry_run: bool,
     seen: &mut dyn FnMut(),
-) -> Result<Spread, Error> {
+) -> Result<Propagated, Error> {
     let top = find(desk, datastore, path)?;
     let descriptor = descriptor_of(desk.facts, acl, &top.subject(), top.acls())?;
-    let mut command = Command { spread: Spread::default(), is_tried, seen };
-    put(&top, &descriptor, is_tried, &mut command.spread)?;
+    let mut command = Command { propagated: Propagated::default(), is_dry_run, seen };
+    put(&top, &descriptor, is_dry_run, &mut command.propagated)?;
     let (top, budget) = ((base(path), top), TreeBudget::unlimited());
     propagate_acl_beneath(descriptor, top, &budget, &mut command);
-    Ok(command.spread)
+    Ok(command.propagated)
 }
 
 /// The path of a tree as objects below it are named.
@@ -73,8 +73,8 @@ fn base(path: &StorePath) -> String {
 
 /// A command that propagates an ACL.
 struct Command<'c> {
-    spread: Spread,
-    is_tried: bool,
+    propagated: Propagated,
+    is_dry_run: bool,
     seen: &'c mut dyn FnMut(),
 }
 
@@ -88,33 +88,38 @@ impl Propagator<String> for Command<'_> {
     fn tell(&mut self, path: String, outcome: Outcome<Error>) {
         (self.seen)();
         let why = match outcome {
-            Outcome::Changed => return self.spread.changed += 1,
-            Outcome::Same => return self.spread.same += 1,
-            Outcome::Protected => return self.spread.protected.push(path),
+            Outcome::Changed => return self.propagated.changed += 1,
+            Outcome::Same => return self.propagated.same += 1,
+            Outcome::Protected => return self.propagated.protected.push(path),
             Outcome::Damaged(why) => format!("its ACL is damaged: {why}"),
             Outcome::Inexpressible(why) => why.to_string(),
             Outcome::Refused(why) => why.to_string(),
             Outcome::Unopened(why) => why.to_string(),
         };
-        self.spread.left.push((path, why));
+        self.propagated.left.push((path, why));
     }
 
     fn is_dry_run(&self) -> bool {
-        self.is_tried
+        self.is_dry_run
     }
 }
 
-fn put(node: &Node, after: &SecurityDescriptor, is_tried: bool, spread: &mut Spread) -> Result<(), Error> {
+fn put(
+    node: &Node,
+    after: &SecurityDescriptor,
+    is_dry_run: bool,
+    propagated: &mut Propagated,
+) -> Result<(), Error> {
     if read_acl(&node.subject()).is_ok_and(|before| before.as_ref() == Some(after)) {
-        spread.same += 1;
+        propagated.same += 1;
         return Ok(());
     }
     let blob = after.written(node.acls(), node.subject().owner());
     let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
-    if !is_tried {
+    if !is_dry_run {
         set_acl_as_operator(node, &blob)?;
     }
-    spread.changed += 1;
+    propagated.changed += 1;
     Ok(())
 }
 
@@ -171,7 +176,7 @@ pub fn restore_acl(
 ) -> Result<bool, Error> {
     let node = find(desk, datastore, path)?;
     let after = from_sddl(sddl).map_err(|why| Error::Invalid(format!("`{sddl}`: {why}")))?;
-    let mut spread = Spread::default();
-    put(&node, &after, false, &mut spread)?;
-    Ok(spread.changed > 0)
+    let mut propagated = Propagated::default();
+    put(&node, &after, false, &mut propagated)?;
+    Ok(propagated.changed > 0)
 }

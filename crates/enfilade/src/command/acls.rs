@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::output;
 use crate::progress::Progress;
 use anyhow::Context;
-use enfilade_admin::{NewAcl, Spread};
+use enfilade_admin::{NewAcl, Propagated};
 use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 use review::Form;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
                 None => NewAcl::Lines(lines_of(lines)?),
             };
             if recursive {
-                return spread(home, &datastore, &path, &acl, dry_run, json);
+                return propagate(home, &datastore, &path, &acl, dry_run, json);
             }
             let place = enfilade_admin::set_acl(&home.desk(), &datastore, &path, &acl)?;
             let now = enfilade_admin::get_acl(&home.desk(), &datastore, &path)?;
@@ -111,7 +111,7 @@ fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-fn spread(
+fn propagate(
     home: &Home,
     datastore: &DatastoreName,
     path: &StorePath,
@@ -121,12 +121,12 @@ fn spread(
 ) -> anyhow::Result<()> {
     let all = enfilade_admin::count_beneath(&home.desk(), datastore, path)?;
     let (mut progress, mut done) = (Progress::start("setting ACLs"), 0);
-    let spread = enfilade_admin::spread_acl(&home.desk(), datastore, path, acl, dry_run, &mut || {
+    let propagated = enfilade_admin::propagate_acl(&home.desk(), datastore, path, acl, dry_run, &mut || {
         done += 1;
         progress.at(done, all);
     });
     drop(progress);
-    let Spread { changed, same, protected, left } = spread?;
+    let Propagated { changed, same, protected, left } = propagated?;
     let would = if dry_run { "would be changed" } else { "changed" };
     let value = json!({
         "datastore": datastore.to_string(), "path": path.to_string(), "dry_run": dry_run, "changed": changed, "same": same,
