@@ -28,7 +28,7 @@ pub struct Listing {
     /// How many of these names were looked at.
     given: usize,
     /// How much was heard of changes before the directory was asked for them.
-    heard: u64,
+    last_event: u64,
     unreadable: u64,
     /// How many names were left out that no path spells.
     unspelled: u64,
@@ -63,7 +63,7 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
         reading: Reading::begin(),
         names: Held::new(Names::default()),
         given: 0,
-        heard: 0,
+        last_event: 0,
         unreadable: 0,
         unspelled: 0,
     })
@@ -102,11 +102,11 @@ impl Listing {
     /// All there is, before anything was asked for, where these are at most so many and nothing has to be waited for. Else
     /// [`Listing::next_batch`] has to be asked.
     pub fn all_cached(&mut self, at_most: usize, at: LookedAt<'_>) -> Cached<Vec<Entry>> {
-        self.note_what_was_heard(at);
+        self.note_events(at);
         let Some(names) = self.reading.all_known(&self.directory, at_most, at) else {
             return Cached::WouldWait;
         };
-        at.watch.into_iter().for_each(Watch::heed);
+        at.watch.into_iter().for_each(Watch::drain);
         let each = names.some(0..names.len()).map(|named| match self.watched(named, at) {
             Some(subject) => Some(Entry { name: Word::new(named.name), meta: None, subject }),
             None => self.entry_cached(named.name, at),
@@ -124,7 +124,7 @@ impl Listing {
     /// What is judged of an entry of which nothing has to be asked.
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
-        if !watch.is_quiet(named.inode, self.heard) {
+        if !watch.is_quiet(named.inode, self.last_event) {
             // The name may be another object's by now.
             return None;
         }
@@ -147,7 +147,7 @@ impl Listing {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
         // In the other kind of ACL the file's owner has a meaning.
-        if acls != AclDialect::Ntacl || !watch.hears_of_mounts() {
+        if acls != AclDialect::Ntacl || !watch.reports_mounts() {
             return;
         }
         let mut read = Vec::new();
@@ -164,7 +164,7 @@ impl Listing {
                 Err(_) => {}
             }
         }
-        watch.heed();
+        watch.drain();
         for entry in read {
             if Some(watch.version(acls, file_system, entry.subject.object.inode)) != entry.subject.version {
                 entry.subject.acl = StoredAcl::Unread;
@@ -223,7 +223,7 @@ impl Listing {
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at)? {
             // After the names: a number that was used again meanwhile is another file's.
-            at.watch.into_iter().for_each(Watch::heed);
+            at.watch.into_iter().for_each(Watch::drain);
             let names = self.names.clone();
             let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
             self.given = places.end;
@@ -254,7 +254,7 @@ impl Listing {
     /// As [`Listing::next_batch`].
     pub fn is_over(&mut self, at: LookedAt<'_>) -> Result<bool, Refusal> {
         while self.given == self.names.len() && !self.reading.is_over() {
-            self.note_what_was_heard(at);
+            self.note_events(at);
             self.names = self.reading.go_on(&self.directory, at)?;
             self.unspelled += self.names.not_shown();
             self.given = 0;
@@ -263,12 +263,12 @@ impl Listing {
     }
 
     /// How much was heard of changes before the directory is asked for names.
-    fn note_what_was_heard(&mut self, at: LookedAt<'_>) {
+    fn note_events(&mut self, at: LookedAt<'_>) {
         let Some(watch) = at.watch else { return };
         let follow = || self.directory.mount().filter(|mount| watch.follow(*mount, self.directory.fd()));
         self.watched = Some(self.watched.unwrap_or_else(follow));
-        watch.heed();
-        self.heard = watch.heard();
+        watch.drain();
+        self.last_event = watch.last_event();
     }
 
     /// How many entries were left out because they could not be opened.

@@ -1,7 +1,7 @@
 //! Hearing of every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). Where that is to be had, an
 //! entry of a directory that may not be seen need not even be asked for its state: nothing was heard of it, so it is as it was.
 //!
-//! The kernel tells of a change before whoever makes it goes on, so everything that was done before [`Watch::heed`] is heard of after it.
+//! The kernel tells of a change before whoever makes it goes on, so everything that was done before [`Watch::drain`] is heard of after it.
 //! Whatever is heard has a number, and the last one is kept, one for all inodes with the same low bits: an object's [`Version`] is its
 //! file system and that number. A number of an inode that is used again was heard of in between. Mounts are heard of too, because what is
 //! mounted on a name hides what is called so: after each, nothing that was known is.
@@ -39,7 +39,7 @@ pub struct Watch {
     /// Held while what was heard is written down.
     followed: Mutex<Followed>,
     /// How much was heard of so far.
-    heard: AtomicU64,
+    last_event: AtomicU64,
     /// The last that may be about an inode with these low bits.
     last: Box<[AtomicU64]>,
     /// The last that does not say which object it is about, so it may be any.
@@ -66,7 +66,7 @@ impl Watch {
             group,
             mounts: File::open("/proc/self/mountinfo").ok(),
             followed: Mutex::new(followed),
-            heard: AtomicU64::new(0),
+            last_event: AtomicU64::new(0),
             last: (0..KEPT).map(|_| AtomicU64::new(0)).collect(),
             last_of_all: AtomicU64::new(0),
         })
@@ -90,7 +90,7 @@ impl Watch {
     }
 
     /// After this, everything that was changed before it is known of.
-    pub fn heed(&self) {
+    pub fn drain(&self) {
         let mut followed = self.followed();
         if self.mounts.as_ref().is_some_and(have_changed) {
             self.lose();
@@ -112,8 +112,8 @@ impl Watch {
     }
 
     /// How much was heard of so far.
-    pub(crate) fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Acquire)
+    pub(crate) fn last_event(&self) -> u64 {
+        self.last_event.load(Ordering::Acquire)
     }
 
     /// Whether nothing was heard of an object since that much was.
@@ -122,7 +122,7 @@ impl Watch {
     }
 
     /// Whether what is mounted where is heard of.
-    pub(crate) fn hears_of_mounts(&self) -> bool {
+    pub(crate) fn reports_mounts(&self) -> bool {
         self.mounts.is_some()
     }
 
@@ -133,15 +133,15 @@ impl Watch {
 
     /// From now on nothing that was known is.
     fn lose(&self) {
-        self.hear(Some(&self.last_of_all));
+        self.note(Some(&self.last_of_all));
     }
 
     /// Only ever done by whoever follows.
-    fn hear(&self, of: Option<&AtomicU64>) {
-        let number = self.heard.load(Ordering::Relaxed) + 1;
+    fn note(&self, of: Option<&AtomicU64>) {
+        let number = self.last_event.load(Ordering::Relaxed) + 1;
         // Whoever reads this number finds what it was about.
         of.unwrap_or(&self.last_of_all).store(number, Ordering::Release);
-        self.heard.store(number, Ordering::Release);
+        self.last_event.store(number, Ordering::Release);
     }
 
     fn write_down(&self, mut events: &[u8]) {
@@ -151,7 +151,7 @@ impl Watch {
             else {
                 return self.lose();
             };
-            self.hear(inode_of(event).and_then(|inode| self.last.get(inode as usize % KEPT)));
+            self.note(inode_of(event).and_then(|inode| self.last.get(inode as usize % KEPT)));
             events = rest;
         }
     }

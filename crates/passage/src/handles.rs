@@ -20,14 +20,14 @@ pub(crate) struct Handle {
 /// one's turn is done in the turn of its root.
 #[derive(Default)]
 pub(crate) struct OpenRoot {
-    pub(crate) kept: Option<Arc<Root>>,
+    pub(crate) kept_open: Option<Arc<Root>>,
     pub(crate) held: Weak<Root>,
 }
 
 impl OpenRoot {
     /// The one that is kept, if its ACLs are of this kind.
-    pub(crate) fn kept(&self, acls: AclDialect) -> Option<Arc<Root>> {
-        self.kept.as_ref().filter(|root| root.acls() == acls).cloned()
+    pub(crate) fn kept_open(&self, acls: AclDialect) -> Option<Arc<Root>> {
+        self.kept_open.as_ref().filter(|root| root.acls() == acls).cloned()
     }
 }
 

@@ -143,7 +143,7 @@ impl House {
 
     /// Reads all events of the kernel about changed files. If nothing reads them for long, the queue of the kernel overflows.
     pub fn drain_events(&self) {
-        self.parts.watch.iter().for_each(Watch::heed);
+        self.parts.watch.iter().for_each(Watch::drain);
     }
 
     pub(crate) fn clock_sets(&self) -> u64 {

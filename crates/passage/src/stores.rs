@@ -86,14 +86,14 @@ impl House {
         _: P,
     ) -> Result<P::Of<Arc<Root>>, Refusal> {
         let acls = permit.access().acls;
-        let kept = || handle.root.try_lock().ok().and_then(|root| root.kept(acls));
+        let kept = || handle.root.try_lock().ok().and_then(|root| root.kept_open(acls));
         P::choose((), |()| self.open_root(handle, permit), |()| Ok(kept().into()))
     }
 
     fn open_root(&self, handle: &Arc<Handle>, permit: &DatastorePermit) -> Result<Arc<Root>, Refusal> {
         let mut of_handle = handle.root();
         let acls = permit.access().acls;
-        if let Some(root) = of_handle.kept(acls) {
+        if let Some(root) = of_handle.kept_open(acls) {
             return Ok(root);
         }
         let root = match of_handle.held.upgrade() {
@@ -104,7 +104,7 @@ impl House {
         of_handle.held = Arc::downgrade(&root);
         // Noted first and then compared: whoever lets go after a change either finds it noted, or it is not kept.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
-            of_handle.kept = Some(Arc::clone(&root));
+            of_handle.kept_open = Some(Arc::clone(&root));
         }
         Ok(root)
     }
@@ -135,7 +135,7 @@ impl House {
                 is_all = false;
                 continue;
             };
-            root.kept = None;
+            root.kept_open = None;
             if root.held.strong_count() == 0 {
                 self.open().remove(&name);
             }

@@ -9,7 +9,7 @@ mod copying;
 mod acl_after_move;
 mod removal;
 mod transfer;
-mod walked;
+mod copy_record;
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;

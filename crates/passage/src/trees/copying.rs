@@ -1,7 +1,7 @@
 //! COPY: nothing of it is seen before it is whole, and every member that was not copied is named.
 
+use super::copy_record::CopyRecord;
 use super::transfer::Destination;
-use super::walked::Walked;
 use super::{FailedMember, Placed, Placing, is_hidden, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
@@ -22,7 +22,7 @@ struct Goal {
 /// The copy of a tree under way.
 struct Copying<'c> {
     walk: TreeWalk<'c, StorePath, Goal>,
-    walked: Walked,
+    record: CopyRecord,
     budget: &'c TreeBudget<'c>,
     taken: &'c mut Taken,
 }
@@ -170,11 +170,11 @@ impl Stay {
         let draft = Draft::begin(&destination.permit, &destination.directory, &destination.from_start)?;
         copy_properties(source.permit(), &source.node, draft.node())?;
         let (mut failed, walk) = (Vec::new(), TreeWalk::begin(budget));
-        let mut copying = Copying { walk, walked: Walked::begin(draft.node()), budget, taken };
+        let mut copying = Copying { walk, record: CopyRecord::begin(draft.node()), budget, taken };
         if placing.is_deep {
             let goal = Goal { directory: draft.node().clone(), path: destination.path.clone() };
             self.enter(&mut copying.walk, from, &source.node, goal)?;
-            copying.walked.enter(from, &source.node);
+            copying.record.enter(from, &source.node);
         }
         while let Some((directory, met)) = copying.walk.next() {
             let member = match met {
@@ -187,7 +187,7 @@ impl Stay {
                 Met::Unserved | Met::Leave(_) => continue,
                 Met::Failed { why, .. } => return Err(why.into()),
             };
-            copying.walked.meet(&directory.node, &member.name, &member.node);
+            copying.record.meet(&directory.node, &member.name, &member.node);
             match self.copy_member(&member, &directory.carried, &mut copying) {
                 Ok(()) => {}
                 // What stops one stops all.
@@ -197,7 +197,7 @@ impl Stay {
                 Err(why) => failed.push(FailedMember::at(member.path, why)),
             }
         }
-        self.name_missed(&copying.walked, budget, &mut failed)?;
+        self.name_missed(&copying.record, budget, &mut failed)?;
         let still_there = self.still_there(destination.path, &destination.directory);
         let settle = || {
             self.settle(destination.path, &destination.directory, destination.touches(), placing.tokens)
@@ -224,7 +224,7 @@ impl Stay {
             Err(why) => return Err(why),
         };
         copying.budget.count()?;
-        copying.walked.copy(path, node)?;
+        copying.record.copy(path, node)?;
         let too_long = |_| Content::TooLong(name.to_string());
         let (directory, goal) = (&goal.directory, goal.path.join(name).map_err(too_long)?);
         goal.keeps_to(&self.visit.limits()).map_err(too_long)?;
@@ -249,7 +249,7 @@ impl Stay {
                 )?;
                 copy_properties(&reading, node, &made)?;
                 self.enter(&mut copying.walk, path, node, Goal { directory: made, path: goal })?;
-                copying.walked.enter(path, node);
+                copying.record.enter(path, node);
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Going {
 }
 
 /// What is deleted, and where it stands.
-struct Place<'m> {
+struct NamedEntry<'m> {
     path: &'m StorePath,
     directory: &'m Node,
     name: &'m str,
@@ -49,9 +49,9 @@ impl Stay {
         let target = self.child_or_alike(path, &directory, name)?;
         let permit = self.may_delete(path, &directory, &target)?;
         self.unless_locked(path, Touches::Entry, tokens)?;
-        let place = Place { path, directory: &directory, name, node: &target };
+        let entry = NamedEntry { path, directory: &directory, name, node: &target };
         if target.kind() == NodeKind::File {
-            return self.remove(&permit, &place, tokens).map(|()| Vec::new());
+            return self.remove(&permit, &entry, tokens).map(|()| Vec::new());
         }
         let budget = self.tree_budget(keep_going);
         let mut walk = TreeWalk::begin(&budget);
@@ -60,7 +60,7 @@ impl Stay {
             Ok(()) => self.delete_members(walk, &budget, tokens),
             // What may not be listed may be deleted where it is empty.
             Err(refusal) if is_listing_refused(&refusal) => {
-                self.remove(&permit, &place, tokens).map(|()| Vec::new())
+                self.remove(&permit, &entry, tokens).map(|()| Vec::new())
             }
             Err(refusal) => Err(refusal),
         }
@@ -126,7 +126,7 @@ impl Stay {
         let Member { path, name, node } = member;
         match node.kind() {
             NodeKind::File => {
-                self.remove(&permit, &Place { path, directory: &directory.node, name, node }, tokens)
+                self.remove(&permit, &NamedEntry { path, directory: &directory.node, name, node }, tokens)
             }
             NodeKind::Directory => {
                 self.unless_locked(path, Touches::Entry, tokens)?;
@@ -139,10 +139,10 @@ impl Stay {
     fn remove(
         &mut self,
         permit: &AccessPermit,
-        place: &Place<'_>,
+        entry: &NamedEntry<'_>,
         tokens: &[LockToken],
     ) -> Result<(), Refusal> {
-        let Place { path, directory, name, node } = place;
+        let NamedEntry { path, directory, name, node } = entry;
         let mut own = Vec::new();
         let removed = enfilade_content::delete(permit, directory, name, node, || {
             own = self.settle(path, directory, Touches::Entry, tokens)?;
@@ -172,8 +172,8 @@ impl Stay {
     ) -> Result<bool, Refusal> {
         let Directory { path, node, carried: going } = directory;
         if !going.keeps.get() {
-            let place = Place { path, directory: &going.directory, name: &going.name, node };
-            match self.remove(&going.permit, &place, tokens) {
+            let entry = NamedEntry { path, directory: &going.directory, name: &going.name, node };
+            match self.remove(&going.permit, &entry, tokens) {
                 Ok(()) => return Ok(false),
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => failed.push(FailedMember::at(path.clone(), why)),

@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-pub(super) struct Walked {
+pub(super) struct CopyRecord {
     hasher: RandomState,
     /// Every entry that was met: its directory, its name and the object.
     met: HashSet<u64>,
@@ -23,9 +23,9 @@ pub(super) struct Walked {
     began: Option<(i64, u32)>,
 }
 
-impl Walked {
+impl CopyRecord {
     pub(super) fn begin(draft: &Node) -> Self {
-        Walked {
+        CopyRecord {
             hasher: RandomState::new(),
             met: HashSet::new(),
             copied: HashSet::new(),
@@ -76,11 +76,11 @@ impl Stay {
     /// When it takes longer than it may.
     pub(super) fn name_missed(
         &mut self,
-        walked: &Walked,
+        record: &CopyRecord,
         budget: &TreeBudget<'_>,
         failed: &mut Vec<FailedMember>,
     ) -> Result<(), Refusal> {
-        for (path, object) in &walked.directories {
+        for (path, object) in &record.directories {
             budget.check()?;
             let mut walk = TreeWalk::begin(budget);
             let entered = self.root.find(path, Blocking).map_err(Refusal::from).and_then(|node| {
@@ -96,7 +96,7 @@ impl Stay {
             while let Some((directory, met)) = walk.next() {
                 match met {
                     Met::Member(Member { path, name, node }) => {
-                        if walked.misses(&directory.node, &name, &node)
+                        if record.misses(&directory.node, &name, &node)
                             && self.is_seen(&path, &node.subject())?
                         {
                             let why = Content::ChangedMeanwhile(path.to_string());
