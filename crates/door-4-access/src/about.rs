@@ -12,7 +12,7 @@ pub struct About<'a> {
     pub project: Option<&'a ProjectId>,
     /// The user.
     pub user: Option<&'a UserId>,
-    /// The other user, where there are two: a trust is of whoever trusts and whoever is trusted.
+    /// The other user, where there are two: a trust has a trustor and a trustee.
     pub other_user: Option<&'a UserId>,
     /// What would be lent on: by a trust that is to be made, or a key.
     pub lends: Option<Lends<'a>>,

@@ -103,7 +103,7 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
     entries.iter().flat_map(|ace| inherited_entries(ace, maker, kind)).collect()
 }
 
-/// Of whom CREATOR OWNER and CREATOR GROUP speak on the child.
+/// The users or groups that CREATOR OWNER and CREATOR GROUP stand for on the child.
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,
@@ -123,7 +123,7 @@ fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
     // An audit entry says by these whether it asks for successes, failures, or both.
     let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
-    // CREATOR OWNER speaks of whoever makes the child: on the child that is a name, for what is made below it is not.
+    // CREATOR OWNER stands for the maker of the child: on the child it becomes that user, and for what is made below it stays CREATOR OWNER.
     let (sid, for_creator) = match ace.sid {
         Sid::CREATOR_OWNER => (Some(maker.owner), true),
         Sid::CREATOR_GROUP => (maker.group, true),

@@ -40,12 +40,12 @@ pub enum StoredAcl {
     Unread,
 }
 
-/// One state of an object: whatever changes the object's ACL makes another one. Only where that can be relied on is there any.
+/// One state of an object: every change of the object's ACL makes another one. An object has a state only where that can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// As its file system tells, which stamps every change with the time.
     Stamped {
-        /// Which of the ACLs an object may have beside each other counts.
+        /// Which ACL counts, of the two dialects an object may have at the same time.
         acls: AclDialect,
         /// Which file system.
         file_system: u64,
@@ -54,13 +54,13 @@ pub enum Version {
         /// When anything about the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),
     },
-    /// As nothing else was heard of it. Its owner, group and mode were not asked for.
+    /// As the kernel reported its last change. Its owner, group and mode were not asked for.
     Watched {
-        /// Which of the ACLs an object may have beside each other counts.
+        /// Which ACL counts, of the two dialects an object may have at the same time.
         acls: AclDialect,
         /// Which file system, as long as it is mounted.
         file_system: u64,
-        /// The last change that was heard of and may be the object's.
+        /// The number of the last reported change that may be the object's.
         changes: u64,
     },
 }
@@ -148,7 +148,7 @@ impl Subject {
         Owner { uid: self.uid, gid: self.gid }
     }
 
-    /// Its state, for a memo of what is read from it: whatever changes that makes another. `None` where nothing says so.
+    /// Its state, for a memo of what is read from it: every change of that makes another. `None` where no state is known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }

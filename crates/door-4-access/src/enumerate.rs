@@ -90,7 +90,7 @@ impl AccessCheck<'_> {
         children: &[(&str, &Subject)],
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
-        // Children on whom nobody has a role of their own all have the same roles.
+        // Children without a role assignment of their own all have the same roles.
         let effective_node = self.effective_node(&here);
         let same = Shown::by(&*self.remember(Question::Below, effective_node.node)?, self.visible);
         let subjects = || children.iter().map(|(_, subject)| *subject);

@@ -34,7 +34,7 @@ pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bo
     descriptor.owner.is_some_and(|owner| matches(&owner, principal))
 }
 
-/// An owner may read and change the ACL whatever it says, unless it has an entry for OWNER RIGHTS.
+/// An owner may always read and change the ACL, unless the ACL has an entry for OWNER RIGHTS.
 pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     let replaced =
         entries.iter().any(|ace| ace.sid == Sid::OWNER_RIGHTS && !ace.flags.has(AceFlags::INHERIT_ONLY));
@@ -57,8 +57,8 @@ pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.sid == Sid::OWNER_RIGHTS { owns } else { matches(&ace.sid, principal) }
 }
 
-/// CREATOR OWNER and CREATOR GROUP stand for somebody yet to come, and OWNER RIGHTS for whoever owns the object: none of
-/// them is anybody's own SID, whatever was recorded for a user.
+/// CREATOR OWNER and CREATOR GROUP stand for somebody yet to come, and OWNER RIGHTS for the owner of the object: none of
+/// them is the SID of a user, even if a record says so.
 fn matches(sid: &Sid, principal: &Principal) -> bool {
     let stands_for_another = [Sid::CREATOR_OWNER, Sid::CREATOR_GROUP, Sid::OWNER_RIGHTS].contains(sid);
     !stands_for_another && principal.has(sid)

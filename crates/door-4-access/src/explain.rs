@@ -88,7 +88,7 @@ pub fn rights(
 /// What is granted on a target, and how it came to be.
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    /// The roles that decided, to whom they were given, and where.
+    /// The roles that decided, their grantees, and where they were given.
     pub roles: GivenRoles,
     /// What the roles grant.
     pub rights: AccessMask,

@@ -92,7 +92,7 @@ impl Loan {
     }
 }
 
-/// May a session make such a call, whatever its roles?
+/// May a session make such a call at all, with any roles?
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {
@@ -131,7 +131,7 @@ pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<Creden
     }
 }
 
-/// May a visitor make such a call of the Proxmox API, whatever the privileges?
+/// May a visitor make such a call of the Proxmox API at all, with any privileges?
 pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
     match Loan::of(identity) {
         Loan::Nothing => true,

@@ -1,8 +1,8 @@
 //! What this door remembers.
 //!
 //! - ACL and principal → granted mask, under the full input: the number that stands for the ACL's bytes, and the one that stands for
-//!   everything an entry can match. It carries no revision and no validity: whoever's groups change has another number, a file whose ACL
-//!   changes has other bytes.
+//!   everything an entry can match. It carries no revision and no validity: a principal whose groups change has another number, and a
+//!   file whose ACL changes has other bytes.
 //! - The bytes of an ACL → its number, and that → the ACL itself. Numbers are never used again; bytes that were forgotten get another.
 //! - The state an object is in → the number of its ACL. A change of the ACL is another state.
 //! - The states of many objects, what roles show and the principal → which of them are seen. One look for all of them.
@@ -129,8 +129,8 @@ impl AccessMemo {
         self.states.get_all(&keys)
     }
 
-    /// What is seen of objects of whom nothing but their states is known, by this principal, to whom roles show what `shown` says of
-    /// them; worked out where that is not known.
+    /// Which objects this principal sees, where nothing but the states of the objects is known and `shown` says what roles show of them. Computed
+    /// where that is not remembered.
     pub(crate) fn sights<'s, E>(
         &self,
         principal: &Principal,

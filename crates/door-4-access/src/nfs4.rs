@@ -2,7 +2,7 @@
 //! big-endian; the list's flags, how many entries, and for each its type, flags, whether it names somebody special, rights, and who (RFC 8881
 //! §6.2.1). People are uids and gids, and the owner and group of the file are its own: so the list is read and written with those.
 //!
-//! An entry for OWNER@ speaks of the owner by number. What children inherit of it is for whoever owns them: that is CREATOR OWNER.
+//! An entry for OWNER@ speaks of the owner by number. What children inherit of it is for their own owners: that is CREATOR OWNER.
 
 use crate::ntacl::BadAcl;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
@@ -133,7 +133,7 @@ fn read_entry(
     Ok(())
 }
 
-/// An entry for the file's owner or group: in force it speaks of them, and to what is made below of whoever that is there.
+/// An entry for the file's owner or group. On the file it names them; what is made below inherits it for its own owner or group.
 fn read_own(ace: Ace, of_child: Sid, into: &mut Vec<Ace>) {
     if !ace.flags.has(AceFlags::INHERIT_ONLY) {
         into.push(Ace { flags: AceFlags(ace.flags.0 & !HANDING_ON), ..ace });
@@ -154,7 +154,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
         (Sid::EVERYONE, _) => (1, EVERYONE, false),
         (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
         (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
-        // What is handed on speaks of this very person, not of whoever owns the child.
+        // What children inherit names this very person, and not the owner of the child.
         (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
         (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
         (_, Some((is_group, id))) => (0, id, is_group),
@@ -162,7 +162,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
             Some((id, _)) => (1, *id, false),
             None => {
                 let why = format!(
-                    "an nfs4 ACL cannot name {sid}: give whoever it is a --uid or --gid, or name everyone"
+                    "an nfs4 ACL cannot name {sid}: give this user or group a --uid or --gid, or name everyone"
                 );
                 return Err(BadAcl::new(&why));
             }

@@ -1,5 +1,5 @@
 //! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
-//! Roles that administer the store skip the ACL. What may not be seen is not there, whatever else is granted on it.
+//! Roles that administer the store skip the ACL. What may not be seen looks absent, with any other right on it.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
@@ -70,7 +70,7 @@ pub fn refuse_alike(
     }
 }
 
-/// Has the principal any role in the datastore? Without one it looks absent, whatever is asked of it.
+/// Has the principal any role in the datastore? Without one it looks absent to every question.
 ///
 /// # Errors
 /// [`Refusal::NoRole`], or when the facts cannot be read.
@@ -216,7 +216,7 @@ impl AccessCheck<'_> {
         self.granted_by(&roles, path, target)
     }
 
-    /// Everything granted on a target by whoever has these roles on it.
+    /// Everything granted on a target to a principal with these roles on it.
     pub(crate) fn granted_by(
         &self,
         roles: &Resolved,

@@ -16,7 +16,7 @@ pub struct AccessPermit {
     pub(crate) at: At,
 }
 
-/// Leave to look at or change who may do what; names who has it, for the audit record.
+/// Leave to see or change access rights; names its holder for the audit record.
 /// Made in one place, [`crate::administer`] (invariant D2).
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
@@ -42,7 +42,7 @@ pub struct ApiPermit {
     pub(crate) who: Authid,
     pub(crate) only_domain: Option<DomainId>,
     pub(crate) only_made_by: Option<CredentialId>,
-    /// As whom, and the user whose session it is.
+    /// By which of the roles of its rule, and the user whose session it is.
     pub(crate) by: Who,
     pub(crate) user: UserId,
     /// What was asked, to ask it again.
@@ -63,13 +63,13 @@ impl ApiPermit {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
 
-    /// Whether it is leave to see the secrets of this user: the user's own, and an administrator's. Who reads everything could become
-    /// everybody by them.
+    /// Whether it is leave to see the secrets of this user: the user's own, and an administrator's. A reader of everything could
+    /// become any user by them.
     pub fn tells_secrets_of(&self, user: &UserId) -> bool {
         self.is_administrators() || self.user == *user
     }
 
-    /// The only domain it is for, where a list is asked for by whoever sees one domain.
+    /// The only domain it is for, where a user who sees one domain asks for a list.
     pub fn only_domain(&self) -> Option<DomainId> {
         self.only_domain
     }
@@ -144,7 +144,7 @@ impl AccessPermit {
         self.granted
     }
 
-    /// Who owns what is made with it.
+    /// The owner of a file that is made with it.
     pub fn creator(&self) -> Creator {
         self.creator
     }

@@ -9,7 +9,7 @@ use enfilade_identity::{Principal, Scope, Session};
 /// Whose a call may be, by the roles of the session and what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Whoever has a session.
+    /// Every session.
     Anybody,
     /// Role `admin`, on anything.
     Admin,
@@ -33,7 +33,7 @@ pub enum Who {
     Service,
     /// The user it is about, or one of the two.
     Owner,
-    /// Whoever has a session by a trust that may be lent on.
+    /// A session by a trust that may be lent on.
     Redelegator,
 }
 
@@ -229,7 +229,7 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// As whom it lets a session do it; nothing where it does not.
+    /// By which of its roles it lets a session do it; nothing where it does not.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
         let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
         who.filter(|_| lends(principal, session, self.lending, about))

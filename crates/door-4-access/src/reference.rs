@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Role, Sid};
 use enfilade_identity::Principal;
 use std::sync::OnceLock;
 
-/// A node, whom something is assigned to on it, and the roles, each with whether it propagates.
+/// A node, the grantee of an assignment on it, and the roles, each with whether it propagates.
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
 /// The roles on a path, from the rules of `acl.cfg`: from the leaf upwards, the first node that says anything of the
@@ -151,7 +151,7 @@ mod tests {
         ]
     }
 
-    /// Placeholders among them, which must not count whoever has them.
+    /// Placeholders among them, which must not count for any principal.
     fn sids_of_somebody() -> impl Strategy<Value = Vec<Sid>> {
         proptest::collection::vec(any_sid(), 0..5)
     }
@@ -186,7 +186,7 @@ mod tests {
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
     }
 
-    /// All of them: up to three entries that grant or deny three SIDs any of four rights, for whoever holds any of the SIDs.
+    /// All of them: up to three entries that grant or deny three SIDs any of four rights, for a principal with any of the SIDs.
     #[test]
     fn every_small_list_is_judged_alike() {
         let sids: Vec<Sid> = (0..3).map(|n| Sid::of_store([1, 2, 3], 1000 + n)).collect();

@@ -16,7 +16,7 @@ pub(crate) struct Resolved {
     pub(crate) roles: Vec<Role>,
     /// The node they were given on.
     pub(crate) node: String,
-    /// To whom: the user, or groups the user is in; or the token.
+    /// The grantees: the user, or groups the user is in; or the token.
     pub(crate) to: Vec<Who>,
     /// For a token with roles of its own: those, within its owner's.
     pub(crate) of_token: Option<Box<Resolved>>,
@@ -87,7 +87,9 @@ impl Resolved {
         };
         let to = match self.of_project.as_slice() {
             [] => self.to.iter().map(name).collect(),
-            roles => vec![format!("whoever is {} of the project it is bound to", roles.join(" and "))],
+            roles => {
+                vec![format!("the users with role {} on the project it is bound to", roles.join(" and "))]
+            }
         };
         GivenRoles {
             roles: self.roles.clone(),
@@ -98,7 +100,7 @@ impl Resolved {
     }
 }
 
-/// The roles that decided, to whom they were given, and on which node.
+/// The roles that decided, their grantees, and the node they were given on.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GivenRoles {
     /// The roles; empty where nobody gave any.
@@ -165,7 +167,7 @@ pub(crate) fn resolve_below(
     walk(view, now, principal, directory, |_| false)
 }
 
-/// Of whom a record speaks.
+/// The kind of grantee of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
     User,

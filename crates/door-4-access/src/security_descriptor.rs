@@ -13,7 +13,7 @@ pub enum AceType {
     Audit,
 }
 
-/// How an entry is handed on to what is made below.
+/// How files and directories below inherit an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct AceFlags(pub u8);
 
@@ -22,7 +22,7 @@ impl AceFlags {
     pub const FILES: u8 = 0x1;
     /// Directories inherit it.
     pub const DIRECTORIES: u8 = 0x2;
-    /// It is handed on one level only.
+    /// It is inherited one level down and not further.
     pub const ONCE: u8 = 0x4;
     /// It does not speak of the object it stands on.
     pub const INHERIT_ONLY: u8 = 0x8;
@@ -42,11 +42,11 @@ impl AceFlags {
 pub struct Ace {
     /// What it does.
     pub kind: AceType,
-    /// How it is handed on.
+    /// How it is inherited.
     pub flags: AceFlags,
     /// Of which rights it speaks.
     pub mask: AccessMask,
-    /// To whom.
+    /// The user or group it is for.
     pub sid: Sid,
 }
 
@@ -59,7 +59,7 @@ pub struct SecurityDescriptor {
     pub group: Option<Sid>,
     /// The entries. `None` is no list at all, which grants everything; an empty list grants nothing.
     pub dacl: Option<Vec<Ace>>,
-    /// Whether nothing is handed on to it from above any more.
+    /// Whether it inherits nothing.
     pub is_protected: bool,
 }
 

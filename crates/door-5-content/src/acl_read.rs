@@ -13,7 +13,7 @@ use rustix::path::Arg as _;
 pub enum AclPlace {
     /// Among the system's: only the privileged can write it, and Samba reads it.
     Security,
-    /// Among the users': whoever may write the file can write it too.
+    /// Among the users': each user who may write the file can write it too.
     User,
 }
 

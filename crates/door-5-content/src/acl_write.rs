@@ -28,8 +28,7 @@ pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlac
     change(node, acl)
 }
 
-/// Writes a node's ACL for whoever runs this program on the machine itself, where the file system has already said
-/// that they may. No visitor comes this way.
+/// Writes a node's ACL for the operator of the machine, where the file system has already said that they may. No visitor comes this way.
 ///
 /// # Refuses
 /// As [`set_acl`].
@@ -63,7 +62,7 @@ pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     store(&file, b"probe").ok()
 }
 
-/// What becomes of dead properties an ACL does not fit beside.
+/// What becomes of dead properties that leave no space for an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Properties {
     Stay,
@@ -129,8 +128,8 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
 }
 
-/// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and whoever may write dead
-/// properties could fill that: so where the ACL does not fit, they give way unless they stay. Where it still does not fit, they are put back.
+/// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and a user who may write
+/// dead properties could fill that: so where the ACL does not fit, they give way unless they stay. Where it still does not fit, they are put back.
 fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     match set_attribute(file, name, acl) {
         Err(Errno::NOSPC) if properties == Properties::GiveWay => {}
@@ -147,7 +146,7 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
     done
 }
 
-/// Gives something new its ACL, and to whom it belongs where that matters.
+/// Gives something new its ACL, and its owner where that matters.
 pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
     if let Some(Owner { uid, gid }) = from_start.owner {
         let given =
@@ -168,7 +167,7 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
         // The kernel says the same when the disk is full and when one file's attributes do not fit any more.
         Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => {
             let errno = format!(
-                "{} bytes do not fit beside the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",
+                "{} bytes do not fit together with the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",
                 acl.len()
             );
             return Refusal::NoSpace { what: format!("writing the ACL of `{what}`"), errno };

@@ -1,5 +1,5 @@
-//! What is at a path is known before it is opened: to open a pipe lets whoever waits to write into it go on, and to open a device may do
-//! anything. So a path is asked first by a descriptor that opens nothing (`O_PATH`). Which paths led to files and directories the last time
+//! What is at a path is known before it is opened: to open a pipe lets a process that waits to write into it go on, and to open a device
+//! may do anything. So a path is asked first by a descriptor that opens nothing (`O_PATH`). Which paths led to files and directories the last time
 //! is remembered, because asking costs half of an opening; where it is wrong, a pipe or device is opened once that took the place of a file.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};

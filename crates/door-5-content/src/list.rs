@@ -21,13 +21,13 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The mount, where changes in it are heard of; once that was asked.
+    /// The mount, where the kernel reports changes in it; once that was asked.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
     /// How many of these names were looked at.
     given: usize,
-    /// How much was heard of changes before the directory was asked for them.
+    /// How many changes were reported before the directory was asked for names.
     last_event: u64,
     unreadable: u64,
     /// How many names were left out that no path spells.
@@ -41,7 +41,7 @@ pub struct Entry {
     pub name: Word,
     /// What the kernel says of it; nothing while only its directory was asked.
     pub meta: Option<Meta>,
-    /// What door 4 judges before anybody hears of it.
+    /// What door 4 judges before anybody is told of it.
     pub subject: Subject,
 }
 
@@ -135,13 +135,13 @@ impl Listing {
         };
         let version = watch.version(self.directory.acls(), self.watched??, named.inode);
         let object = ObjectId { inode: named.inode, ..self.directory.object() };
-        // Whoever judges such a version leaves owner, group and mode alone.
+        // A judge of such a version does not look at owner, group and mode.
         let (uid, gid, mode) = (u32::MAX, u32::MAX, 0);
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
     /// Reads the ACLs of entries of which nothing was asked by their names, which takes half the time it takes to open them: where each
-    /// still is what its directory said is known then, because nothing was heard of it. Others are left unread, and so are those without
+    /// still is what its directory said is known then, because no change of it was reported. Others are left unread, and so are those without
     /// an ACL, whose mode was not asked for.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
@@ -262,7 +262,7 @@ impl Listing {
         Ok(self.given == self.names.len())
     }
 
-    /// How much was heard of changes before the directory is asked for names.
+    /// Notes how many changes were reported before the directory is asked for names.
     fn note_events(&mut self, at: LookedAt<'_>) {
         let Some(watch) = at.watch else { return };
         let follow = || self.directory.mount().filter(|mount| watch.follow(*mount, self.directory.fd()));

@@ -35,7 +35,7 @@ pub struct LookedAt<'w> {
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// Whoever hears of changes, where somebody does.
+    /// What the kernel reports changes to, where it does.
     pub watch: Option<&'w Watch>,
     /// What directories said before.
     pub names: Option<&'w NamesMemo>,

@@ -47,7 +47,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Content of a strong entity tag, without the quotes. Whatever can tell two states of the bytes apart is in it:
+    /// Content of a strong entity tag, without the quotes. All that can tell two states of the bytes apart is in it:
     /// the time of the last change too, because the time of the last write can be set back. It is as fine as the
     /// kernel's clock for files: a nanosecond from Linux 6.13 on, about 4 ms before.
     pub fn validator(&self) -> String {
@@ -257,7 +257,7 @@ impl Node {
         Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)
     }
 
-    /// Which object an entry of this directory is, whatever its kind; `None` when there is no such entry.
+    /// Which object an entry of this directory is, of any kind; `None` when there is no such entry.
     pub(crate) fn entry(&self, name: &str) -> Result<Option<ObjectId>, Refusal> {
         match stat_entry(self.fd(), name) {
             Ok(found) => Ok(Some(object_of(&found))),
@@ -290,7 +290,7 @@ pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
     }
 }
 
-/// What the kernel says of an entry of a directory, whatever it is; links are not followed.
+/// What the kernel says of an entry of a directory, of any kind; links are not followed.
 pub(crate) fn stat_entry(directory: BorrowedFd<'_>, name: &str) -> io::Result<Statx> {
     stat(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
 }
@@ -299,7 +299,7 @@ fn stat(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<Sta
     io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME))
 }
 
-/// Which object a descriptor is of, whatever its kind.
+/// Which object a descriptor is of, of any kind.
 pub(crate) fn object_at(file: BorrowedFd<'_>) -> io::Result<ObjectId> {
     Ok(object_of(&stat(file, "", AtFlags::EMPTY_PATH)?))
 }

@@ -18,7 +18,7 @@ pub struct Fill(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of files that have their name; `None` before the first walk. Whoever walks holds it.
+    /// Of files that have their name; `None` before the first walk. A thread that walks holds it.
     done: Mutex<Option<u64>>,
     /// Of what is being uploaded.
     promised: AtomicU64,

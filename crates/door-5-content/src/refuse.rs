@@ -203,7 +203,7 @@ impl Refusal {
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 
-    /// For a lookup of `name` that failed: whatever cannot be served looks absent.
+    /// For a lookup of `name` that failed: everything that cannot be served looks absent.
     pub(crate) fn lookup(errno: Errno, name: &str) -> Self {
         match errno {
             errno if is_absent(errno) => Refusal::Absent(name.to_owned()),

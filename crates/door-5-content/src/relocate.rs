@@ -60,7 +60,7 @@ impl Relocated {
     }
 
     /// Undoes it: every name is what it was before. Where somebody else took one of the names meanwhile, the new keeps its name, and what it
-    /// replaced gets a free name beside it, which is returned.
+    /// replaced gets a free name in the same directory, which is returned.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel does not do it.
@@ -78,7 +78,7 @@ impl Relocated {
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
             (Some((mut temporary, replaced)), from) => {
-                // Whatever fails from here on: what has the reserved name is content, and no copy of it is left elsewhere.
+                // Also when something fails from here on: what has the reserved name is content, and no other copy of it exists.
                 temporary.keep();
                 let (at, nodes) = ((&directory, name.as_str()), (&target, &replaced));
                 if !can_go_back || go_back(&mut temporary, at, nodes, from.as_ref()).is_err() {
@@ -131,7 +131,7 @@ fn go_back(
     Ok(())
 }
 
-/// Gives what was replaced a free name beside the new thing, which is returned.
+/// Gives what was replaced a free name in the directory of the new thing, and returns the name.
 fn keep_beside(
     mut temporary: Temporary,
     replaced: &Node,

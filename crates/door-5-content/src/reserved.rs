@@ -1,6 +1,6 @@
 //! What the server itself reads and writes: keys, facts, certificates, configuration. No datastore reaches any of it (invariant S8).
 //!
-//! Judged when a root is opened, on the descriptor that was opened, whatever a configuration file or a link says. What is beneath an open
+//! Judged when a root is opened, on the descriptor that was opened, and not by what a configuration file or a link says. What is beneath an open
 //! root needs no further look: links and other mounts are not followed there (`root.rs`).
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -30,13 +30,13 @@ pub struct Usage {
     pub total: u64,
     /// What is taken.
     pub used: u64,
-    /// What is left for whoever is not root.
+    /// What is left for processes without root's privileges.
     pub available: u64,
 }
 
 impl Root {
-    /// Opens a datastore's directory, whose ACLs are of this kind. Links in `path` itself are followed: it is the operator's word. What was
-    /// opened is judged, whatever the path says.
+    /// Opens a datastore's directory, whose ACLs are of this kind. Links in `path` itself are followed, because the operator configured it. What was
+    /// opened is judged, and not what the path says.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when it is absent or no directory, [`Refusal::Reserved`] when it overlaps with something of the server's own.

@@ -1,4 +1,4 @@
-//! What is being made and has no name yet: it stands beside its place under a reserved name nobody can ask for,
+//! What is being made and has no name yet: it is in the directory of its later name, under a reserved name that nobody can ask for,
 //! and is removed unless it gets its own.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
@@ -277,6 +277,6 @@ mod tests {
         let lock = || flock(&other, FlockOperation::NonBlockingLockExclusive);
         assert_eq!(lock(), Err(Errno::WOULDBLOCK));
         drop(file);
-        assert_eq!(lock(), Ok(()), "whoever wrote it is gone");
+        assert_eq!(lock(), Ok(()), "its writer is gone");
     }
 }

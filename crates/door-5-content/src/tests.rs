@@ -34,7 +34,7 @@ impl Scratch {
         self.0.join("root").join(path)
     }
 
-    /// A path beside the datastore.
+    /// A path next to the datastore.
     fn outside(&self, path: &str) -> PathBuf {
         self.0.join(path)
     }

@@ -50,7 +50,8 @@ pub struct TreeBudget<'b> {
 }
 
 impl<'b> TreeBudget<'b> {
-    /// A budget of so many entries, and of so many seconds from now on by a clock in milliseconds. `keep_going` says whether anybody still waits for the result.
+    /// A budget of so many entries, and of so many seconds from now on by a clock in milliseconds. `keep_going` says whether anybody still waits
+    /// for the result.
     pub fn new(
         entries: u64,
         seconds: u64,
@@ -89,7 +90,7 @@ impl<'b> TreeBudget<'b> {
     /// [`Refusal::TooMuch`].
     pub fn check(&self) -> Result<(), Refusal> {
         if !(self.keep_going)() {
-            return Err(Refusal::TooMuch("whoever asked for it went away"));
+            return Err(Refusal::TooMuch("the client disconnected"));
         }
         if (self.tick_millis)() > self.until_millis {
             return Err(Refusal::TooMuch("it takes longer than one request may"));

@@ -216,7 +216,7 @@ impl Upload {
 
     /// The same where `judge`, which is asked in the turn in which the file gets its name, does not refuse. A new file loses its name again,
     /// in the same turn, where `still_there` refuses: another process may have begun to remove the directory between the two. What replaces
-    /// a file has its ACL, so whoever may remove the one may remove the other: it took place, wherever the directory is afterwards.
+    /// a file has its ACL, so a user who may remove the one may remove the other: it took place, even if the directory is moved afterwards.
     ///
     /// # Refuses
     /// As [`Upload::finish`], and what `judge` and `still_there` refuse: nothing has changed then.
@@ -244,7 +244,7 @@ impl Upload {
         Ok(file.again()?)
     }
 
-    /// Its parts, for whoever gives it a name in another way.
+    /// Its parts, for a caller that gives it a name in another way.
     pub(crate) fn into_parts(self) -> (Temporary, Node, String) {
         (self.temporary, self.file, self.name)
     }
@@ -255,7 +255,7 @@ const RENEWALS_MAX: usize = 4;
 
 /// Takes the place of `target`. An ACL that was changed while the bytes came in must not be undone by the one that was
 /// copied before: so it is compared just before the rename, and, for the sake of other processes, just after.
-/// Whoever changes it later than that finds the old file without a name ([`acl_write::set_acl`]).
+/// A change later than that finds the old file without a name ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,

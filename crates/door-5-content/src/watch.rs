@@ -1,10 +1,10 @@
-//! Hearing of every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). Where that is to be had, an
-//! entry of a directory that may not be seen need not even be asked for its state: nothing was heard of it, so it is as it was.
+//! The kernel reports every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). Where it does, an entry
+//! of a directory need not even be asked for its state: no change was reported, so it is as it was.
 //!
-//! The kernel tells of a change before whoever makes it goes on, so everything that was done before [`Watch::drain`] is heard of after it.
-//! Whatever is heard has a number, and the last one is kept, one for all inodes with the same low bits: an object's [`Version`] is its
-//! file system and that number. A number of an inode that is used again was heard of in between. Mounts are heard of too, because what is
-//! mounted on a name hides what is called so: after each, nothing that was known is.
+//! The kernel reports a change before the process that makes it goes on. So after [`Watch::drain`] everything that was done before it is known.
+//! Each event has a number. The last number is kept, one for all inodes with the same low bits: an object's [`Version`] is its file system and
+//! that number. The reuse of an inode's number is reported as well. So are mounts, because a mount on a name hides the object that has the name:
+//! after a mount every object has another version.
 
 use enfilade_access::Version;
 use enfilade_facts::vocabulary::AclDialect;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many numbers are kept: a power of two.
+/// How many numbers are kept: a power of two.
 const KEPT: usize = 1 << 16;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Events tell of an object by its handle (linux/fanotify.h).
@@ -31,14 +31,14 @@ const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// ext2 to ext4, and XFS: there a handle begins with the inode's number, and a directory tells the same number.
 const TELLING: [u32; 2] = [0xef53, 0x5846_5342];
 
-/// Hears of changes.
+/// Follows what the kernel reports of changes.
 pub struct Watch {
     group: Fanotify,
     /// Tells when something is mounted or unmounted.
     mounts: Option<File>,
-    /// Held while what was heard is written down.
+    /// Held while events are noted.
     followed: Mutex<Followed>,
-    /// How much was heard of so far.
+    /// The number of the last event.
     last_event: AtomicU64,
     /// The last that may be about an inode with these low bits.
     last: Box<[AtomicU64]>,
@@ -47,7 +47,7 @@ pub struct Watch {
 }
 
 struct Followed {
-    /// Mounts, and whether changes there are heard of.
+    /// Mounts, and whether the kernel reports changes there.
     mounts: HashMap<u64, bool>,
     buffer: Vec<u8>,
 }
@@ -60,7 +60,7 @@ impl Watch {
     pub fn new() -> Result<Self, String> {
         let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
         let group = Fanotify::init(flags | InitFlags::from_bits_retain(REPORT_FID), EventFFlags::empty())
-            .map_err(|why| format!("changes of files are not to be heard of: {why}"))?;
+            .map_err(|why| format!("the kernel does not report changes of files: {why}"))?;
         let followed = Followed { mounts: HashMap::new(), buffer: vec![0; BUFFER_BYTES] };
         Ok(Watch {
             group,
@@ -76,7 +76,7 @@ impl Watch {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether changes on the file system of a directory in this mount are heard of, from now on.
+    /// Whether the kernel reports changes on the file system of a directory in this mount, from now on.
     pub(crate) fn follow(&self, mount: u64, directory: BorrowedFd<'_>) -> bool {
         let mut followed = self.followed();
         *followed.mounts.entry(mount).or_insert_with(|| {
@@ -89,7 +89,7 @@ impl Watch {
         })
     }
 
-    /// After this, everything that was changed before it is known of.
+    /// Takes all events from the kernel: everything that was changed before this call is known after it.
     pub fn drain(&self) {
         let mut followed = self.followed();
         if self.mounts.as_ref().is_some_and(have_changed) {
@@ -111,17 +111,17 @@ impl Watch {
         Version::Watched { acls, file_system, changes: self.last_of(inode) }
     }
 
-    /// How much was heard of so far.
+    /// The number of the last event.
     pub(crate) fn last_event(&self) -> u64 {
         self.last_event.load(Ordering::Acquire)
     }
 
-    /// Whether nothing was heard of an object since that much was.
+    /// Whether no change of an object was reported since the event with this number.
     pub(crate) fn is_quiet(&self, inode: u64, since: u64) -> bool {
         self.last_of(inode) <= since
     }
 
-    /// Whether what is mounted where is heard of.
+    /// Whether the kernel reports mounts.
     pub(crate) fn reports_mounts(&self) -> bool {
         self.mounts.is_some()
     }
@@ -131,15 +131,15 @@ impl Watch {
         last.max(self.last_of_all.load(Ordering::Acquire))
     }
 
-    /// From now on nothing that was known is.
+    /// From now on every object has another version.
     fn lose(&self) {
         self.note(Some(&self.last_of_all));
     }
 
-    /// Only ever done by whoever follows.
+    /// Called only under the lock of `followed`.
     fn note(&self, of: Option<&AtomicU64>) {
         let number = self.last_event.load(Ordering::Relaxed) + 1;
-        // Whoever reads this number finds what it was about.
+        // A thread that reads this number finds the event it belongs to.
         of.unwrap_or(&self.last_of_all).store(number, Ordering::Release);
         self.last_event.store(number, Ordering::Release);
     }

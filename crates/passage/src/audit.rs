@@ -1,4 +1,4 @@
-//! The one event every request leaves, with the same fields whatever happened.
+//! The one event of every request, with the same fields for every outcome.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{CredentialId, Word};

@@ -207,7 +207,7 @@ pub struct OwnRights {
     pub rights: AccessMask,
     /// Why not what was asked for, where that is so.
     pub refused: Option<String>,
-    /// Roles and entries in the order they were looked at, for whoever may read the ACL.
+    /// Roles and entries in the order they were looked at, for a principal who may read the ACL.
     pub walk: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Handle {
     pub(crate) root: Mutex<OpenRoot>,
 }
 
-/// A root that is open: kept for whoever comes next, or by those who are inside. Never two for one store, because what is done in
+/// A root that is open: kept for the next request, or held by those who are inside. Never two for one store, because what is done in
 /// one's turn is done in the turn of its root.
 #[derive(Default)]
 pub(crate) struct OpenRoot {

@@ -45,7 +45,7 @@ pub struct PathState {
 pub struct ShownLock {
     /// The lock.
     pub lock: Lock,
-    /// Whether its token is shown, which is for whoever took it alone (RFC 4918 §6.5).
+    /// Whether its token is shown, which only the user who took the lock may see (RFC 4918 §6.5).
     pub shows_token: bool,
 }
 
@@ -188,7 +188,7 @@ impl Stay {
         let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // Whoever changes a name now and has not seen the lock is waited for; then what is locked has to be what was judged. The conditions of
+            // A request that changes a name now and has not seen the lock is waited for; then what is locked has to be what was judged. The conditions of
             // the request are about what is there without this lock, and one more lock makes none of them false.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
@@ -220,7 +220,7 @@ impl Stay {
         }
     }
 
-    /// Whoever may change something may lock it: the content of a file, the entries of a directory. What may not be seen is refused like a
+    /// A user who may change something may lock it: the content of a file, the entries of a directory. What may not be seen is refused like a
     /// create without the right.
     fn may_lock(&mut self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let subject = node.subject();

@@ -11,7 +11,7 @@ use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 impl House {
-    /// Door 3 alone, for whoever passed the others in another way: no view, no lock and no system call while nothing changes.
+    /// Door 3 alone, for a caller that passed the others in another way: no view, no lock and no system call while nothing changes.
     ///
     /// # Errors
     /// The door's refusal.
@@ -44,7 +44,7 @@ impl House {
         for (name, _) in rows.into_iter().filter(|(_, profile)| profile.quota.is_some()) {
             let entered = self.enter(&mut Housekeeping, &name, OperationKind::Read);
             let Ok((permit, (_guard, handle))) = entered else { continue };
-            // Where it cannot be read, whoever wants something of it is told.
+            // Where it cannot be read, the next request that needs the count is told.
             if handle.fill.is_counted()
                 && let Ok(root) = self.root(&handle, &permit, Blocking)
             {

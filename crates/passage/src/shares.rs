@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The users for whom work is done or waits.
+/// The users whose work is done or waits.
 #[derive(Debug, Default)]
 pub(crate) struct Shares(Mutex<HashMap<UserId, Arc<Places>>>);
 

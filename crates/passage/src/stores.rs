@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 /// Roots that are kept open while nobody is inside; each is a descriptor.
 const ROOTS_MAX: usize = 1024;
 
-/// How a store is, for whoever looks after it.
+/// The state of a datastore, for its operator.
 #[derive(Clone, Debug)]
 pub struct DatastoreState {
     /// Which.
@@ -102,7 +102,7 @@ impl House {
             None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
-        // Noted first and then compared: whoever lets go after a change either finds it noted, or it is not kept.
+        // Noted first and then compared: a call that closes roots after a change either finds it noted, or it is not kept.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
         }

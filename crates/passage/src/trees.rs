@@ -1,8 +1,9 @@
-//! What is done with whole trees: deleted, moved, copied, by the walk of door 5 (`door-5-content/src/tree_walk.rs`). Every member is asked about, on the descriptor that is acted on; what may not be
-//! seen is left out of a copy, and keeps what it is in from being deleted or moved. Everything here blocks.
+//! What is done with whole trees: deleted, moved, copied, by the walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on the
+//! descriptor that is acted on. A member that may not be seen is left out of a copy, and keeps its directory from being deleted or moved.
+//! Everything here blocks.
 //!
 //! Others change the tree meanwhile. So each member is deleted for itself, and where a whole tree goes at once it is hidden first, all of it is
-//! judged once more, and where something may not go it gets its name back. Whatever gets a name is judged in the same turn: its directory is
+//! judged once more, and where something may not go it gets its name back. What gets a name is judged in the same turn: its directory is
 //! still where it was found, and no lock stands in the way.
 
 mod copying;

@@ -22,7 +22,7 @@ impl Stay {
         name: &str,
     ) -> Result<Node, Refusal> {
         directory.child(name).map_err(|why| {
-            // Whoever deletes or moves something is judged by its directory, too.
+            // A user who deletes or moves something is judged by its directory, too.
             let _judged_too = directory.subject();
             self.refuse_alike(path);
             why.into()
@@ -162,7 +162,7 @@ impl Found {
         self.permit.granted()
     }
 
-    /// Its owner and ACL; nothing for whoever may not read them, where mode bits rule, or where they cannot be believed.
+    /// Its owner and ACL; nothing where the visitor may not read them, where mode bits decide, or where they cannot be believed.
     pub fn descriptor(&self) -> Option<SecurityDescriptor> {
         let may = self.granted().covers(AccessMask::READ_ACL);
         may.then(|| self.subject.descriptor().ok().flatten()).flatten()
@@ -301,7 +301,7 @@ impl Uploading {
         if self.target.is_some() { Touches::Content } else { Touches::Entry }
     }
 
-    /// When its content was made, as whoever sends it says, in seconds since the epoch.
+    /// When its content was made, as the client says, in seconds since the epoch.
     ///
     /// # Errors
     /// When the file system does not take it.

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 type Retired = (&'static str, &'static str, usize);
 
 const RETIRED: [Retired; 13] = [
-    ("whoever", "the person or the program: the user, the client, the server", 51),
-    ("whatever", "what it is, or `any`", 21),
-    ("whom", "a sentence with a subject and a verb", 14),
-    ("beside", "`next to`, `in the same directory` or `at the same time`", 21),
+    ("whoever", "the person or the program: the user, the client, the server", 1),
+    ("whatever", "what it is, or `any`", 0),
+    ("whom", "a sentence with a subject and a verb", 0),
+    ("beside", "`next to`, `in the same directory` or `at the same time`", 4),
     ("at hand", "`in memory` or `cached`", 0),
-    ("heard of", "`watched` or `reported by the kernel`", 24),
+    ("heard of", "`watched` or `reported by the kernel`", 0),
     ("by and by", "`later` or `in the background`", 0),
     ("dear", "`expensive`", 0),
     ("dearer", "`more expensive`", 0),

@@ -190,12 +190,12 @@ fn roles_are_worked_out_once_however_many_directories_have_them() {
     assert_eq!(few, searches("/datastore/tank alice DatastoreReader", 10_000), "the first time, and again");
     assert_eq!(few[1], 0);
     // Where somebody has a role on one of them it is looked for on each, and what is above is not read again.
-    let beside = "/datastore/tank alice DatastoreReader\n/datastore/tank/deep/down/d7 bob NoAccess";
-    let [first, again] = searches(beside, 10_000);
+    let elsewhere = "/datastore/tank alice DatastoreReader\n/datastore/tank/deep/down/d7 bob NoAccess";
+    let [first, again] = searches(elsewhere, 10_000);
     assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
 }
 
-/// All that tells one state from another, each alone, and in any order beside another.
+/// All that tells one state from another, each alone, and in any order together with another.
 #[test]
 fn no_two_states_are_remembered_as_one() {
     let mut versions = Vec::new();

@@ -46,7 +46,7 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     };
     let fits = |bytes: usize| fsetxattr(node.fd(), ATTRIBUTE, &vec![7; bytes], XattrFlags::empty()).is_ok();
     change(&node, b"small").unwrap();
-    // As much as this file system takes beside it.
+    // As much as this file system takes in addition to it.
     let Some(filled) = (1..=60_000).rev().step_by(50).find(|bytes| fits(*bytes)) else {
         return println!("not asserted: no attributes can be kept here");
     };

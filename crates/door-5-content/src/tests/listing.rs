@@ -20,7 +20,7 @@ use std::sync::Mutex;
 /// Long after everything here was changed.
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
-/// After something is mounted anywhere nothing is known any more, so whoever hears of changes here does so one at a time.
+/// After something is mounted anywhere nothing is known any more, so tests that are told of changes run one at a time.
 pub(super) static HEARING: Mutex<()> = Mutex::new(());
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
@@ -104,7 +104,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
     assert_eq!(before.0, after.0);
 }
 
-/// Every way an ACL, or the file a name means, can be another one is heard of before it is done.
+/// Every way an ACL, or the file a name means, can become another one is reported before it is done.
 #[test]
 fn what_is_watched_is_another_version_after_each_change() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -155,7 +155,7 @@ fn what_is_watched_is_another_version_after_each_change() {
         assert_eq!(now[1], last[1], "the other one was left alone");
         last = now;
     }
-    // Far more than the kernel keeps for whoever does not ask.
+    // Far more than the kernel keeps for a process that does not ask.
     for n in 0..17_000 {
         scratch.write("many", "x");
         std::fs::set_permissions(scratch.at("many"), std::fs::Permissions::from_mode(0o600 + n % 8)).unwrap();
@@ -175,7 +175,7 @@ fn by_name<'w>(scratch: &Scratch, watch: &'w Watch) -> Option<(Listing, LookedAt
     listing.read_by_name(read.iter_mut(), at);
     let is_read = read.iter().any(|entry| entry.subject.acl != StoredAcl::Unread);
     if !is_read {
-        println!("not asserted: changes are not heard of here, or the kernel is older than 6.13");
+        println!("not asserted: the kernel does not report changes here, or is older than 6.13");
     }
     is_read.then_some((listing, at, entries))
 }
@@ -193,7 +193,7 @@ fn one_ace(rid: u32, entries: usize) -> Vec<u8> {
 #[test]
 fn what_is_read_by_name_is_what_is_read_when_it_is_opened() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
-    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    let Ok(watch) = Watch::new() else { return println!("not asserted: the kernel does not report changes") };
     for (name, acl) in
         [("a", Some(one_ace(1, 1))), ("b", Some(one_ace(2, 60))), ("c", None), ("d", Some(vec![7]))]
     {
@@ -222,7 +222,7 @@ fn what_is_read_by_name_is_what_is_read_when_it_is_opened() {
 #[test]
 fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
-    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    let Ok(watch) = Watch::new() else { return println!("not asserted: the kernel does not report changes") };
     for (name, rid) in [("a", 1), ("b", 2), ("c", 3)] {
         scratch.write(name, "x");
         set_acl_as_operator(&scratch.node(name), &one_ace(rid, 1)).unwrap();
@@ -253,7 +253,7 @@ fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
 #[test]
 fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
-    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    let Ok(watch) = Watch::new() else { return println!("not asserted: the kernel does not report changes") };
     for (name, rid) in [("file", 1), ("other", 2)] {
         scratch.write(name, "x");
         set_acl_as_operator(&scratch.node(name), &one_ace(rid, 1)).unwrap();
@@ -286,7 +286,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
 #[test]
 fn what_is_shown_is_asked_for_and_is_what_was_judged() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
-    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    let Ok(watch) = Watch::new() else { return println!("not asserted: the kernel does not report changes") };
     let at = LookedAt { watch: Some(&watch), ..AT };
     ["stays", "changes", "goes"].iter().for_each(|name| scratch.write(name, "x"));
     let mut listing = listing(&scratch.node("")).unwrap();

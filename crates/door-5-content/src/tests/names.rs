@@ -133,7 +133,7 @@ fn what_is_remembered_of_a_directory_is_what_is_in_it() {
     }
 }
 
-/// Whether changes are heard of or each entry is asked.
+/// Whether changes are reported or each entry is asked.
 #[test]
 fn what_is_cached_is_what_is_told_else() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -306,7 +306,7 @@ fn an_encrypted_directory_is_not_remembered() {
     assert_eq!(is_known, [[false, true], [false, false]]);
 }
 
-/// Somebody changes it all the time, and whatever is listed was there at some moment of the listing.
+/// Somebody changes it all the time, and all that is listed was there at some moment of the listing.
 #[test]
 fn a_directory_that_changes_while_it_is_read_is_never_remembered_wrongly() {
     let (scratch, memo) = (Scratch::new(), memo());

@@ -79,7 +79,7 @@ fn a_budget_ends_a_walk() {
     for (millis, waits, expected) in [
         (1, 9, vec!["/a", "/a/x", "leave /a", "/b", "/c", "leave /"]),
         (400, 9, vec!["/a", "/a/x", "leave /a", time]),
-        (1, 0, vec!["Budget /a: the tree was not worked through to its end: whoever asked for it went away"]),
+        (1, 0, vec!["Budget /a: the tree was not worked through to its end: the client disconnected"]),
     ] {
         let (now, asked) = (Cell::new(0), Cell::new(0));
         let clock = || {

@@ -107,7 +107,7 @@ fn the_old_content_stays_until_the_new_is_whole() {
     let new = upload.finish().unwrap();
     assert_eq!(bytes_of(&scratch.node("f")), b"new content");
     assert_ne!(new.meta().validator(), old.meta().validator());
-    // Whoever was reading goes on with what they were granted.
+    // A client that was reading goes on with what it was granted.
     assert_eq!(bytes_of(&old), b"old");
     assert_eq!(names_on_disk(&scratch.at("")), ["f"]);
 }

@@ -124,9 +124,9 @@ impl Stay {
     ) -> Result<(), Refusal> {
         listing.each_unspelled(|name, subject| {
             budget.check()?;
-            // Roles stand on no name that no path spells, so another name they do not stand on does for it.
-            let Ok(beside) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
-            if self.is_seen(&beside, subject)? {
+            // No role is assigned on a name that no path spells, so another name without an assignment stands for it.
+            let Ok(stand_in) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
+            if self.is_seen(&stand_in, subject)? {
                 budget.count()?;
                 let said = String::from_utf8_lossy(name).into_owned();
                 let why = Content::BadName { name: said, why: PathRefused::Character };

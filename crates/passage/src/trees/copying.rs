@@ -207,8 +207,8 @@ impl Stay {
         Ok((Some(made), failed))
     }
 
-    /// Copies a file, or goes into a directory. Only that a member may not be seen where it is leaves it out without a word: whatever else is
-    /// refused is told.
+    /// Copies a file, or goes into a directory. A member that may not be seen is left out without a word; every other
+    /// refusal is told.
     fn copy_member(
         &mut self,
         member: &Member<StorePath>,

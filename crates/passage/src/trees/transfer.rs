@@ -183,8 +183,9 @@ impl Stay {
             }
         };
         self.fill.count_anew();
-        let beside = |name: String| destination.path.split().and_then(|(parent, _)| parent.join(&name).ok());
-        let kept = kept.and_then(beside).map(|path| path.to_string());
+        let in_directory =
+            |name: String| destination.path.split().and_then(|(parent, _)| parent.join(&name).ok());
+        let kept = kept.and_then(in_directory).map(|path| path.to_string());
         Err(Content::NotTakenBack { path: destination.path.to_string(), kept }.into())
     }
 
