@@ -2,7 +2,7 @@
 
 use super::{Scratch, code};
 use crate::{
-    Failed, Member, Met, Node, Outcome, Propagator, Refusal, TreeBudget, TreePath, TreeWalk, acl_write,
+    Member, Met, Node, Outcome, Propagator, Refusal, TreeBudget, TreePath, TreeWalk, acl_write,
     propagate_acl, propagate_acl_beneath,
 };
 use enfilade_access::{
