@@ -41,11 +41,13 @@ cargo xtask COMMAND
                         testssl, tlslite-ng, webdav4's tests), installed by itself; kept in bench/runs; needs go and the network
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   lending [--n N]       random chains of what was lent, and random calls of every route: nothing goes beyond it or outlives it
-  mutants [--only PATH…] [--minutes N] [--shard K/N] [--again] [--interop] [--judges NAME…] [--report] [--json]
+  mutants [--only PATH…] [--minutes N] [--shard K/N] [--again] [--interop] [--judges NAME…] [--seconds N] [--jobs N]
+          [--build] [--report] [--json]
                         small changes of doors, passage, facts and sources, each switched on alone: a test fails, or xtask/mutants.toml
-                        says why none has to; needs cargo-mutants. What is known of a file that did not change is not run again;
-                        --again runs survivors once more, --interop judges them by the binary, too, --judges NAME by programs of
-                        that name only, --report runs nothing
+                        says why none has to; needs cargo-mutants. What xtask/mutants.jsonl says of a file whose code did not change is
+                        not run again; --again runs survivors once more, --interop judges them by the binary, too, --judges NAME by
+                        programs of that name only, --seconds N by tests that take no longer, --jobs N several at once, --build
+                        builds and judges nothing, --report runs nothing
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
   power-cuts [--n N]    the power goes at any moment: of N states a disk may have kept, none lacks what was acknowledged, and none holds a half
   race [--n N]          servers and the command line on one directory: no grant after a revocation

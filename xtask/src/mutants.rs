@@ -12,6 +12,9 @@ mod switch;
 use list::Mutant;
 use results::{Outcome, Results};
 use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// Parts of the code, in the order in which they are worth most.
@@ -43,6 +46,12 @@ struct Asked {
     interop: bool,
     /// The programs of tests that judge, by parts of their names; all unless said.
     judges: Vec<String>,
+    /// Tests that take longer do not judge.
+    longest: Option<Duration>,
+    /// Mutants that are judged at the same time.
+    jobs: usize,
+    /// Only build the programs of tests.
+    build: bool,
     /// Only report known results; run nothing.
     report: bool,
 }
@@ -57,7 +66,8 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let page = xtask::root().join("xtask/mutants.toml");
     let text = std::fs::read_to_string(&page).map_err(|why| format!("`{}`: {why}", page.display()))?;
     let reasons = results::reasons(&text)?;
-    let mut results = Results::read(&place.root.join("results.jsonl"), &mutants)?;
+    let kept = xtask::root().join("xtask/mutants.jsonl");
+    let mut results = Results::read(&kept, &place.root.join("log.jsonl"), &mutants)?;
     let chosen = chosen(&mutants, &asked);
     if !asked.report {
         work(&place, &mutants, &chosen, &mut results, &asked)?;
@@ -75,7 +85,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
 }
 
 fn asked(words: &[&str]) -> Result<Asked, String> {
-    let mut asked = Asked::default();
+    let mut asked = Asked { jobs: 1, ..Asked::default() };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().copied().ok_or_else(|| format!("`{word}` needs a value"));
@@ -92,9 +102,18 @@ fn asked(words: &[&str]) -> Result<Asked, String> {
             "--again" => asked.again = true,
             "--interop" => asked.interop = true,
             "--judges" => asked.judges.push(value()?.to_owned()),
+            "--seconds" => {
+                let seconds = value()?.parse().map_err(|_| "`--seconds` needs a number")?;
+                asked.longest = Some(Duration::from_secs(seconds));
+            }
+            "--jobs" => {
+                let jobs = value()?.parse().ok().filter(|jobs| *jobs > 0);
+                asked.jobs = jobs.ok_or("`--jobs` needs a number from 1")?;
+            }
+            "--build" => asked.build = true,
             "--report" => asked.report = true,
             other => {
-                let known = "--only, --minutes, --shard, --again, --interop, --judges, --report and --json";
+                let known = "--only, --minutes, --shard, --again, --interop, --judges, --seconds, --jobs, --build, --report and --json";
                 return Err(format!("no option `{other}`; known are {known}"));
             }
         }
@@ -107,7 +126,7 @@ fn area(file: &str) -> usize {
     AREAS.iter().position(of).unwrap_or(AREAS.len())
 }
 
-/// The selected mutants, the most valuable first.
+/// The selected mutants, in the order of `--only`, else the most valuable first.
 fn chosen<'m>(mutants: &'m [Mutant], asked: &Asked) -> Vec<&'m Mutant> {
     let wanted = |mutant: &&Mutant| {
         let (k, n) = asked.shard.unwrap_or((1, 1));
@@ -116,7 +135,8 @@ fn chosen<'m>(mutants: &'m [Mutant], asked: &Asked) -> Vec<&'m Mutant> {
         is_here && usize::try_from(mutant.id).is_ok_and(|id| id % n == k - 1)
     };
     let mut chosen: Vec<&Mutant> = mutants.iter().filter(wanted).collect();
-    chosen.sort_by_key(|mutant| area(&mutant.file));
+    let nth_asked = |file: &str| asked.only.iter().position(|path| file.starts_with(path.as_str()));
+    chosen.sort_by_key(|mutant| (nth_asked(&mutant.file), area(&mutant.file)));
     chosen
 }
 
@@ -129,28 +149,26 @@ fn work(
     asked: &Asked,
 ) -> Result<(), String> {
     let began = Instant::now();
-    let mut programs = build::build(place, mutants, results, asked.interop)?;
-    let judges = |name: &str| asked.judges.iter().any(|part| name.contains(part.as_str()));
-    programs.retain(|program| asked.judges.is_empty() || judges(&program.name));
-    println!("mutants: built in {:.0} s", began.elapsed().as_secs_f64());
-    let judges = judge::record(place, programs)?;
     let is_open = |results: &Results, mutant: &Mutant| match results.of(mutant) {
         None => true,
         Some(found) => !found.alone && found.outcome.survives() && (asked.again || asked.interop),
     };
-    let open: Vec<&&Mutant> = chosen.iter().filter(|mutant| is_open(results, mutant)).collect();
-    let (count, started) = (open.len(), Instant::now());
+    // What a file has is built whole, so that a run that goes on finds the programs of the last.
+    let files: HashSet<&str> =
+        chosen.iter().filter(|mutant| is_open(results, mutant)).map(|mutant| mutant.file.as_str()).collect();
+    let built: Vec<&Mutant> = mutants.iter().filter(|mutant| files.contains(mutant.file.as_str())).collect();
     let is_over = || asked.minutes.is_some_and(|minutes| began.elapsed() > Duration::from_secs(60 * minutes));
-    for (nth, mutant) in open.into_iter().enumerate() {
-        if is_over() {
-            println!("mutants: the time is over, {} are left", count - nth);
+    if !built.is_empty() {
+        let mut programs = build::build(place, &built, results, asked.interop)?;
+        let judges = |name: &str| asked.judges.iter().any(|part| name.contains(part.as_str()));
+        programs.retain(|program| asked.judges.is_empty() || judges(&program.name));
+        println!("mutants: built in {:.0} s", began.elapsed().as_secs_f64());
+        if asked.build {
             return Ok(());
         }
-        let found = judge::judge(place, &judges, mutant.id, &mutant.package)?;
-        let each = started.elapsed().as_secs_f64() / (nth + 1) as f64;
-        let (outcome, by) = (found.outcome.name(), &found.by);
-        println!("{:>5}/{count} {each:.1} s each  {outcome:<9} {} {by}", nth + 1, mutant.full_name);
-        results.keep(mutant, found)?;
+        let judges = judge::record(place, programs, asked.longest.unwrap_or(judge::RECORDING_MAX))?;
+        let open: Vec<&Mutant> = chosen.iter().copied().filter(|mutant| is_open(results, mutant)).collect();
+        judge_all(place, &judges, &open, results, asked.jobs, &is_over)?;
     }
     let is_alone =
         |mutant: &&&Mutant| results.of(mutant).is_some_and(|found| found.outcome == Outcome::Alone);
@@ -159,6 +177,50 @@ fn work(
         return Ok(());
     }
     alone::run(place, &alone, results)
+}
+
+/// Judges mutants, so many at a time, until the time is over.
+#[expect(clippy::disallowed_methods, reason = "a runner stops after the time it is given")]
+fn judge_all(
+    place: &build::Place,
+    judges: &[judge::Judge],
+    open: &[&Mutant],
+    results: &mut Results,
+    jobs: usize,
+    is_over: &(impl Fn() -> bool + Sync),
+) -> Result<(), String> {
+    let (count, started, mut done) = (open.len(), Instant::now(), 0);
+    let next = Mutex::new(open.iter().copied());
+    let (sender, receiver) = channel();
+    std::thread::scope(|scope| {
+        for job in 0..jobs {
+            let (sender, next, scratch) = (sender.clone(), &next, place.scratch(job));
+            scope.spawn(move || {
+                while !is_over() {
+                    let mutant = next.lock().ok().and_then(|mut next| next.next());
+                    let Some(mutant) = mutant else { break };
+                    if sender.send((mutant, judge::judge(&scratch, judges, mutant))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (mutant, found) in receiver {
+            let found = found?;
+            done += 1;
+            let each = started.elapsed().as_secs_f64() / f64::from(done);
+            let (outcome, by) = (found.outcome.name(), &found.by);
+            println!("{done:>5}/{count} {each:.1} s each  {outcome:<9} {} {by}", mutant.full_name);
+            results.keep(mutant, found)?;
+        }
+        Ok::<_, String>(())
+    })?;
+    let left = open.iter().filter(|mutant| results.of(mutant).is_none()).count();
+    if left > 0 {
+        println!("mutants: the time is over, {left} are left");
+    }
+    Ok(())
 }
 
 /// The table of areas, or the same as JSON.
@@ -179,7 +241,7 @@ fn say(chosen: &[&Mutant], results: &Results, reasons: &[results::Reason], as_js
             [
                 here.len(),
                 ran,
-                count(&|outcome| outcome == Outcome::Caught),
+                count(&Outcome::is_caught),
                 count(&|outcome| outcome == Outcome::TimedOut),
                 count(&|outcome| outcome == Outcome::Unviable),
                 count(&Outcome::survives),
@@ -204,6 +266,9 @@ fn say(chosen: &[&Mutant], results: &Results, reasons: &[results::Reason], as_js
         );
         return;
     }
+    for file in results.void() {
+        println!("mutants: `{file}` changed since it was judged: its results do not count");
+    }
     println!("{:<14}{}", "area", titles.map(|title| format!("{title:>14}")).concat());
     for (name, counts) in rows.iter().filter(|(_, [all, ..])| *all > 0) {
         println!("{name:<14}{}", counts.map(|count| format!("{count:>14}")).concat());
@@ -221,6 +286,8 @@ mod tests {
             (&["--shard", "0/4"], false),
             (&["--shard", "5/4"], false),
             (&["--minutes", "many"], false),
+            (&["--jobs", "2", "--seconds", "10"], true),
+            (&["--jobs", "0"], false),
             (&["--only"], false),
             (&["--all"], false),
         ] {

@@ -41,6 +41,11 @@ impl Place {
         self.root.join("tree")
     }
 
+    /// The temporary directory of the tests of a job.
+    pub(super) fn scratch(&self, job: usize) -> PathBuf {
+        self.root.join(format!("tmp-{job}"))
+    }
+
     /// Cargo in a tree, with a target directory shared by all runs.
     pub(super) fn cargo(&self, tree: &Path) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -92,10 +97,10 @@ pub(super) fn copy(tree: &Path, instead: &BTreeMap<String, String>) -> Result<()
     std::fs::write(&remembered, listed).map_err(|why| format!("`{}`: {why}", remembered.display()))
 }
 
-/// Builds the tree with every mutant a switch can be written for; the others are noted in the results.
+/// Builds the tree with every one of the mutants a switch can be written for; the others are noted in the results.
 pub(super) fn build(
     place: &Place,
-    mutants: &[Mutant],
+    mutants: &[&Mutant],
     results: &mut Results,
     interop: bool,
 ) -> Result<Vec<Program>, String> {
@@ -117,11 +122,11 @@ pub(super) fn build(
 
 fn build_with(
     place: &Place,
-    mutants: &[Mutant],
+    mutants: &[&Mutant],
     results: &mut Results,
     arguments: &[&str],
 ) -> Result<Vec<Program>, String> {
-    let by_id: HashMap<u32, &Mutant> = mutants.iter().map(|mutant| (mutant.id, mutant)).collect();
+    let by_id: HashMap<u32, &Mutant> = mutants.iter().map(|mutant| (mutant.id, *mutant)).collect();
     for _ in 0..ROUNDS_MAX {
         let switched = switched(mutants, results)?;
         let mut texts: BTreeMap<String, String> =
@@ -181,7 +186,7 @@ fn out(found: &Found) -> bool {
 }
 
 /// Each file with those of its mutants that are not taken out.
-fn switched(mutants: &[Mutant], results: &mut Results) -> Result<BTreeMap<String, Switched>, String> {
+fn switched(mutants: &[&Mutant], results: &mut Results) -> Result<BTreeMap<String, Switched>, String> {
     let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
         by_file.entry(&mutant.file).or_default().push(mutant);

@@ -2,6 +2,7 @@
 
 use super::build::{Place, Program};
 use super::digest::digest;
+use super::list::Mutant;
 use super::results::{Found, Outcome};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -12,15 +13,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest a single test may take when no mutant is on.
-const RECORDING_MAX: Duration = Duration::from_secs(150);
+/// The longest a single test may take when no mutant is on, unless the command says otherwise.
+pub(super) const RECORDING_MAX: Duration = Duration::from_secs(150);
 
-/// The CPU limit of a run of tests: this many times its time without a mutant, plus a constant.
+/// The limits of a run of tests: this many times what it takes without a mutant, plus a constant. By the clock the constant is more: a machine
+/// with much else to do is no reason.
 const SLACK_TIMES: u32 = 5;
-const SLACK: Duration = Duration::from_secs(20);
+const SLACK: Duration = Duration::from_secs(4);
+const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
-/// By the clock it may take so many times as long again: a machine with much else to do is no reason.
-const CLOCK_TIMES: u32 = 5;
+/// Tests up to this long are run first, those of all programs before any that is longer.
+const QUICK: Duration = Duration::from_millis(300);
+
+/// Units of processor time in `/proc`, a second.
+const TICKS: u64 = 100;
 
 /// The signal that ends a program which took more of a processor than it may (`SIGXCPU`).
 const TOOK_TOO_MUCH: i32 = 24;
@@ -28,10 +34,26 @@ const TOOK_TOO_MUCH: i32 = 24;
 /// Anonymous memory of a test, in KiB: a mutant may allocate without end.
 const MEMORY_MAX_KIB: u32 = 6 << 20;
 
-/// A test, its time, and the mutants it reaches.
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Took {
+    clock: Duration,
+    processor: Duration,
+}
+
+impl Took {
+    fn limits(self) -> Took {
+        Took {
+            clock: self.clock * SLACK_TIMES + CLOCK_SLACK,
+            processor: self.processor * SLACK_TIMES + SLACK,
+        }
+    }
+}
+
+/// A test, what it takes, and the mutants it reaches.
 pub(super) struct Test {
     name: String,
-    took: Duration,
+    took: Took,
     reached: HashSet<u32>,
 }
 
@@ -41,23 +63,28 @@ pub(super) struct Judge {
     tests: Vec<Test>,
 }
 
-/// Runs each test alone without a mutant, and records the mutants it reaches. Recorded results of the same program are used again.
-pub(super) fn record(place: &Place, programs: Vec<Program>) -> Result<Vec<Judge>, String> {
+/// Runs each test alone without a mutant, and records the mutants it reaches. Recorded results of the same program are used again. Tests that take
+/// longer than `longest` judge nothing.
+pub(super) fn record(place: &Place, programs: Vec<Program>, longest: Duration) -> Result<Vec<Judge>, String> {
     let kept = place.root.join("reached");
     std::fs::create_dir_all(&kept).map_err(|why| format!("`{}`: {why}", kept.display()))?;
     let mut judges = Vec::new();
     for program in programs {
         let content =
             std::fs::read(&program.path).map_err(|why| format!("`{}`: {why}", program.path.display()))?;
-        let path = kept.join(format!("{}-{:016x}.json", program.name.replace(' ', "-"), digest(&content)));
+        let (name, seconds) = (program.name.replace(' ', "-"), longest.as_secs());
+        let path = kept.join(format!("{name}-{seconds}-{:016x}.json", digest(&content)));
         let known = std::fs::read_to_string(&path).ok().and_then(|text| known(&text));
         let tests = match known {
             Some(tests) => tests,
             None => {
-                let tests = record_all(place, &program)?;
+                let tests = record_all(place, &program, longest)?;
                 let rows: Vec<Value> = tests
                     .iter()
-                    .map(|test| json!({ "name": test.name, "ms": test.took.as_millis() as u64, "reached": test.reached }))
+                    .map(|test| {
+                        let (clock, processor) = (test.took.clock.as_millis(), test.took.processor.as_millis());
+                        json!({ "name": test.name, "ms": clock as u64, "processor": processor as u64, "reached": test.reached })
+                    })
                     .collect();
                 let text = Value::Array(rows).to_string();
                 std::fs::write(&path, text).map_err(|why| format!("`{}`: {why}", path.display()))?;
@@ -73,16 +100,18 @@ fn known(text: &str) -> Option<Vec<Test>> {
     let rows: Vec<Value> = serde_json::from_str(text).ok()?;
     let test = |row: &Value| {
         let ids = row.get("reached")?.as_array()?.iter();
+        let time = |key: &str| row.get(key)?.as_u64().map(Duration::from_millis);
         Some(Test {
             name: row.get("name")?.as_str()?.to_owned(),
-            took: Duration::from_millis(row.get("ms")?.as_u64()?),
+            took: Took { clock: time("ms")?, processor: time("processor")? },
             reached: ids.filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect(),
         })
     };
     rows.iter().map(test).collect()
 }
 
-fn record_all(place: &Place, program: &Program) -> Result<Vec<Test>, String> {
+fn record_all(place: &Place, program: &Program, longest: Duration) -> Result<Vec<Test>, String> {
+    let limits = Took { clock: longest * SLACK_TIMES, processor: longest };
     let listed = Command::new(&program.path)
         .args(["--list", "--format", "terse"])
         .current_dir(&program.place)
@@ -94,7 +123,7 @@ fn record_all(place: &Place, program: &Program) -> Result<Vec<Test>, String> {
     let mut tests = Vec::new();
     for name in names {
         let _ = std::fs::remove_file(&reached);
-        let (ran, took) = run(place, program, &[name], None, Some(&reached), RECORDING_MAX)?;
+        let (ran, took) = run(&place.scratch(0), program, &[name], None, Some(&reached), limits)?;
         if ran != Ran::Passed {
             println!(
                 "mutants: {} {name} does not pass without a mutant ({ran:?}) and judges none",
@@ -109,34 +138,43 @@ fn record_all(place: &Place, program: &Program) -> Result<Vec<Test>, String> {
             reached: text.lines().filter_map(|id| id.parse().ok()).collect(),
         });
     }
-    let took: Duration = tests.iter().map(|test| test.took).sum();
+    let took: Duration = tests.iter().map(|test| test.took.clock).sum();
     println!("mutants: {}: {} tests, {:.1} s", program.name, tests.len(), took.as_secs_f64());
     Ok(tests)
 }
 
-/// The verdict of the tests on a mutant: those of its own crate first, then the programs that need the least time.
-pub(super) fn judge(place: &Place, judges: &[Judge], id: u32, package: &str) -> Result<Found, String> {
-    let mut runs: Vec<(bool, Duration, &Judge, Vec<&str>)> = Vec::new();
+/// The verdict of the tests on a mutant: the quick ones first, of those that of its own crate, then the programs that need the least time.
+pub(super) fn judge(scratch: &Path, judges: &[Judge], mutant: &Mutant) -> Result<Found, String> {
+    let mut runs: Vec<(bool, bool, Took, &Judge, Vec<&str>)> = Vec::new();
     for judge in judges {
-        let mut tests: Vec<&Test> = judge.tests.iter().filter(|test| test.reached.contains(&id)).collect();
-        tests.sort_by_key(|test| test.took);
-        if !tests.is_empty() {
-            let took = tests.iter().map(|test| test.took).sum();
-            let names = tests.iter().map(|test| test.name.as_str()).collect();
-            runs.push((judge.program.package != package, took, judge, names));
+        let reaching = judge.tests.iter().filter(|test| test.reached.contains(&mutant.id));
+        let (quick, long): (Vec<&Test>, Vec<&Test>) = reaching.partition(|test| test.took.clock <= QUICK);
+        let is_other = judge.program.package != mutant.package;
+        for (is_long, tests) in [(false, quick), (true, long)] {
+            if !tests.is_empty() {
+                let clock = tests.iter().map(|test| test.took.clock).sum();
+                let took = Took { clock, processor: tests.iter().map(|test| test.took.processor).sum() };
+                let names = tests.iter().map(|test| test.name.as_str()).collect();
+                runs.push((is_long, is_other, took, judge, names));
+            }
         }
     }
-    runs.sort_by_key(|(is_other, took, ..)| (*is_other && *took > Duration::from_secs(1), *took));
+    runs.sort_by_key(|(is_long, is_other, took, ..)| (*is_long, *is_other && !*is_long, took.clock));
     let found = |outcome, by| Ok(Found { outcome, by, alone: false });
     if runs.is_empty() {
         return found(Outcome::Unreached, String::new());
     }
-    for (_, took, judge, names) in runs {
-        let (ran, _) = run(place, &judge.program, &names, Some(id), None, took * SLACK_TIMES + SLACK)?;
+    for (_, _, took, judge, names) in runs {
+        let Program { name, package, .. } = &judge.program;
+        let (ran, _) = run(scratch, &judge.program, &names, Some(mutant.id), None, took.limits())?;
         match ran {
             Ran::Passed => {}
-            Ran::Failed(test) => return found(Outcome::Caught, format!("{} {test}", judge.program.name)),
-            Ran::TooLong => return found(Outcome::TimedOut, judge.program.name.clone()),
+            Ran::Failed(test) => {
+                let is_binary = package == "enfilade";
+                let outcome = if is_binary { Outcome::CaughtByBinary } else { Outcome::Caught };
+                return found(outcome, format!("{name} {test}"));
+            }
+            Ran::TooLong(why) => return found(Outcome::TimedOut, format!("{name} by the {why}")),
         }
     }
     found(Outcome::Survived, String::new())
@@ -146,43 +184,44 @@ pub(super) fn judge(place: &Place, judges: &[Judge], id: u32, package: &str) -> 
 enum Ran {
     Passed,
     Failed(String),
-    TooLong,
+    /// By the clock or by the processor.
+    TooLong(&'static str),
 }
 
 /// Runs tests of a program until the first fails; its child processes end with it.
 #[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
 fn run(
-    place: &Place,
+    scratch: &Path,
     program: &Program,
     tests: &[&str],
     mutant: Option<u32>,
     reached: Option<&Path>,
-    limit: Duration,
-) -> Result<(Ran, Duration), String> {
+    limits: Took,
+) -> Result<(Ran, Took), String> {
     let failed = |why: std::io::Error| format!("`{}`: {why}", program.path.display());
-    let scratch = place.root.join("tmp");
-    let _ = std::fs::remove_dir_all(&scratch);
-    std::fs::create_dir_all(&scratch).map_err(failed)?;
-    let limited = format!("ulimit -d {MEMORY_MAX_KIB}; ulimit -S -t {}; exec \"$@\"", limit.as_secs().max(1));
+    let _ = std::fs::remove_dir_all(scratch);
+    std::fs::create_dir_all(scratch).map_err(failed)?;
+    let seconds = limits.processor.as_secs().max(1);
+    let limited = format!("ulimit -d {MEMORY_MAX_KIB}; ulimit -S -t {seconds}; exec \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &limited, "sh"]).arg(&program.path);
     command.arg("--exact").args(tests).current_dir(&program.place).process_group(0);
-    command.env("CARGO_MANIFEST_DIR", &program.place).env("TMPDIR", &scratch).env("PROPTEST_CASES", "256");
+    command.env("CARGO_MANIFEST_DIR", &program.place).env("TMPDIR", scratch).env("PROPTEST_CASES", "256");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     mutant.iter().for_each(|id| _ = command.env("MUTANT_ON", id.to_string()));
     reached.iter().for_each(|path| _ = command.env("MUTANTS_REACHED", path));
     let began = Instant::now();
     let mut child = command.spawn().map_err(failed)?;
-    let ran = follow(&mut child, began + limit * CLOCK_TIMES);
+    let ran = follow(&mut child, began + limits.clock);
+    let took = Took { clock: began.elapsed(), processor: processor(child.id()).unwrap_or_default() };
     // The group, so that no server of a test stays.
     let _ =
         Command::new("kill").args(["-9", "--", &format!("-{}", child.id())]).stderr(Stdio::null()).status();
     let status = child.wait().map_err(failed)?;
-    let took = began.elapsed();
     let ran = match ran {
         Some(ran) => ran,
         None if status.success() => Ran::Passed,
-        None if status.signal() == Some(TOOK_TOO_MUCH) => Ran::TooLong,
+        None if status.signal() == Some(TOOK_TOO_MUCH) => Ran::TooLong("processor"),
         None => Ran::Failed(format!("ends with {status}")),
     };
     Ok((ran, took))
@@ -214,7 +253,7 @@ fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
                     return Some(Ran::Passed);
                 }
             }
-            Err(RecvTimeoutError::Timeout) => return Some(Ran::TooLong),
+            Err(RecvTimeoutError::Timeout) => return Some(Ran::TooLong("clock")),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -224,7 +263,16 @@ fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
             Ok(None) => std::thread::park_timeout(Duration::from_millis(5)),
         }
     }
-    Some(Ran::TooLong)
+    Some(Ran::TooLong("clock"))
+}
+
+/// The processor time of a process that was not waited for yet, and of its children that ended.
+fn processor(id: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // After the name: the state, ten numbers, and the times: its own in the program and in the system, and those of its children.
+    let times = text.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Some(Duration::from_millis(ticks * 1_000 / TICKS))
 }
 
 fn failed_test(line: &str) -> Option<&str> {
@@ -240,9 +288,10 @@ mod tests {
         assert_eq!(failed_test("test a::b ... FAILED"), Some("a::b"));
         assert_eq!(failed_test("test a::b ... ok"), None);
         assert_eq!(failed_test("test result: FAILED. 0 passed"), None);
-        let row = json!([{ "name": "a", "ms": 12, "reached": [1, 2] }]).to_string();
+        let row = json!([{ "name": "a", "ms": 12, "processor": 5, "reached": [1, 2] }]).to_string();
         let tests = known(&row).unwrap();
-        assert_eq!((tests[0].took.as_millis(), tests[0].reached.len()), (12, 2));
+        let Took { clock, processor } = tests[0].took;
+        assert_eq!((clock.as_millis(), processor.as_millis(), tests[0].reached.len()), (12, 5, 2));
         assert!(known("[{}]").is_none());
     }
 
@@ -254,8 +303,8 @@ mod tests {
         for (script, limit, expected) in [
             ("echo 'test a ... ok'; echo 'test result: ok. 1 passed'", 50, Ran::Passed),
             ("echo 'test a ... FAILED'; sleep 100", 50, Ran::Failed("a".into())),
-            ("sleep 100", 1, Ran::TooLong),
-            ("while :; do :; done", 1, Ran::TooLong),
+            ("sleep 100", 1, Ran::TooLong("clock")),
+            ("while :; do :; done", 1, Ran::TooLong("processor")),
             ("exit 0", 50, Ran::Passed),
             ("exit 7", 50, Ran::Failed("ends with exit status: 7".into())),
         ] {
@@ -267,7 +316,9 @@ mod tests {
                 path: path.clone(),
                 place: place.root.clone(),
             };
-            let ran = run(&place, &program, &["a"], None, None, Duration::from_secs(limit)).unwrap();
+            let processor = Duration::from_secs(limit);
+            let limits = Took { clock: processor * 5, processor };
+            let ran = run(&place.scratch(0), &program, &["a"], None, None, limits).unwrap();
             assert_eq!(ran.0, expected, "{script}");
         }
         std::fs::remove_dir_all(&place.root).unwrap();

@@ -9,13 +9,16 @@ use std::process::Command;
 /// One small change of the code that a test should find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mutant {
-    /// The same in each run, as long as the code around it is the same.
+    /// The same in each run, as long as the code of the file is the same.
     pub(super) id: u32,
     /// Relative to the repository.
     pub(super) file: String,
     pub(super) package: String,
     /// Its name in cargo-mutants, without the position: `replace == with != in open`.
     pub(super) name: String,
+    /// The name that no other mutant of the file has: `replace == with != in open #2` is the second of that name. It does not change with
+    /// comments and layout.
+    pub(super) label: String,
     /// The same with file and position, as cargo-mutants prints it.
     pub(super) full_name: String,
     /// The source line it begins on, trimmed: distinguishes mutants of the same name.
@@ -36,6 +39,7 @@ pub(super) enum Genre {
     UnaryOperator,
     MatchArm,
     MatchArmGuard,
+    StructField,
     /// A kind that the switch does not know; cargo-mutants runs it alone.
     Other,
 }
@@ -106,6 +110,7 @@ fn mutant(value: &Value, source: &str) -> Option<Mutant> {
         id: 0,
         file: text(value, "file"),
         package: text(value, "package"),
+        label: name.clone(),
         name,
         full_name,
         at: source.get(before..)?.lines().next()?.trim().to_owned(),
@@ -115,6 +120,7 @@ fn mutant(value: &Value, source: &str) -> Option<Mutant> {
             "UnaryOperator" => Genre::UnaryOperator,
             "MatchArm" => Genre::MatchArm,
             "MatchArmGuard" => Genre::MatchArmGuard,
+            "StructField" => Genre::StructField,
             _ => Genre::Other,
         },
         begin,
@@ -135,14 +141,17 @@ fn byte(source: &str, line: usize, column: usize) -> Option<usize> {
     Some(begin + rest.char_indices().nth(nth).map_or(rest.len(), |(at, _)| at))
 }
 
-/// Gives each mutant its id, from its content and the number of equal ones before it.
+/// Gives each mutant its label, and its id, which is a digest of file and label.
 fn numbered(mut mutants: Vec<Mutant>) -> Vec<Mutant> {
+    mutants.sort_by(|a, b| (&a.file, a.begin, a.end).cmp(&(&b.file, b.begin, b.end)));
     let (mut seen, mut taken) = (HashMap::<String, u32>::new(), HashSet::new());
     for mutant in &mut mutants {
-        let key = format!("{}\n{}\n{}", mutant.file, mutant.name, mutant.at);
-        let nth = seen.entry(key.clone()).or_default();
+        let nth = seen.entry(format!("{}\n{}", mutant.file, mutant.name)).or_default();
         *nth += 1;
-        let wide = digest(&format!("{key}\n{nth}"));
+        if *nth > 1 {
+            mutant.label = format!("{} #{nth}", mutant.name);
+        }
+        let wide = digest(format!("{}\n{}", mutant.file, mutant.label).as_bytes());
         let mut id = u32::try_from(wide & 0x7fff_ffff).unwrap_or_default().max(1);
         while !taken.insert(id) {
             id += 1;
@@ -181,7 +190,9 @@ mod tests {
         assert_eq!((one.name.as_str(), one.at.as_str()), ("replace == with != in f", "a == 1"));
         assert_eq!(source.get(one.begin..one.end), Some("=="));
         // Two that are named alike have ids of their own, and each the same one every time.
-        let ids: Vec<u32> = numbered(vec![one.clone(), one.clone()]).iter().map(|one| one.id).collect();
+        let two = numbered(vec![one.clone(), one.clone()]);
+        assert_eq!(two[1].label, "replace == with != in f #2");
+        let ids: Vec<u32> = two.iter().map(|one| one.id).collect();
         assert_ne!(ids[0], ids[1]);
         assert_eq!(ids, numbered(vec![one.clone(), one]).iter().map(|one| one.id).collect::<Vec<_>>());
     }

@@ -1,9 +1,9 @@
 //! The results of mutants, and the reasons for accepted survivors.
 
-use super::digest::digest;
+use super::digest;
 use super::list::Mutant;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub(super) enum Outcome {
     /// A test fails.
     Caught,
+    /// Only a test of the binary fails.
+    CaughtByBinary,
     /// The tests do not end.
     TimedOut,
     /// It does not compile.
@@ -24,22 +26,35 @@ pub(super) enum Outcome {
     Alone,
 }
 
-const NAMES: [(Outcome, &str); 6] = [
-    (Outcome::Caught, "caught"),
-    (Outcome::TimedOut, "timed out"),
-    (Outcome::Unviable, "unviable"),
-    (Outcome::Survived, "survived"),
-    (Outcome::Unreached, "unreached"),
-    (Outcome::Alone, "alone"),
+/// The outcomes, with their letters in the page of results. A capital letter is the outcome of a mutant that cargo-mutants ran alone.
+const NAMES: [(Outcome, char, &str); 7] = [
+    (Outcome::Caught, 'c', "caught"),
+    (Outcome::CaughtByBinary, 'b', "caught by the binary"),
+    (Outcome::TimedOut, 't', "timed out"),
+    (Outcome::Unviable, 'u', "unviable"),
+    (Outcome::Survived, 's', "survived"),
+    (Outcome::Unreached, 'n', "unreached"),
+    (Outcome::Alone, 'a', "alone"),
 ];
+
+/// The letter of a mutant without a result.
+const OPEN: char = '.';
 
 impl Outcome {
     pub(super) fn name(self) -> &'static str {
-        NAMES.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, name)| name)
+        NAMES.iter().find(|(outcome, ..)| *outcome == self).map_or("", |(.., name)| name)
+    }
+
+    fn letter(self) -> char {
+        NAMES.iter().find(|(outcome, ..)| *outcome == self).map_or(OPEN, |(_, letter, _)| *letter)
     }
 
     pub(super) fn survives(self) -> bool {
         matches!(self, Outcome::Survived | Outcome::Unreached)
+    }
+
+    pub(super) fn is_caught(self) -> bool {
+        matches!(self, Outcome::Caught | Outcome::CaughtByBinary)
     }
 }
 
@@ -52,56 +67,129 @@ pub(super) struct Found {
     pub(super) alone: bool,
 }
 
-/// Results of earlier runs, for unchanged files.
+/// Results of earlier runs. They last in a page of the repository, which has one line for each source file: its digest, how many mutants ended
+/// how, the survivors by name, and a letter for each mutant in the order of the source.
 pub(super) struct Results {
-    path: PathBuf,
-    digests: HashMap<String, String>,
+    page: PathBuf,
+    /// Which test gave which result, for people; it is not read.
+    log: PathBuf,
+    /// The digest and the mutants of each file: id and label.
+    files: BTreeMap<String, (String, Vec<(u32, String)>)>,
     rows: HashMap<u32, Found>,
+    /// Lines of files that changed since.
+    void: BTreeMap<String, String>,
 }
 
 impl Results {
     /// Reads stored results; results of changed files do not count.
-    pub(super) fn read(path: &Path, mutants: &[Mutant]) -> Result<Self, String> {
-        let mut digests = HashMap::new();
+    ///
+    /// # Errors
+    /// A file of a mutant cannot be read.
+    pub(super) fn read(page: &Path, log: &Path, mutants: &[Mutant]) -> Result<Self, String> {
+        let mut files = BTreeMap::new();
         for mutant in mutants {
-            if !digests.contains_key(&mutant.file) {
-                let content = std::fs::read(xtask::root().join(&mutant.file))
-                    .map_err(|why| format!("`{}`: {why}", mutant.file))?;
-                digests.insert(mutant.file.clone(), format!("{:016x}", digest(&content)));
+            if !files.contains_key(&mutant.file) {
+                let failed = |why: String| format!("`{}`: {why}", mutant.file);
+                let text = std::fs::read_to_string(xtask::root().join(&mutant.file))
+                    .map_err(|why| failed(why.to_string()))?;
+                let digest = digest::of_code(&text).map_err(failed)?;
+                files.insert(mutant.file.clone(), (digest, Vec::new()));
+            }
+            files
+                .entry(mutant.file.clone())
+                .and_modify(|(_, of_file)| of_file.push((mutant.id, mutant.label.clone())));
+        }
+        let text = std::fs::read_to_string(page).unwrap_or_default();
+        let (mut rows, mut void) = (HashMap::new(), BTreeMap::new());
+        for line in text.lines() {
+            let Some((file, digest, letters)) = parts(line) else { continue };
+            match files.get(&file) {
+                Some((now, mutants)) if *now == digest && mutants.len() == letters.chars().count() => {
+                    let found = mutants.iter().zip(letters.chars());
+                    rows.extend(found.filter_map(|((id, _), letter)| Some((*id, of_letter(letter)?))));
+                }
+                Some(_) => _ = void.insert(file, line.to_owned()),
+                None => {}
             }
         }
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let rows = text.lines().filter_map(|line| row(line, &digests)).collect();
-        Ok(Results { path: path.to_owned(), digests, rows })
+        Ok(Results { page: page.to_owned(), log: log.to_owned(), files, rows, void })
     }
 
     pub(super) fn of(&self, mutant: &Mutant) -> Option<&Found> {
         self.rows.get(&mutant.id)
     }
 
+    /// Files whose results no longer count, because their code changed.
+    pub(super) fn void(&self) -> impl Iterator<Item = &str> {
+        self.void.keys().map(String::as_str)
+    }
+
     /// Keeps a result, now and for the next run.
+    ///
+    /// # Errors
+    /// The page or the log cannot be written.
     pub(super) fn keep(&mut self, mutant: &Mutant, found: Found) -> Result<(), String> {
         let row = json!({
-            "file": mutant.file, "digest": self.digests.get(&mutant.file), "id": mutant.id, "name": mutant.name,
-            "outcome": found.outcome.name(), "by": found.by, "alone": found.alone,
+            "file": mutant.file, "name": mutant.label, "outcome": found.outcome.name(), "by": found.by,
         });
         self.rows.insert(mutant.id, found);
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(&self.path);
-        file.and_then(|mut file| writeln!(file, "{row}"))
-            .map_err(|why| format!("`{}`: {why}", self.path.display()))
+        self.void.remove(&mutant.file);
+        let log = std::fs::OpenOptions::new().append(true).create(true).open(&self.log);
+        log.and_then(|mut log| writeln!(log, "{row}"))
+            .map_err(|why| format!("`{}`: {why}", self.log.display()))?;
+        let beside = self.page.with_extension("new");
+        std::fs::write(&beside, self.text())
+            .and_then(|()| std::fs::rename(&beside, &self.page))
+            .map_err(|why| format!("`{}`: {why}", self.page.display()))
+    }
+
+    fn text(&self) -> String {
+        let mut lines = self.void.clone();
+        for (file, (digest, mutants)) in &self.files {
+            let found: Vec<Option<&Found>> = mutants.iter().map(|(id, _)| self.rows.get(id)).collect();
+            if found.iter().all(Option::is_none) {
+                continue;
+            }
+            let count =
+                |is: fn(Outcome) -> bool| found.iter().flatten().filter(|found| is(found.outcome)).count();
+            let survivors: Vec<&str> = mutants
+                .iter()
+                .zip(&found)
+                .filter(|(_, found)| found.is_some_and(|found| found.outcome.survives()))
+                .map(|((_, label), _)| label.as_str())
+                .collect();
+            let line = format!(
+                "{{\"file\":{},\"digest\":\"{digest}\",\"mutants\":{},\"caught\":{},\"timed out\":{},\"unviable\":{},\"survivors\":{},\"outcomes\":\"{}\"}}",
+                json!(file),
+                mutants.len(),
+                count(Outcome::is_caught),
+                count(|outcome| outcome == Outcome::TimedOut),
+                count(|outcome| outcome == Outcome::Unviable),
+                json!(survivors),
+                found.iter().map(|found| found.map_or(OPEN, to_letter)).collect::<String>(),
+            );
+            lines.insert(file.clone(), line);
+        }
+        lines.into_values().map(|line| line + "\n").collect()
     }
 }
 
-fn row(line: &str, digests: &HashMap<String, String>) -> Option<(u32, Found)> {
+fn to_letter(found: &Found) -> char {
+    let letter = found.outcome.letter();
+    if found.alone && found.outcome != Outcome::Alone { letter.to_ascii_uppercase() } else { letter }
+}
+
+fn of_letter(letter: char) -> Option<Found> {
+    let (outcome, ..) = NAMES.iter().find(|(_, known, _)| *known == letter.to_ascii_lowercase())?;
+    let alone = letter.is_ascii_uppercase() || *outcome == Outcome::Alone;
+    Some(Found { outcome: *outcome, by: String::new(), alone })
+}
+
+/// The file, the digest and the letters of a line.
+fn parts(line: &str) -> Option<(String, String, String)> {
     let value: Value = serde_json::from_str(line).ok()?;
-    let text = |key: &str| value.get(key).and_then(Value::as_str);
-    if digests.get(text("file")?)? != text("digest")? {
-        return None;
-    }
-    let (outcome, _) = NAMES.iter().find(|(_, name)| Some(*name) == text("outcome"))?;
-    let alone = value.get("alone").and_then(Value::as_bool).unwrap_or_default();
-    let id = u32::try_from(value.get("id")?.as_u64()?).ok()?;
-    Some((id, Found { outcome: *outcome, by: text("by")?.to_owned(), alone }))
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some((text("file")?, text("digest")?, text("outcomes")?))
 }
 
 /// Why a survivor is accepted: it changes no behaviour, or another test finds it.
@@ -163,9 +251,8 @@ pub(super) fn wrong(
     }
     for reason in reasons {
         let of: Vec<&Mutant> = all.iter().filter(|mutant| reason.is_of(mutant)).collect();
-        // A mutant found only by tests of the binary survives without `--interop`.
-        let is_caught =
-            |found: &Found| !found.outcome.survives() && !found.by.starts_with("enfilade interop");
+        // A mutant that only tests of the binary find survives without `--interop`.
+        let is_caught = |found: &Found| !found.outcome.survives() && found.outcome != Outcome::CaughtByBinary;
         let caught = |mutant: &&Mutant| results.of(mutant).is_some_and(is_caught);
         if of.is_empty() {
             wrong.push(format!("a reason for a mutant that does not exist: {}", reason.describe()));
@@ -185,13 +272,16 @@ mod tests {
     use super::super::list::Genre;
     use super::*;
 
+    const FILE: &str = "xtask/src/mutants.rs";
+
     fn mutant(id: u32, name: &str, at: &str) -> Mutant {
         Mutant {
             id,
-            file: "xtask/Cargo.toml".into(),
+            file: FILE.into(),
             package: "xtask".into(),
             name: name.into(),
-            full_name: format!("xtask/Cargo.toml:1:1: {name}"),
+            label: format!("{name} {id}"),
+            full_name: format!("{FILE}:1:1: {name}"),
             at: at.into(),
             genre: Genre::Other,
             begin: 0,
@@ -202,32 +292,52 @@ mod tests {
     }
 
     #[test]
-    fn results_are_of_a_digest_and_survivors_need_a_reason() {
-        let path = std::env::temp_dir().join(format!("xtask-mutants-{}", std::process::id()));
+    fn results_are_of_the_code_of_a_file_and_survivors_need_a_reason() {
+        let place = std::env::temp_dir().join(format!("xtask-mutants-{}", std::process::id()));
+        std::fs::create_dir_all(&place).unwrap();
+        let (page, log) = (place.join("page"), place.join("log"));
         let mutants = [
             mutant(1, "replace a with b", "x == 1"),
             mutant(2, "replace a with b", "y == 1"),
             mutant(3, "c", "z"),
+            mutant(4, "d", "z"),
+            mutant(5, "e", "z"),
         ];
-        let mut results = Results::read(&path, &mutants).unwrap();
-        for (mutant, outcome) in mutants.iter().zip([Outcome::Survived, Outcome::Unreached, Outcome::Caught])
-        {
-            results.keep(mutant, Found { outcome, by: String::new(), alone: false }).unwrap();
+        let mut results = Results::read(&page, &log, &mutants).unwrap();
+        for (mutant, outcome, alone) in [
+            (&mutants[0], Outcome::Survived, false),
+            (&mutants[1], Outcome::Unreached, false),
+            (&mutants[2], Outcome::Caught, true),
+            (&mutants[3], Outcome::Alone, true),
+        ] {
+            results.keep(mutant, Found { outcome, by: String::new(), alone }).unwrap();
         }
-        // Read again they are the same; of another digest, or broken, they are not there.
-        let text = std::fs::read_to_string(&path).unwrap();
-        let again = Results::read(&path, &mutants).unwrap();
-        assert_eq!(again.of(&mutants[1]).map(|found| found.outcome), Some(Outcome::Unreached));
-        let digest = results.digests.get("xtask/Cargo.toml").unwrap().clone();
-        std::fs::write(&path, text.replace(&digest, "0000000000000000")).unwrap();
-        assert!(Results::read(&path, &mutants).unwrap().rows.is_empty());
-        std::fs::remove_file(&path).unwrap();
+        // Read again they are the same; of another digest, of another number of mutants, or broken, they are not there.
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.contains("\"outcomes\":\"snCa.\"") && text.lines().count() == 1, "{text}");
+        assert_eq!(Results::read(&page, &log, &mutants).unwrap().rows, results.rows);
+        let (digest, _) = results.files.get(FILE).unwrap().clone();
+        for (text, is_void) in [
+            (text.replace(&digest, "0000000000000000"), true),
+            (text.replace("snCa.", "snCa"), true),
+            (text.replace(FILE, "crates/gone.rs"), false),
+            (text.replace('{', ""), false),
+        ] {
+            std::fs::write(&page, &text).unwrap();
+            let mut read = Results::read(&page, &log, &mutants).unwrap();
+            assert!(read.rows.is_empty(), "{text}");
+            assert_eq!(read.void().collect::<Vec<_>>(), if is_void { vec![FILE] } else { vec![] });
+            // A void line stays until the file has a result again.
+            assert_eq!(read.text(), if is_void { text } else { String::new() });
+            read.keep(&mutants[4], Found { outcome: Outcome::TimedOut, by: String::new(), alone: false })
+                .unwrap();
+            assert!(read.text().contains("....t") && read.text().lines().count() == 1);
+        }
+        std::fs::remove_dir_all(&place).unwrap();
 
         let chosen: Vec<&Mutant> = mutants.iter().collect();
         let entry = |mutation: &str, at: &str| {
-            format!(
-                "[[survivor]]\nfile = \"xtask/Cargo.toml\"\nmutation = \"{mutation}\"\n{at}\nwhy = \"w\"\n"
-            )
+            format!("[[survivor]]\nfile = \"{FILE}\"\nmutation = \"{mutation}\"\n{at}\nwhy = \"w\"\n")
         };
         for (page, expected) in [
             (String::new(), vec!["survived, without", "unreached, without"]),

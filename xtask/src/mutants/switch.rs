@@ -275,6 +275,17 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         visit::visit_expr_unary(self, unary);
     }
 
+    fn visit_expr_struct(&mut self, whole: &'ast syn::ExprStruct) {
+        let (range, text) = (whole.span().byte_range(), self.text);
+        for pair in whole.fields.pairs() {
+            let field = pair.span().byte_range();
+            self.place(field.start, Genre::StructField, Form::Expression, range.clone(), |_| {
+                Some(format!("{}{}", text.get(range.start..field.start)?, text.get(field.end..range.end)?))
+            });
+        }
+        visit::visit_expr_struct(self, whole);
+    }
+
     fn visit_expr_match(&mut self, whole: &'ast syn::ExprMatch) {
         self.visit_expr(&whole.expr);
         let catches_all = |arm: &syn::Arm| arm.guard.is_none() && matches!(arm.pat, syn::Pat::Wild(_));
@@ -311,6 +322,7 @@ mod tests {
             file: "x.rs".into(),
             package: "x".into(),
             name: String::new(),
+            label: String::new(),
             full_name: String::new(),
             at: String::new(),
             genre,
@@ -323,7 +335,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_switched() {
-        use Genre::{BinaryOperator, FnValue, MatchArm, MatchArmGuard, UnaryOperator};
+        use Genre::{BinaryOperator, FnValue, MatchArm, MatchArmGuard, StructField, UnaryOperator};
         for (source, genre, replaced, replacement, expected) in [
             (
                 "fn f() -> u8 { g() }",
@@ -359,6 +371,13 @@ mod tests {
                 "g",
                 "true",
                 "fn f() { match x { A if (if crate::mutant_switch::on(7) { true } else { g }) => b, _ => c } }",
+            ),
+            (
+                "fn f() -> S { S { a: 1, b, ..c } }",
+                StructField,
+                "a: 1",
+                "",
+                "fn f() -> S { (if crate::mutant_switch::on(7) { S {  b, ..c } } else { S { a: 1, b, ..c } }) }",
             ),
         ] {
             let one = mutant(source, 7, genre, replaced, replacement);
