@@ -62,6 +62,7 @@ mod penalties;
 mod proxmox;
 mod race;
 mod rclone;
+mod reference;
 mod robustness;
 mod room;
 mod roots;

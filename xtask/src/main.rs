@@ -8,7 +8,6 @@ mod campaigns;
 mod judges;
 mod mutants;
 mod packages;
-mod pages;
 mod test;
 
 use std::process::ExitCode;
@@ -60,7 +59,7 @@ cargo xtask COMMAND
   upgrade [--n N]       a store of format 2 with N records is upgraded: how many records a second, and in how much memory
   well-formed [--n N]   random bodies through PROPPATCH and LOCK: what comes back is XML that others read, with the same value
   trees [--n N]         COPY, MOVE and DELETE of whole trees while somebody else acts between any two steps: nothing is lost
-  pages                 write docs/refusals.md and docs/limits.md anew from the tables in the code
+  pages [--binary PATH] write the tables of the reference pages in docs/ from what `enfilade reference` says
 ";
 
 fn main() -> ExitCode {
@@ -77,7 +76,8 @@ fn main() -> ExitCode {
         ["judges", "wire", options @ ..] => judges::run(options),
         ["mutants", options @ ..] => mutants::run(options),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
-        ["pages"] => pages::write(&xtask::root()),
+        ["pages"] => xtask::pages::write(&xtask::root(), None),
+        ["pages", "--binary", binary] => xtask::pages::write(&xtask::root(), Some(binary.as_ref())),
         ["help"] | [.., "--help" | "-h"] | [] => {
             print!("{HELP}");
             Ok(())

@@ -15,8 +15,6 @@ mod imports;
 mod circles;
 mod pages;
 
-pub use pages::{Page, WRITTEN};
-
 use source::Source;
 use std::fmt;
 use std::path::Path;

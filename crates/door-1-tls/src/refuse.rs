@@ -1,6 +1,6 @@
 //! Why a connection gets no certificate.
 
-use enfilade_facts::{Door, Fault, Refuse};
+use enfilade_facts::{Door, Fault, RefusalRow, Refuse};
 
 /// A refusal of door 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,11 +21,12 @@ pub enum Refusal {
     },
 }
 
-/// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 3] = [
-    ("TL01", Fault::Operator, "there is no certificate to answer with"),
-    ("TL02", Fault::Client, "no certificate has the name that was asked for"),
-    ("TL03", Fault::Operator, "the certificate or its key cannot be used"),
+/// Every refusal of this door.
+#[rustfmt::skip]
+pub const CODES: [RefusalRow; 3] = [
+    RefusalRow::new("TL01", Fault::Operator, "there is no certificate to answer with", "put a PEM bundle into the certificate directory"),
+    RefusalRow::new("TL02", Fault::Client, "no certificate has the requested name", "use a name that a certificate has, or install one; `strict_sni = false` answers with the default certificate"),
+    RefusalRow::new("TL03", Fault::Operator, "the certificate or its key cannot be used", "`enfilade certs check` names the file and the reason"),
 ];
 
 impl Refuse for Refusal {
@@ -40,7 +41,7 @@ impl Refuse for Refusal {
         }
     }
     fn fault(&self) -> Fault {
-        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+        RefusalRow::fault_of(&CODES, self.code())
     }
 }
 
@@ -52,6 +53,6 @@ mod tests {
     fn every_refusal_has_one_row_in_the_table() {
         let unusable = Refusal::Unusable { file: String::new(), why: String::new() };
         let every = [Refusal::NoCertificate, Refusal::UnknownName, unusable];
-        assert_eq!(every.iter().map(Refuse::code).collect::<Vec<_>>(), CODES.map(|(code, ..)| code));
+        assert_eq!(every.iter().map(Refuse::code).collect::<Vec<_>>(), CODES.map(|row| row.code));
     }
 }

@@ -3,7 +3,7 @@
 use crate::fernet::payload::Unread;
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, UserId};
-use enfilade_facts::{Door, Fault, Refuse, SourceError};
+use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 
 /// A refusal of door 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -145,39 +145,36 @@ pub enum Refusal {
     Facts(#[from] SourceError),
 }
 
-/// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 27] = [
-    ("ID01", Fault::Client, "no credential was given"),
-    ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
-    ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
-    ("ID04", Fault::Client, "no such user or token"),
-    ("ID05", Fault::Client, "wrong secret or password"),
-    ("ID06", Fault::Client, "the user, token or realm is disabled"),
-    ("ID07", Fault::Client, "the user or token has expired"),
-    ("ID08", Fault::Operator, "the stored hash cannot be used"),
-    ("ID09", Fault::Operator, "too many secrets are being checked at once"),
-    ("ID10", Fault::Operator, "groups are nested too deep"),
-    ("ID11", Fault::Operator, "the user is in too many groups"),
-    ("ID12", Fault::Source, "the facts about the user could not be read"),
-    ("ID13", Fault::Client, "too many failed logins from this address"),
-    ("ID14", Fault::Operator, "the file that defines the user or token is stale or invalid"),
-    ("ID15", Fault::Client, "none of the Fernet keys signed the token"),
-    ("ID16", Fault::Client, "the token is of a kind or has content that is not supported"),
-    ("ID17", Fault::Client, "the token has expired"),
-    ("ID18", Fault::Client, "the user or credential of the token was deleted"),
-    ("ID19", Fault::Client, "the scope does not exist or is disabled, or the user has no role in it"),
-    ("ID20", Fault::Client, "the session would exceed the credential it is issued for"),
-    ("ID21", Fault::Operator, "there is no Fernet key to sign tokens"),
-    ("ID22", Fault::Client, "a change with a ticket and without its CSRF token"),
-    ("ID23", Fault::Client, "the client certificate is bound to no token"),
-    ("ID24", Fault::Client, "a signature that a service asks about was not made with the named EC2 key"),
-    ("ID25", Fault::Client, "the password is right and must be changed"),
-    (
-        "ID26",
-        Fault::Client,
-        "the token's issue time is more than 5 s ahead of this server's clock, and no session of this store",
-    ),
-    ("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions"),
+/// Every refusal of this door.
+#[rustfmt::skip]
+pub const CODES: [RefusalRow; 27] = [
+    RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
+    RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
+    RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
+    RefusalRow::new("ID04", Fault::Client, "no such user or token", "check name and realm: `enfilade user list`, `enfilade token list`"),
+    RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the right one; if all tokens fail, restore `keys/` from the backup"),
+    RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "`enfilade user enable`, `enfilade token set --enable`, or enable the domain"),
+    RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "`enfilade user set --expires`, `enfilade token set --expires`"),
+    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used", "`enfilade doctor` names the reason; give a new password or secret"),
+    RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
+    RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
+    RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
+    RefusalRow::new("ID12", Fault::Source, "the facts about the user could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[tls] proxy_from`"),
+    RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file is broken for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
+    RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
+    RefusalRow::new("ID16", Fault::Client, "the session token has a kind or content that is not supported here", "log in again; the log names the part"),
+    RefusalRow::new("ID17", Fault::Client, "the session token has expired", "log in again"),
+    RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
+    RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable it, or assign a role (`enfilade role assign`)"),
+    RefusalRow::new("ID20", Fault::Client, "a delegated credential or session cannot get more rights or a longer lifetime than its origin", "log in with a password, or ask for less"),
+    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "`enfilade keys init`"),
+    RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
+    RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "`enfilade token create --certificate FILE`"),
+    RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),
+    RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
+    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "synchronise the clocks of all servers"),
+    RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
 ];
 
 impl Refusal {
@@ -232,6 +229,6 @@ impl Refuse for Refusal {
     }
 
     fn fault(&self) -> Fault {
-        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+        RefusalRow::fault_of(&CODES, self.code())
     }
 }

@@ -1,7 +1,7 @@
 //! Refusals: the datastore does not exist or is not open.
 
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, OperationKind};
-use enfilade_facts::{Door, Fault, Refuse, SourceError};
+use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 
 /// A refusal of door 3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,15 +63,16 @@ fn at_line(line: u32) -> String {
     if line == 0 { String::new() } else { format!(", line {line}") }
 }
 
-/// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 7] = [
-    ("DS01", Fault::Client, "no such datastore"),
-    ("DS02", Fault::Operator, "the datastore is in maintenance and closed for this kind of operation"),
-    ("DS03", Fault::Operator, "the datastore's maintenance mode is unknown"),
-    ("DS04", Fault::Operator, "the datastore's file system is not mounted"),
-    ("DS05", Fault::Operator, "the datastore's section of datastore.cfg cannot be read"),
-    ("DS06", Fault::Operator, "the operation ledger is full"),
-    ("DS07", Fault::Source, "the facts about the datastore could not be read"),
+/// Every refusal of this door.
+#[rustfmt::skip]
+pub const CODES: [RefusalRow; 7] = [
+    RefusalRow::new("DS01", Fault::Client, "no such datastore", "check the name: `enfilade datastore list`"),
+    RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "`enfilade datastore maintenance NAME none` opens it"),
+    RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
+    RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount it"),
+    RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` names the line; correct it"),
+    RefusalRow::new("DS06", Fault::Operator, "too many datastores are in use at the same time", "remove datastores, or move some to another server"),
+    RefusalRow::new("DS07", Fault::Source, "the facts about the datastore could not be read", "`enfilade facts check`; see the log for the disk's error"),
 ];
 
 impl Refuse for Refusal {
@@ -92,6 +93,6 @@ impl Refuse for Refusal {
     }
 
     fn fault(&self) -> Fault {
-        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+        RefusalRow::fault_of(&CODES, self.code())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ntacl::BadAcl;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
-use enfilade_facts::{Door, Fault, Refuse, SourceError};
+use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 
 /// A refusal of door 4.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,17 +71,18 @@ pub enum Refusal {
     },
 }
 
-/// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 9] = [
-    ("AC01", Fault::Client, "no role on the datastore: it looks absent"),
-    ("AC02", Fault::Client, "the target may not be seen: it looks absent"),
-    ("AC03", Fault::Client, "the target may be seen, but this right is not granted"),
-    ("AC04", Fault::Source, "the target's ACL is damaged: it looks absent"),
-    ("AC05", Fault::Source, "the facts about roles could not be read"),
-    ("AC06", Fault::Client, "creating onto a name that may not be seen"),
-    ("AC07", Fault::Client, "a privilege is not held on the path"),
-    ("AC08", Fault::Client, "what would be made cannot have an ACL of the datastore's kind"),
-    ("AC09", Fault::Client, "the user or group holds more than a manager of its domain may give"),
+/// Every refusal of this door.
+#[rustfmt::skip]
+pub const CODES: [RefusalRow; 9] = [
+    RefusalRow::new("AC01", Fault::Client, "the user has no role on the datastore, so it looks absent", "assign a role: `enfilade role assign --path /datastore/NAME`"),
+    RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so it looks absent", "`enfilade explain` names the rule; change the ACL or the role"),
+    RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` names the rule; change the ACL or the role"),
+    RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace it: `enfilade acl set`"),
+    RefusalRow::new("AC05", Fault::Source, "the facts about roles could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("AC06", Fault::Client, "an entry of this name exists that the user cannot see", "choose another name, or change the ACL of the entry"),
+    RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role that has it: `enfilade role assign`; the log names path and privilege"),
+    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log names the reason; change the ACL of the directory"),
+    RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
 ];
 
 impl Refusal {
@@ -116,7 +117,7 @@ impl Refuse for Refusal {
     }
 
     fn fault(&self) -> Fault {
-        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+        RefusalRow::fault_of(&CODES, self.code())
     }
 }
 
@@ -143,7 +144,7 @@ mod tests {
             Refusal::HoldsMore { path: String::new(), holds: String::new() },
         ];
         assert_eq!(refusals.len(), CODES.len());
-        for (refusal, (code, fault, _)) in refusals.iter().zip(CODES) {
+        for (refusal, RefusalRow { code, fault, .. }) in refusals.iter().zip(CODES) {
             assert_eq!((refusal.code(), refusal.fault(), refusal.door()), (code, fault, Door::Access));
             assert_eq!(refusal.looks_absent(), ["AC01", "AC02", "AC04"].contains(&code));
         }

@@ -3,7 +3,7 @@
 use enfilade_access::ObjectId;
 use enfilade_facts::locks::LocksError;
 use enfilade_facts::vocabulary::{AccessMask, PathRefused};
-use enfilade_facts::{Door, Fault, Refuse};
+use enfilade_facts::{Door, Fault, RefusalRow, Refuse};
 use rustix::io::Errno;
 use std::fmt::Display;
 
@@ -153,35 +153,36 @@ pub enum Refusal {
     },
 }
 
-/// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 27] = [
-    ("CT01", Fault::Client, "nothing is there that can be served"),
-    ("CT02", Fault::Client, "the directory it should be in is not there"),
-    ("CT03", Fault::Client, "something of that name is there already"),
-    ("CT04", Fault::Client, "a file where a directory is needed, or the other way round"),
-    ("CT05", Fault::Client, "the directory is not empty"),
-    ("CT06", Fault::Operator, "the file system or a quota of its own is full"),
-    ("CT07", Fault::Operator, "the datastore's directory cannot be opened"),
-    ("CT08", Fault::Source, "the kernel could not do it"),
-    ("CT09", Fault::Client, "the name was replaced or removed by somebody else meanwhile"),
-    ("CT10", Fault::Source, "the permit does not cover what was to be done: a bug of the caller"),
-    ("CT11", Fault::Client, "it is a link, a mount, a pipe, a socket or a device, which are never served"),
-    ("CT12", Fault::Operator, "the ACL cannot be written here"),
-    ("CT13", Fault::Client, "the name is too long for the file system"),
-    ("CT14", Fault::Client, "the root of a datastore is neither made, replaced nor deleted"),
-    ("CT15", Fault::Client, "no name an entry may have"),
-    ("CT16", Fault::Client, "the datastore's quota is used up"),
-    ("CT17", Fault::Client, "a tree is larger than one request may work through, or its client went away"),
-    ("CT18", Fault::Client, "it is locked, and no token of the lock came with the request"),
-    ("CT19", Fault::Client, "there is no such lock of this user there"),
-    ("CT20", Fault::Client, "this user, or everybody, has as many locks as there may be"),
-    ("CT21", Fault::Source, "the locks could not be read or written"),
-    ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
-    ("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself"),
-    ("CT24", Fault::Client, "a lock with Depth: infinity needs write access to every member of the tree"),
-    ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
-    ("CT26", Fault::Client, "a condition was true when the request began, but not at the change"),
-    ("CT27", Fault::Client, "a COPY or MOVE took place, was refused afterwards, and could not be undone"),
+/// Every refusal of this door.
+#[rustfmt::skip]
+pub const CODES: [RefusalRow; 27] = [
+    RefusalRow::new("CT01", Fault::Client, "no such file or directory", "check the path"),
+    RefusalRow::new("CT02", Fault::Client, "the parent directory does not exist", "create it first"),
+    RefusalRow::new("CT03", Fault::Client, "a file or directory of this name exists already", "choose another name, or send `Overwrite: T`"),
+    RefusalRow::new("CT04", Fault::Client, "a file where a directory is needed, or a directory where a file is needed", "check the path"),
+    RefusalRow::new("CT05", Fault::Client, "the directory is not empty", "delete its entries first; some may be hidden from the user"),
+    RefusalRow::new("CT06", Fault::Operator, "the file system is full, or its own quota is used up", "make room on the disk"),
+    RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that it exists and that the server's user may open it: `enfilade datastore show`"),
+    RefusalRow::new("CT08", Fault::Source, "a system call failed", "`reason` in the log names the call and the error; check the disk and the owner of the file"),
+    RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read it again and repeat the request"),
+    RefusalRow::new("CT10", Fault::Source, "a fault of the server: the permit does not cover the operation", "report it, with the line of the log"),
+    RefusalRow::new("CT11", Fault::Client, "it is a link, a mount, a pipe, a socket or a device; these are never served", "replace it by a file or directory, or make the mount a datastore of its own"),
+    RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written here", "the log names the reason; the file system must support extended attributes"),
+    RefusalRow::new("CT13", Fault::Client, "the name is too long for the file system", "choose a shorter name"),
+    RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below it"),
+    RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer names the reason; choose another name"),
+    RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise it: `enfilade datastore set NAME --quota`"),
+    RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, or its client closed the connection", "repeat the request, which continues a DELETE; raise `tree_entries` or `tree_seconds`"),
+    RefusalRow::new("CT18", Fault::Client, "it is locked, and the request has no token of the lock", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
+    RefusalRow::new("CT19", Fault::Client, "this user has no such lock there", "lock it again"),
+    RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks; limits `locks_per_user`, `locks_per_store`, `deep_locks_per_tree`"),
+    RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "see the log for the disk's error"),
+    RefusalRow::new("CT22", Fault::Client, "a file or directory cannot be copied or moved onto itself, an ancestor or a descendant", "choose another destination"),
+    RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
+    RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
+    RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when it has ended"),
+    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true at its begin, but not at the change", "read it again and repeat the request"),
+    RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log names both paths; check them by hand"),
 ];
 
 impl Refusal {
@@ -265,7 +266,7 @@ impl Refuse for Refusal {
     }
 
     fn fault(&self) -> Fault {
-        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+        RefusalRow::fault_of(&CODES, self.code())
     }
 }
 
@@ -306,7 +307,7 @@ mod tests {
             Refusal::NotTakenBack { path: text(), kept: None },
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
-        assert_eq!(codes, CODES.map(|(code, ..)| code));
+        assert_eq!(codes, CODES.map(|row| row.code));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod keystone;
 pub(crate) use facts::Facts;
 pub(crate) use import::Import;
 
+use crate::reference::Subject;
 use clap::{Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 
 /// TLS, tokens, tenancy and file permissions in front of your data.
 #[derive(Debug, Parser)]
-#[command(name = "enfilade", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "enfilade", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// The data directory [default: $ENFILADE_DATA, /var/lib/enfilade for root, else the XDG data home]
     #[arg(long, global = true, value_name = "DIR")]
@@ -90,6 +91,14 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Check configuration, certificates, facts and datastores without serving; exits with 1 on an error
     Doctor,
+    /// Show the reference: configuration keys, limits, refusal codes, metrics, routes and commands of this program
+    Reference {
+        /// Only this table
+        #[arg(value_enum)]
+        subject: Option<Subject>,
+        /// Only rows whose name contains this word, such as ID05 or `tls.`
+        word: Option<String>,
+    },
     /// Write completions for a shell to standard output
     Completions {
         /// Which shell
@@ -155,6 +164,7 @@ pub(crate) enum User {
         /// When it expires, in seconds since the epoch; 0 is never
         #[arg(long, default_value_t = 0, value_name = "SECONDS")]
         expires: i64,
+        /// A comment
         #[arg(long)]
         comment: Option<String>,
     },
@@ -217,6 +227,7 @@ pub(crate) enum Group {
         /// Group number, for files without an ACL
         #[arg(long)]
         gid: Option<u32>,
+        /// A comment
         #[arg(long)]
         comment: Option<String>,
     },
@@ -310,6 +321,7 @@ pub(crate) enum RoleCommand {
         /// A role that it implies; may be given several times
         #[arg(long, value_name = "ROLE")]
         implies: Vec<String>,
+        /// A description
         #[arg(long)]
         description: Option<String>,
     },
@@ -329,6 +341,7 @@ pub(crate) enum Token {
         /// When it expires, in seconds since the epoch; 0 is never
         #[arg(long, default_value_t = 0, value_name = "SECONDS")]
         expires: i64,
+        /// A comment
         #[arg(long)]
         comment: Option<String>,
         /// Give it only the roles assigned to the token itself, within those of its owner [default: all roles of its owner]
@@ -421,10 +434,12 @@ pub(crate) fn seconds(text: &str) -> Result<i64, String> {
 pub(crate) enum Datastore {
     /// Create a datastore
     Create {
+        /// The datastore
         name: DatastoreName,
         /// The directory of its content; created if it does not exist
         #[arg(long)]
         path: PathBuf,
+        /// A comment
         #[arg(long)]
         comment: Option<String>,
         /// The most it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
@@ -440,9 +455,13 @@ pub(crate) enum Datastore {
     /// Show all datastores
     List,
     /// Show one datastore: its properties, usage, active operations, and warnings
-    Show { name: DatastoreName },
+    Show {
+        /// The datastore
+        name: DatastoreName,
+    },
     /// Change a datastore's properties
     Set {
+        /// The datastore
         name: DatastoreName,
         /// A comment; an empty value removes it
         #[arg(long)]
@@ -477,6 +496,7 @@ pub(crate) enum Datastore {
     },
     /// Close a datastore for some kinds of operations, or open it again
     Maintenance {
+        /// The datastore
         name: DatastoreName,
         /// read-only, offline, unmount, s3-refresh, delete, or none to open it again
         #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
@@ -495,18 +515,23 @@ pub(crate) enum Datastore {
     },
     /// Remove all WebDAV locks that cover a path, for all owners
     Unlock {
+        /// The datastore
         name: DatastoreName,
         /// The path in the datastore
         path: String,
     },
     /// Remove a datastore from the configuration; its content is not deleted
-    Remove { name: DatastoreName },
+    Remove {
+        /// The datastore
+        name: DatastoreName,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// USER@REALM or USER@REALM!TOKEN
     pub(crate) authid: Authid,
+    /// The datastore
     pub(crate) datastore: DatastoreName,
     /// The path in the datastore
     #[arg(default_value = "/")]

@@ -6,6 +6,7 @@ mod datastores;
 mod doctor;
 mod explain;
 mod manual;
+mod reference;
 mod facts;
 mod groups;
 mod imports;
@@ -29,6 +30,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // These are asked where there is no data directory and none should be made.
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
+        Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
         _ => {}
     }
     let installation = Installation::find(cli.data, cli.config.as_deref())?;
@@ -47,6 +49,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Facts(_)
         | Command::Doctor
         | Command::Certs(_)
+        | Command::Reference { .. }
         | Command::Completions { .. }
         | Command::Man { .. } => {}
         Command::Serve(arguments) => return serve::run(home, &arguments, json),

@@ -1,7 +1,7 @@
 //! The data directory, and a house built on it.
 
 use crate::access_log::NoLog;
-use crate::config::{self, AtMost, Config};
+use crate::config::{self, Config};
 use crate::look::look;
 use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output};
@@ -247,8 +247,8 @@ impl Home {
             access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
             gate: HashGate::new(hash_slots(&self.config)),
             penalties: match self.config.identity.penalties {
-                Some(false) => Penalties::none(seed()?),
-                _ => Penalties::new(seed()?),
+                false => Penalties::none(seed()?),
+                true => Penalties::new(seed()?),
             },
             limits: self.config.limits.0,
             ledger,
@@ -265,10 +265,7 @@ impl Home {
 /// The files people edit, of a data directory by this configuration.
 pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
     let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data)).shared_by(config.facts.group);
-    match config.facts.stale_limit {
-        Some(seconds) => set.with_stale_limit(seconds),
-        None => set,
-    }
+    set.with_stale_limit(config.facts.stale_limit)
 }
 
 /// How many slow hashes are computed at once.
@@ -290,17 +287,17 @@ pub(crate) fn server_desk<'a>(
 
 /// How long sessions last.
 pub(crate) fn terms(config: &Config) -> SessionTerms {
-    let usual = SessionTerms::default();
+    let identity = &config.identity;
     SessionTerms {
-        token_seconds: config.identity.token_seconds.map_or(usual.token_seconds, AtMost::seconds),
-        expired_seconds: config.identity.expired_seconds.unwrap_or(usual.expired_seconds),
+        token_seconds: identity.token_seconds.seconds(),
+        expired_seconds: identity.expired_seconds,
     }
 }
 
 /// How long keys are needed.
 pub(crate) fn key_terms(config: &Config) -> KeyTerms {
     let SessionTerms { token_seconds, expired_seconds } = terms(config);
-    KeyTerms { max_active: config.identity.max_active_keys.unwrap_or(3), token_seconds, expired_seconds }
+    KeyTerms { max_active: config.identity.max_active_keys, token_seconds, expired_seconds }
 }
 
 pub(crate) fn seed() -> anyhow::Result<MemoSeed> {

@@ -21,6 +21,7 @@ mod operations;
 mod output;
 mod progress;
 mod protocols;
+mod reference;
 mod reload;
 mod reserved;
 mod serve;

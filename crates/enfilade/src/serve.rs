@@ -97,8 +97,8 @@ fn load(home: &Home) -> anyhow::Result<Loaded> {
 /// Opens the watch of changed files. Without it each entry of a listing needs a statx.
 fn hears_changes(home: &Home) -> Option<Watch> {
     match home.config.access.watch {
-        Some(false) => None,
-        _ => Watch::new().inspect_err(|why| output::note(&format!("{why}; listings will be slower"))).ok(),
+        false => None,
+        true => Watch::new().inspect_err(|why| output::note(&format!("{why}; listings will be slower"))).ok(),
     }
 }
 

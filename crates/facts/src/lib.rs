@@ -35,7 +35,7 @@ pub use index::{Index, IndexError, Indexed};
 pub use locks::LockStore;
 pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 pub use mounts::Mounts;
-pub use refusal::{Door, Fault, Refuse};
+pub use refusal::{Door, Fault, RefusalRow, Refuse};
 pub use revision::{At, Revision, StoreId};
 pub use source::{Read, Source};
 pub use table::Table;

@@ -61,6 +61,31 @@ impl Fault {
     }
 }
 
+/// A row of a door's table of refusals. The log, metrics, `enfilade explain` and the reference use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalRow {
+    /// Stable code: two letters of the door and two digits.
+    pub code: &'static str,
+    /// Who has to act.
+    pub fault: Fault,
+    /// What is wrong.
+    pub meaning: &'static str,
+    /// What to do.
+    pub action: &'static str,
+}
+
+impl RefusalRow {
+    /// A row.
+    pub const fn new(code: &'static str, fault: Fault, meaning: &'static str, action: &'static str) -> Self {
+        RefusalRow { code, fault, meaning, action }
+    }
+
+    /// The fault of a code of the table.
+    pub fn fault_of(table: &[RefusalRow], code: &str) -> Fault {
+        table.iter().find(|row| row.code == code).map_or(Fault::Source, |row| row.fault)
+    }
+}
+
 /// A refusal: which door, a stable code, whose fault; its `Display` is for the operator, never for the client.
 pub trait Refuse: fmt::Display + fmt::Debug {
     /// The door that refused.

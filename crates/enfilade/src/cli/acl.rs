@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub(crate) enum Acl {
     /// Show the ACL of a file or directory
     Get {
+        /// The datastore
         datastore: DatastoreName,
         /// The path in the datastore
         #[arg(default_value = "/")]
@@ -27,6 +28,7 @@ pub(crate) enum Acl {
         (list, add-file, add-subdirectory, delete, read-acl, write-acl, …). Who: USER@REALM, @GROUP, everyone,\n\
         authenticated, creator-owner, or a SID. `protected`: it inherits nothing.")]
     Set {
+        /// The datastore
         datastore: DatastoreName,
         /// The path in the datastore
         path: String,
@@ -44,19 +46,24 @@ pub(crate) enum Acl {
     },
     /// Write the ACLs of a path and of everything below it to standard output, one line of JSON each
     Save {
+        /// The datastore
         datastore: DatastoreName,
         /// The path in the datastore
         #[arg(default_value = "/")]
         path: String,
     },
     /// Restore ACLs that `acl save` wrote, from standard input; paths that no longer exist are reported
-    Restore { datastore: DatastoreName },
+    Restore {
+        /// The datastore
+        datastore: DatastoreName,
+    },
     /// Show the rights of each user on a path and on everything below it: one line per object and user
     #[command(
         after_help = "Roles and ACLs count together, as for a request. An object without a line is not visible to that user.\n\
         Save two reviews with --json, and compare them with `acl changes`."
     )]
     Review {
+        /// The datastore
         datastore: DatastoreName,
         /// The path in the datastore
         #[arg(default_value = "/")]

@@ -1,16 +1,122 @@
 //! Types of configuration values.
 
+use crate::listen::Networks;
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
 use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// A type of values, as the reference describes it.
+pub(super) trait Value {
+    /// The values it takes.
+    fn expected() -> String;
+}
+
+impl<V: Value> Value for Option<V> {
+    fn expected() -> String {
+        V::expected()
+    }
+}
+
+impl<const MOST: u64> Value for AtMost<MOST> {
+    fn expected() -> String {
+        format!("0 to {MOST}")
+    }
+}
+
+impl Value for MapSize {
+    fn expected() -> String {
+        let (least, most) = MapSize::RANGE;
+        format!("{least} to {most}")
+    }
+}
+
+macro_rules! expected {
+    ($($type:ty: $expected:literal,)+) => {$(
+        impl Value for $type {
+            fn expected() -> String {
+                $expected.to_owned()
+            }
+        }
+    )+};
+}
+
+expected! {
+    bool: "`true` or `false`",
+    usize: "number",
+    i64: "number",
+    u32: "number",
+    SocketAddr: "ADDRESS:PORT",
+    PathBuf: "path",
+    Duration: "number with `s`, `m`, `h` or `d`, such as `7d`",
+    TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`",
+    Networks: "addresses and networks, such as `10.0.0.0/8, ::1`",
+    Roots: "list of absolute paths",
+}
+
+/// Types of which a value is one of a few words.
+macro_rules! choices {
+    ($($(#[doc = $about:literal])+ $name:ident {
+        $($(#[doc = $what:literal])+ $(#[$mark:ident])? $choice:ident = $word:literal,)+
+    })+) => {$(
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+        pub(crate) enum $name {
+            $($(#[doc = $what])+ $(#[$mark])? #[serde(rename = $word)] $choice,)+
+        }
+
+        impl Value for $name {
+            fn expected() -> String {
+                let choices = [$(concat!("`", $word, "`:", $($what),+)),+];
+                choices.map(|choice| choice.trim_end_matches('.')).join("; ")
+            }
+        }
+    )+};
+}
+
+choices! {
+    /// When keys are verified.
+    Check {
+        /// before the server listens; an unusable certificate stops the start.
+        Eager = "eager",
+        /// while the server runs; an unusable certificate is no longer served, and a warning is logged.
+        #[default]
+        Background = "background",
+        /// at the first handshake that needs it.
+        Lazy = "lazy",
+    }
+    /// How far the index of certificates is trusted.
+    UseOfIndex {
+        /// every file is read at every start.
+        Off = "off",
+        /// every file is checked for changes before its names are served.
+        #[default]
+        Checked = "checked",
+        /// files are checked for changes after their names are served.
+        Trusted = "trusted",
+    }
+    /// Which of several certificates with a name answers.
+    Matching {
+        /// a certificate with the exact name before one with a wildcard.
+        #[default]
+        ExactFirst = "exact-first",
+        /// as HAProxy: an ECDSA certificate first, with the exact name or a wildcard.
+        Haproxy = "haproxy",
+    }
+}
+
 /// A number with an upper bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub(crate) struct AtMost<const MOST: u64>(u64);
 
 impl<const MOST: u64> AtMost<MOST> {
+    /// The number, for the table of keys.
+    pub(super) fn of(number: i64) -> Self {
+        AtMost(number.unsigned_abs().min(MOST))
+    }
+
     pub(super) fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -43,6 +149,9 @@ impl<const MOST: u64> From<AtMost<MOST>> for u64 {
 pub(crate) struct MapSize(u64);
 
 impl MapSize {
+    /// The least and the most, in MiB.
+    const RANGE: (u64, u64) = (MAP_BYTES_MIN >> 20, MAP_BYTES_MAX >> 20);
+
     pub(crate) fn bytes(self) -> u64 {
         self.0 << 20
     }
@@ -51,7 +160,7 @@ impl MapSize {
 impl TryFrom<u64> for MapSize {
     type Error = String;
     fn try_from(mebibytes: u64) -> Result<Self, String> {
-        let (least, most) = (MAP_BYTES_MIN >> 20, MAP_BYTES_MAX >> 20);
+        let (least, most) = MapSize::RANGE;
         match (least..=most).contains(&mebibytes) {
             true => Ok(MapSize(mebibytes)),
             false => {

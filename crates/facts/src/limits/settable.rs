@@ -1,18 +1,23 @@
-//! The bounds an operator may set, as `[limits]` of the configuration has them.
+//! The limits that an operator can change in `[limits]` of the configuration. The parser, the program and the reference
+//! (`enfilade reference limits`) use this table.
 
 use super::{NAME_BYTES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX};
 
-/// One of them.
+/// A limit.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitRow {
-    /// Its key under `[limits]`.
+    /// Its key in `[limits]`.
     pub key: &'static str,
-    /// What holds unless it is set.
+    /// The default.
     pub usual: u64,
-    /// The least and the most it may be set to.
+    /// The least and the most it can be set to.
     pub range: (u64, u64),
-    /// What it bounds.
+    /// The unit of the number.
+    pub unit: &'static str,
+    /// What it limits.
     pub what: &'static str,
+    /// What happens beyond it.
+    pub beyond: &'static str,
     of: fn(&mut Limits) -> &mut u64,
 }
 
@@ -37,8 +42,8 @@ pub enum LimitError {
 }
 
 macro_rules! limits {
-    ($($(#[doc = $what:literal])+ $key:ident = $usual:expr, $least:expr, $most:expr;)+) => {
-        /// The bounds of a house.
+    ($($(#[doc = $what:literal])+ $key:ident = $usual:expr, $least:expr, $most:expr, $unit:literal, $beyond:literal;)+) => {
+        /// The limits of a server.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Limits {
             $($(#[doc = $what])+ pub $key: u64,)+
@@ -55,7 +60,9 @@ macro_rules! limits {
             key: stringify!($key),
             usual: $usual,
             range: ($least, $most),
+            unit: $unit,
             what: concat!($($what),+),
+            beyond: $beyond,
             of: |limits| &mut limits.$key,
         },)+];
     };
@@ -66,98 +73,98 @@ const MIB: u64 = 1 << 20;
 const MANY: u64 = 1_000_000_000;
 
 limits! {
-    /// Connections at once, in all.
-    connections = 10_000, 1, MANY;
+    /// Open connections, in all.
+    connections = 10_000, 1, MANY, "connections", "a new connection is closed at once";
     /// Open connections from one address without a successful login so far. IPv6: for each /64; 4 times as many for a /56, 16 times as many for a /48.
-    connections_per_address = 256, 1, MANY;
-    /// How many connections without a login so far are served at once from one address. Others wait; a waiting one replaces one that has made no progress for 1 second.
-    unauthenticated_per_address = 64, 1, MANY;
-    /// Time until a new connection has its turn and says something, in seconds.
-    first_byte_seconds = 5, 1, HOUR;
-    /// Time for a TLS handshake, in seconds.
-    handshake_seconds = 10, 1, HOUR;
-    /// Time to send a whole request head, in seconds.
-    head_seconds = 10, 1, HOUR;
-    /// Request line and headers together, in bytes.
-    head_bytes = 32 * 1024, 8192, MIB;
-    /// One header field, in bytes.
-    header_bytes = 8 * 1024, 256, MIB;
+    connections_per_address = 256, 1, MANY, "connections", "a new connection is closed at once";
+    /// Connections from one address without a login so far that are served at the same time.
+    unauthenticated_per_address = 64, 1, MANY, "connections", "others wait; a waiting connection replaces one that has made no progress for 1 second";
+    /// Time until a new connection is served and its client sends the first byte.
+    first_byte_seconds = 5, 1, HOUR, "seconds", "the connection is closed";
+    /// Time for a TLS handshake.
+    handshake_seconds = 10, 1, HOUR, "seconds", "the connection is closed";
+    /// Time to send a whole request head.
+    head_seconds = 10, 1, HOUR, "seconds", "the connection is closed";
+    /// Request line and headers together.
+    head_bytes = 32 * 1024, 8192, MIB, "bytes", "431 (`HT05`)";
+    /// One header field.
+    header_bytes = 8 * 1024, 256, MIB, "bytes", "431 (`HT05`)";
     /// Header fields of one request.
-    headers = 100, 10, 10_000;
-    /// Longest request target, in bytes.
-    uri_bytes = 8 * 1024, 256, 65_000;
-    /// Longest path inside a datastore, in bytes.
-    path_bytes = PATH_BYTES_MAX as u64, 1, PATH_BYTES_MAX as u64;
-    /// Names in such a path.
-    path_parts = PATH_DEPTH_MAX as u64, 1, PATH_DEPTH_MAX as u64;
-    /// One of these names, in bytes.
-    name_bytes = NAME_BYTES_MAX as u64, 1, NAME_BYTES_MAX as u64;
-    /// Streams at once on an HTTP/2 connection.
-    streams = 100, 1, 10_000;
-    /// Requests of an HTTP/2 connection; then its client is told to open another.
-    requests_per_connection = 1000, 1, MANY;
-    /// Age of an HTTP/2 connection at which its client is told to open another, in seconds.
-    connection_seconds = HOUR, 1, 31 * 24 * HOUR;
-    /// Streams of an HTTP/2 connection that its client may take back in half a minute; then it is told to open another, and at twice as many cut off.
-    resets_per_connection = 200, 1, MANY;
-    /// Longest wait for the body of a small request (XML, JSON), in seconds.
-    body_seconds = 60, 1, HOUR;
-    /// Minimum speed of an upload, averaged over `progress_seconds`, in bytes per second; 0 switches the check off.
-    upload_bytes_per_second = 1024, 0, MANY;
-    /// Minimum speed of a download, averaged over `progress_seconds`, in bytes per second; 0 switches the check off. Bytes in the kernel's send buffer count as sent.
-    download_bytes_per_second = 1024, 0, MANY;
-    /// Interval over which the speed of uploads and downloads is measured, in seconds; downloads use `idle_seconds` if that is shorter.
-    progress_seconds = 30, 1, HOUR;
-    /// A connection without requests is closed after this time, in seconds. An HTTP/1.1 connection also ends after `head_seconds` without a request head.
-    idle_seconds = 60, 1, HOUR;
-    /// JSON or form body, in bytes.
-    json_bytes = 112 * 1024, 1024, 64 * MIB;
+    headers = 100, 10, 10_000, "header fields", "431 (`HT05`)";
+    /// The request target.
+    uri_bytes = 8 * 1024, 256, 65_000, "bytes", "414 (`HT04`)";
+    /// A path inside a datastore.
+    path_bytes = PATH_BYTES_MAX as u64, 1, PATH_BYTES_MAX as u64, "bytes", "400 (`HT02`)";
+    /// Names in a path inside a datastore.
+    path_parts = PATH_DEPTH_MAX as u64, 1, PATH_DEPTH_MAX as u64, "names", "400 (`HT02`)";
+    /// One name in a path inside a datastore.
+    name_bytes = NAME_BYTES_MAX as u64, 1, NAME_BYTES_MAX as u64, "bytes", "400 (`HT02`)";
+    /// Streams at the same time on an HTTP/2 connection.
+    streams = 100, 1, 10_000, "streams", "the client has to wait; a stream that it opens nevertheless is refused";
+    /// Requests of an HTTP/2 connection.
+    requests_per_connection = 1000, 1, MANY, "requests", "the client is told to open another connection";
+    /// Age of an HTTP/2 connection.
+    connection_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "the client is told to open another connection";
+    /// Streams of an HTTP/2 connection that its client resets within 30 seconds.
+    resets_per_connection = 200, 1, MANY, "streams", "the client is told to open another connection; at twice as many the connection is closed";
+    /// Longest wait for the body of a small request (XML, JSON).
+    body_seconds = 60, 1, HOUR, "seconds", "408 (`HT25`)";
+    /// Minimum speed of an upload, averaged over `progress_seconds`; 0 switches the check off.
+    upload_bytes_per_second = 1024, 0, MANY, "bytes per second", "below it: 408 (`HT25`)";
+    /// Minimum speed of a download, averaged over `progress_seconds`; 0 switches the check off. Bytes in the kernel's send buffer count as sent.
+    download_bytes_per_second = 1024, 0, MANY, "bytes per second", "below it: the connection is closed, or of HTTP/2 the response ends";
+    /// Interval over which the speed of uploads and downloads is measured; downloads use `idle_seconds` if that is shorter.
+    progress_seconds = 30, 1, HOUR, "seconds", "";
+    /// Time without requests on a connection. An HTTP/1.1 connection also ends after `head_seconds` without a request head.
+    idle_seconds = 60, 1, HOUR, "seconds", "the connection is closed";
+    /// JSON or form body.
+    json_bytes = 112 * 1024, 1024, 64 * MIB, "bytes", "413 (`HT06`)";
     /// Nesting of a JSON body, in objects and lists.
-    json_depth = 32, 8, 100;
+    json_depth = 32, 8, 100, "levels", "400 (`HT20`)";
     /// Values in a JSON body, objects and lists included, or fields of a form.
-    json_values = 10_000, 100, MANY;
-    /// XML body, in bytes.
-    xml_bytes = 64 * 1024, 1024, 64 * MIB;
+    json_values = 10_000, 100, MANY, "values", "400 (`HT20`; form: `HT15`)";
+    /// XML body.
+    xml_bytes = 64 * 1024, 1024, 64 * MIB, "bytes", "413 (`HT06`)";
     /// Nesting of an XML body, in elements.
-    xml_depth = 32, 4, 1000;
+    xml_depth = 32, 4, 1000, "levels", "400 (`HT08`)";
     /// Attributes of one XML element, namespace declarations included.
-    xml_attributes = 64, 4, 1000;
-    /// Namespaces an XML body may name.
-    xml_namespaces = 64, 2, 1000;
-    /// The name of one of them, in bytes.
-    xml_namespace_bytes = 1024, 16, 65_536;
-    /// Properties one PROPFIND or PROPPATCH may name.
-    xml_properties = 256, 1, 100_000;
-    /// Ranges one GET may ask for; beyond that the whole file is sent.
-    ranges = 16, 1, 1000;
-    /// Entries of one listing; a 507 element says that there are more.
-    listing_entries = 50_000, 1, MANY;
-    /// Entries in one listing with `Depth: infinity` or without `Depth`. 0: such a PROPFIND on a directory is answered with 403 `propfind-finite-depth`.
-    deep_listing_entries = 10_000, 0, MANY;
-    /// How long may be worked on one of these before a 507 element ends it, in seconds.
-    deep_listing_seconds = 2, 0, HOUR;
+    xml_attributes = 64, 4, 1000, "attributes", "400 (`HT08`)";
+    /// Namespaces of an XML body.
+    xml_namespaces = 64, 2, 1000, "namespaces", "400 (`HT08`)";
+    /// The name of one XML namespace.
+    xml_namespace_bytes = 1024, 16, 65_536, "bytes", "400 (`HT08`)";
+    /// Properties in one PROPFIND or PROPPATCH.
+    xml_properties = 256, 1, 100_000, "properties", "400 (`HT08`)";
+    /// Ranges in one GET.
+    ranges = 16, 1, 1000, "ranges", "the whole file is sent";
+    /// Entries of one listing.
+    listing_entries = 50_000, 1, MANY, "entries", "the listing ends with a 507 element";
+    /// Entries in one listing with `Depth: infinity` or without `Depth`.
+    deep_listing_entries = 10_000, 0, MANY, "entries", "the listing ends with a 507 element; with 0 such a PROPFIND on a directory gets 403 (`HT09`)";
+    /// Time to work on one such listing.
+    deep_listing_seconds = 2, 0, HOUR, "seconds", "the listing ends with a 507 element";
     /// Entries that one COPY, MOVE or DELETE of a tree may touch. Only entries that the user may see count.
-    tree_entries = 100_000, 1, MANY;
-    /// How long one of these may take, in seconds.
-    tree_seconds = 60, 1, 24 * HOUR;
+    tree_entries = 100_000, 1, MANY, "entries", "507 (`CT17`)";
+    /// Time for one COPY, MOVE or DELETE of a tree.
+    tree_seconds = 60, 1, 24 * HOUR, "seconds", "507 (`CT17`)";
     /// Threads that wait for file systems.
-    threads = 512, 4, 10_000;
-    /// How many of `threads` may work for one user at once. Further work of this user waits.
-    threads_per_user = 32, 1, 10_000;
-    /// Directory pages that are generated or sent for one user at once. Further pages of this user wait.
-    pages_per_user = 8, 1, 10_000;
-    /// Bytes of large responses buffered for one user at once, over all connections. Further reads for this user wait until clients have received data.
-    answer_bytes_per_user = 32 * MIB, MIB, 1024 * MIB;
+    threads = 512, 4, 10_000, "threads", "further work waits";
+    /// Threads that may work for one user at the same time.
+    threads_per_user = 32, 1, 10_000, "threads", "further work of this user waits";
+    /// Directory pages that are generated or sent for one user at the same time.
+    pages_per_user = 8, 1, 10_000, "pages", "further pages of this user wait";
+    /// Large responses buffered for one user at the same time, over all connections.
+    answer_bytes_per_user = 32 * MIB, MIB, 1024 * MIB, "bytes", "further reads for this user wait until clients have received data";
     /// Locks on the files of one datastore.
-    locks_per_store = 10_000, 1, MANY;
-    /// Locks one user may have in one datastore.
-    locks_per_user = 32, 1, MANY;
-    /// Locks of whole trees that one directory may be under.
-    deep_locks_per_tree = 1, 1, MANY;
-    /// Longest time a lock lasts without being refreshed, in seconds.
-    lock_seconds = HOUR, 1, 31 * 24 * HOUR;
-    /// How long running requests may go on after SIGTERM, in seconds.
-    drain_seconds = 30, 0, HOUR;
+    locks_per_store = 10_000, 1, MANY, "locks", "507 (`CT20`)";
+    /// Locks of one user in one datastore.
+    locks_per_user = 32, 1, MANY, "locks", "507 (`CT20`)";
+    /// Locks with `Depth: infinity` that cover the same directory.
+    deep_locks_per_tree = 1, 1, MANY, "locks", "507 (`CT20`)";
+    /// Time that a lock lasts without being refreshed.
+    lock_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "a longer `Timeout` is shortened";
+    /// Time for running requests after SIGTERM.
+    drain_seconds = 30, 0, HOUR, "seconds", "connections are closed";
 }
 
 impl Limits {

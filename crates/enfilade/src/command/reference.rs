@@ -1,0 +1,46 @@
+//! `enfilade reference`: the program's own tables.
+
+use crate::output;
+use crate::reference::{Subject, Table, table};
+use clap::ValueEnum as _;
+use serde_json::{Map, Value};
+use std::process::ExitCode;
+
+/// Prints one table or all, or of each only the rows whose name contains a word.
+pub(super) fn run(subject: Option<Subject>, word: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+    let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
+    let mut all = Map::new();
+    for subject in subjects {
+        let mut table = table(*subject)?;
+        let is_meant = |row: &Vec<Value>| match (word, row.first()) {
+            (Some(word), Some(name)) => text(name).contains(word),
+            _ => true,
+        };
+        table.rows.retain(is_meant);
+        if json {
+            let name = subject.to_possible_value().map(|name| name.get_name().to_owned());
+            all.insert(name.unwrap_or_default(), table.json());
+        } else {
+            print(&table);
+        }
+    }
+    if json {
+        output::json_line(&Value::Object(all));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One block of lines for each row: sentences are too long for columns.
+fn print(table: &Table) {
+    for row in &table.rows {
+        let Some((name, cells)) = row.split_first() else { continue };
+        output::line(&text(name));
+        let columns = table.columns.iter().skip(1);
+        let cells = columns.zip(cells.iter().map(text)).filter(|(_, cell)| !cell.is_empty());
+        cells.for_each(|(column, cell)| output::line(&format!("    {column}: {cell}")));
+    }
+}
+
+fn text(cell: &Value) -> String {
+    cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)
+}

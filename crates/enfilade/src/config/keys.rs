@@ -1,0 +1,191 @@
+//! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
+//! (`enfilade reference configuration`) all use this table.
+
+use super::values::{
+    AtMost, Check, Duration, MapSize, Matching, Roots, TransportSecurity, UseOfIndex, Value,
+};
+use crate::listen::Networks;
+use enfilade_admin::PASSWORDS_KEPT_MAX;
+use enfilade_facts::limits::{SECRET_BYTES_MAX, STALE_LIMIT_SECONDS, TOKEN_SECONDS_MAX};
+use enfilade_passage::SessionTerms;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// When a changed key takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// With the next SIGHUP.
+    Reload,
+    /// After a restart: sockets are bound, directories opened and tables allocated once.
+    Restart,
+}
+
+impl Effect {
+    /// What a change of the key needs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Effect::Reload => "reload",
+            Effect::Restart => "restart",
+        }
+    }
+}
+
+/// A key.
+pub(crate) struct Key {
+    /// The section, without brackets.
+    pub(crate) section: &'static str,
+    /// The section's page in `docs/`, with the part that explains its keys.
+    pub(crate) page: &'static str,
+    name: &'static str,
+    /// The values it takes.
+    pub(crate) expected: fn() -> String,
+    /// The default of a key that has no value unless it is set.
+    pub(crate) unset: &'static str,
+    /// When a change takes effect.
+    pub(crate) effect: Effect,
+    what: &'static str,
+}
+
+impl Key {
+    /// Its name in the section.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name.strip_prefix("r#").unwrap_or(self.name)
+    }
+
+    /// Its meaning.
+    pub(crate) fn what(&self) -> &'static str {
+        self.what.trim()
+    }
+}
+
+macro_rules! default {
+    () => {
+        Default::default()
+    };
+    ($default:expr) => {
+        $default
+    };
+}
+
+macro_rules! keys {
+    ($($(#[doc = $about:literal])+ $section:ident: $Section:ident, $page:literal {
+        $($(#[doc = $what:literal])+ $key:ident: $type:ty $(= $default:expr)?, $($unset:literal,)? $effect:ident;)+
+    })+) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+            #[serde(default)]
+            pub(crate) struct $Section {
+                $($(#[doc = $what])+ pub(crate) $key: $type,)+
+            }
+
+            impl Default for $Section {
+                fn default() -> Self {
+                    $Section { $($key: default!($($default)?),)+ }
+                }
+            }
+        )+
+
+        /// All of them, in the order of the reference.
+        pub(crate) const KEYS: &[Key] = &[$($(Key {
+            section: stringify!($section),
+            page: $page,
+            name: stringify!($key),
+            expected: <$type as Value>::expected,
+            unset: concat!($($unset)?),
+            effect: Effect::$effect,
+            what: concat!($($what),+),
+        },)+)+];
+    };
+}
+
+keys! {
+    /// Listeners and certificates.
+    tls: Tls, "tls.md" {
+        /// The address for HTTPS. No host names.
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8443)), Restart;
+        /// The address for HTTP without TLS, behind a proxy.
+        plain_listen: Option<SocketAddr>, "off", Restart;
+        /// The address for plain HTTP that redirects to HTTPS.
+        http_listen: Option<SocketAddr>, "off", Restart;
+        /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with, such as certbot's webroot.
+        acme_challenges: Option<PathBuf>, "off", Restart;
+        /// Load balancers trusted to send a PROXY v2 header, separated by commas. They must send it.
+        proxy_from: Networks, "nobody", Restart;
+        /// The value of `Strict-Transport-Security` on every response over TLS.
+        hsts: Option<TransportSecurity>, "not sent", Restart;
+        /// The directory of PEM bundles.
+        certificates: Option<PathBuf>, "`tls` in the data directory", Reload;
+        /// A crt-list as HAProxy takes it, used instead of `certificates`: it names the file and the options for each server name.
+        crt_list: Option<PathBuf>, "off", Reload;
+        /// A directory of CA certificates that complete bundles without a chain.
+        issuers: Option<PathBuf>, "off", Reload;
+        /// How far the index of an earlier start is trusted.
+        index: UseOfIndex, Restart;
+        /// When keys are verified.
+        check: Check, Restart;
+        /// Which of several certificates with a name answers.
+        r#match: Matching, Reload;
+        /// Refuse a server name without a certificate, instead of answering with the default certificate.
+        strict_sni: bool, Reload;
+    }
+    /// Logins, tokens and their keys.
+    identity: Identity, "identity.md" {
+        /// Slow password hashes that are computed at the same time; at least 1.
+        hash_slots: Option<usize>, "half the cores", Reload;
+        /// Delay failed logins, and block an address after many of them.
+        penalties: bool = true, Restart;
+        /// The directory of Fernet keys, with the layout of `keystone-manage`.
+        fernet_keys: Option<PathBuf>, "`keys/fernet` in the data directory", Restart;
+        /// The number of Fernet keys that a rotation keeps.
+        max_active_keys: usize = 3, Restart;
+        /// How often the server rotates the Fernet keys.
+        rotate_every: Option<Duration>, "never", Restart;
+        /// Lifetime of a session, in seconds.
+        token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
+        /// How long services may still validate an expired session, in seconds.
+        expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
+    }
+    /// Rules for new passwords. All are off by default.
+    passwords: Passwords, "identity.md#passwords" {
+        /// The fewest characters; 0: no rule.
+        characters_min: AtMost<{ SECRET_BYTES_MAX as u64 }>, Restart;
+        /// The fewest kinds of characters (lower case, upper case, digits, others); 0: no rule.
+        kinds_min: AtMost<4>, Restart;
+        /// When a password expires.
+        expire_after: Option<Duration>, "never", Restart;
+        /// How long a user must keep a new password.
+        keep_for: Option<Duration>, "off", Restart;
+        /// The number of last passwords, including the current one, that a user may not choose again; 0: no rule.
+        unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
+        /// A password set by another user can only be used to choose a new one.
+        change_given: bool, Restart;
+    }
+    /// Permissions on files.
+    access: Access, "access.md" {
+        /// Let the kernel report changed files, so that listings need not read unchanged ACLs again.
+        watch: bool = true, Restart;
+    }
+    /// Datastores.
+    datastores: Datastores, "datastore.md" {
+        /// The directories below which datastores can be created over HTTP.
+        roots: Option<Roots>, "`datastores` in the data directory", Restart;
+    }
+    /// Metrics and health.
+    operations: Operations, "operations.md" {
+        /// The address for metrics and health.
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 9443)), Restart;
+    }
+    /// The store of facts, and the files that you edit.
+    facts: Facts, "backup.md" {
+        /// The directory of `datastore.cfg`, `user.cfg`, `acl.cfg` and `token.shadow`.
+        files: Option<PathBuf>, "the data directory", Restart;
+        /// The number of the group whose members share the data directory.
+        group: Option<u32>, "only the owner", Restart;
+        /// How long the last good content of a broken file is used, in seconds.
+        stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
+        /// The largest size of the store of facts, in MiB. The same for all processes.
+        map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
+    }
+}

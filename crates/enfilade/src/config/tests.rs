@@ -1,0 +1,152 @@
+use super::*;
+
+fn of(text: &str, environment: &[(&str, &str)]) -> anyhow::Result<Config> {
+    parse_file(text)?;
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    with_environment(text, environment)
+}
+
+#[test]
+fn the_environment_is_over_the_file() {
+    let config = of("[tls]\nlisten = '[::1]:1'\n", &[("ENFILADE_TLS__LISTEN", "127.0.0.1:2")]).unwrap();
+    assert_eq!(config.tls.listen.to_string(), "127.0.0.1:2");
+    let config = of("", &[("ENFILADE_IDENTITY__HASH_SLOTS", "3")]).unwrap();
+    assert_eq!((config.identity.hash_slots, config.tls.listen.port()), (Some(3), 8443));
+}
+
+#[test]
+fn errors_name_the_line_on_one_line_and_the_nearest_key() {
+    for (text, environment, expected) in [
+        (
+            "[tls]\nplain_listne = 1",
+            None,
+            "line 2: unknown key `tls.plain_listne`; the nearest known one is `tls.plain_listen`",
+        ),
+        (
+            "\n[tsl]\nlisten = '127.0.0.1:1'",
+            None,
+            "line 3: unknown key `tsl.listen`; the nearest known one is `tls.listen`",
+        ),
+        ("listen = 1", None, "line 1: unknown key `listen`; the nearest known one is `tls.listen`"),
+        (
+            "[identity]\nhashslots = 1",
+            None,
+            "line 2: unknown key `identity.hashslots`; the nearest known one is `identity.hash_slots`",
+        ),
+        ("# one\n[tls]\nlisten = 'nowhere'", None, "line 3: invalid socket address syntax"),
+        ("[identity]\n\nhash_slots = 'many'", None, "line 3: invalid type: string \"many\", expected usize"),
+        ("[tls", None, "line 1: unclosed table, expected `]`"),
+        ("[limits]\nxml_bytes = 0", None, "line 1: limit `xml_bytes` is 0; expected 1024 to 67108864"),
+        (
+            "[limits]\nxml_byte = 9",
+            None,
+            "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`",
+        ),
+        (
+            "",
+            Some(("ENFILADE_TLS__LISTEN", "nowhere")),
+            "environment variable `ENFILADE_TLS__LISTEN`: invalid socket address syntax",
+        ),
+        (
+            "",
+            Some(("ENFILADE_TLS__LISTNE", "1")),
+            "environment variable `ENFILADE_TLS__LISTNE`: unknown key `tls.listne`; the nearest known one is `tls.listen`",
+        ),
+    ] {
+        let why = of(text, environment.as_slice()).unwrap_err();
+        assert_eq!(format!("{why:#}"), expected);
+    }
+}
+
+#[test]
+fn the_keys_of_tokens_can_be_set() {
+    let text = "[identity]\nfernet_keys = \"/k\"\nmax_active_keys = 5\ntoken_seconds = 60\nexpired_seconds = 0\nrotate_every = \"7d\"\n";
+    let identity = of(text, &[]).unwrap().identity;
+    assert_eq!(identity.rotate_every.map(|every| every.seconds), Some(604_800));
+    let wrong = format!("{:#}", of("[identity]\nrotate_every = \"often\"\n", &[]).unwrap_err());
+    assert!(wrong.contains("line 2") && wrong.contains("`often`"), "{wrong}");
+    let wrong = format!("{:#}", of("[identity]\ntoken_seconds = 2678401\n", &[]).unwrap_err());
+    assert!(wrong.contains("line 2") && wrong.contains("expected 0 to 2678400"), "{wrong}");
+    assert_eq!(
+        (
+            identity.fernet_keys,
+            identity.max_active_keys,
+            identity.token_seconds.seconds(),
+            identity.expired_seconds
+        ),
+        (Some("/k".into()), 5, 60, 0)
+    );
+}
+
+#[test]
+fn rules_for_passwords_can_be_set() {
+    let text = "[passwords]\ncharacters_min = 12\nkinds_min = 3\nexpire_after = \"90d\"\nkeep_for = \"1d\"\nunlike_last = 24\nchange_given = true\n";
+    let expected = PasswordRules {
+        characters_min: 12,
+        kinds_min: 3,
+        seconds_max: 90 * 86_400,
+        seconds_min: 86_400,
+        unlike_last: 24,
+        change_given: true,
+    };
+    assert_eq!(of(text, &[]).unwrap().passwords.rules(), expected);
+    assert_eq!(of("", &[]).unwrap().passwords.rules(), *PasswordRules::NONE);
+    for (text, expected) in
+        [("unlike_last = 25", "25 is too much; expected 0 to 24"), ("kinds_min = 5", "expected 0 to 4")]
+    {
+        let why = format!("{:#}", of(&format!("[passwords]\n{text}"), &[]).unwrap_err());
+        assert!(why.contains("line 2") && why.contains(expected), "{why}");
+    }
+}
+
+#[test]
+fn what_waits_for_a_restart_is_named() {
+    let before = of("", &[]).unwrap();
+    for (text, expected) in [
+        ("", &[][..]),
+        ("[tls]\nstrict_sni = true\n[identity]\nhash_slots = 9", &[]),
+        ("[tls]\nlisten = '127.0.0.1:1'\nplain_listen = '127.0.0.1:2'", &["tls.listen", "tls.plain_listen"]),
+        (
+            "[facts]\ngroup = 7\nfiles = '/y'\n[identity]\npenalties = false",
+            &["identity.penalties", "facts.files", "facts.group"],
+        ),
+    ] {
+        assert_eq!(before.waits_for_restart(&of(text, &[]).unwrap()).unwrap(), expected, "{text}");
+    }
+}
+
+/// A key that is missing from the table could neither be set nor be waited for.
+#[test]
+fn every_key_that_can_be_set_is_in_the_table() {
+    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\n[passwords]\nexpire_after='1d'\nkeep_for='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
+    let table = toml::Table::try_from(config).unwrap();
+    let keys = table.iter().flat_map(|(section, value)| {
+        value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))
+    });
+    let mut keys: Vec<String> = keys.collect();
+    let mut known: Vec<String> = super::keys().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(keys, known);
+}
+
+/// A key without a value in the default configuration says what holds then; all others say it by their value.
+#[test]
+fn every_key_has_a_default() {
+    let defaults = toml::Table::try_from(Config::default()).unwrap();
+    for key in KEYS {
+        let value = defaults.get(key.section).and_then(|section| section.get(key.name()));
+        let is_unset = value.is_none_or(|value| value.as_str() == Some(""));
+        assert_eq!(is_unset, !key.unset.is_empty(), "{}.{}", key.section, key.name());
+    }
+}
+
+#[test]
+fn the_reference_shows_defaults_and_choices() {
+    let row = |name: &str| KEYS.iter().find(|key| key.name() == name).unwrap();
+    assert_eq!(
+        (row("match").expected)(),
+        "`exact-first`: a certificate with the exact name before one with a wildcard; `haproxy`: as HAProxy: an ECDSA certificate first, with the exact name or a wildcard"
+    );
+    assert_eq!((row("token_seconds").expected)(), "0 to 2678400");
+}

@@ -1,0 +1,155 @@
+//! The program's own tables: what `enfilade reference` prints and `cargo xtask pages` writes to `docs/`.
+
+use crate::cli::Cli;
+use crate::config::{Config, KEYS, Key};
+use clap::{Arg, Command, CommandFactory as _, ValueEnum};
+use enfilade_facts::limits::{FIXED, LIMITS};
+use enfilade_facts::tables::ENDINGS;
+use enfilade_facts::{Door, RefusalRow};
+use serde_json::{Map, Value, json};
+
+/// What a table is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Subject {
+    /// Keys of enfilade.toml, except limits
+    Configuration,
+    /// Keys of `[limits]`
+    Limits,
+    /// Limits that cannot be changed
+    Fixed,
+    /// Codes of refusals
+    Refusals,
+    /// Commands and their arguments
+    Commands,
+    /// Changes that end sessions
+    Endings,
+}
+
+/// A table: the names of its columns, and its rows. The first column names the row.
+pub(crate) struct Table {
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// The rows as JSON objects.
+    pub(crate) fn json(&self) -> Value {
+        let object = |row: &Vec<Value>| {
+            let cells = self.columns.iter().zip(row).map(|(name, cell)| ((*name).to_owned(), cell.clone()));
+            Value::Object(cells.collect::<Map<_, _>>())
+        };
+        self.rows.iter().map(object).collect()
+    }
+}
+
+/// The table about a subject.
+pub(crate) fn table(subject: Subject) -> anyhow::Result<Table> {
+    Ok(match subject {
+        Subject::Configuration => configuration()?,
+        Subject::Limits => limits(),
+        Subject::Fixed => fixed(),
+        Subject::Refusals => refusals(),
+        Subject::Commands => commands(),
+        Subject::Endings => endings(),
+    })
+}
+
+fn configuration() -> anyhow::Result<Table> {
+    let defaults = toml::Table::try_from(Config::default())?;
+    let row = |key: &Key| {
+        let value = defaults.get(key.section).and_then(|section| section.get(key.name()));
+        let default = match value {
+            Some(toml::Value::String(text)) if !text.is_empty() => text.clone(),
+            Some(value) if !value.is_str() => value.to_string(),
+            _ => key.unset.to_owned(),
+        };
+        let (name, values) = (format!("{}.{}", key.section, key.name()), (key.expected)());
+        vec![
+            json!(name),
+            json!(values),
+            json!(default),
+            json!(key.effect.name()),
+            json!(key.what()),
+            json!(key.page),
+        ]
+    };
+    let columns = &["key", "values", "default", "change needs", "meaning", "page"];
+    Ok(Table { columns, rows: KEYS.iter().map(row).collect() })
+}
+
+fn limits() -> Table {
+    let row = |row: &enfilade_facts::limits::LimitRow| {
+        let (least, most) = row.range;
+        vec![
+            json!(row.key),
+            json!(row.usual),
+            json!(least),
+            json!(most),
+            json!(row.unit),
+            json!(row.what.trim()),
+            json!(row.beyond),
+        ]
+    };
+    let columns = &["key", "default", "least", "most", "unit", "meaning", "beyond"];
+    Table { columns, rows: LIMITS.iter().map(row).collect() }
+}
+
+fn fixed() -> Table {
+    let rows =
+        FIXED.iter().map(|limit| vec![json!(limit.name), json!(limit.value), json!(limit.what.trim())]);
+    Table { columns: &["limit", "value", "meaning"], rows: rows.collect() }
+}
+
+fn refusals() -> Table {
+    let doors: [(Door, &[RefusalRow]); 5] = [
+        (Door::Tls, &enfilade_tls::CODES),
+        (Door::Identity, &enfilade_identity::CODES),
+        (Door::Datastore, &enfilade_datastore::CODES),
+        (Door::Access, &enfilade_access::CODES),
+        (Door::Content, &enfilade_content::CODES),
+    ];
+    let row = |door: &Door, row: &RefusalRow| {
+        let RefusalRow { code, fault, meaning, action } = row;
+        vec![json!(code), json!(door.name()), json!(fault.name()), json!(meaning), json!(action)]
+    };
+    let rows = doors.iter().flat_map(|(door, codes)| codes.iter().map(move |code| row(door, code)));
+    Table { columns: &["code", "door", "fault", "meaning", "action"], rows: rows.collect() }
+}
+
+fn endings() -> Table {
+    let row =
+        |(change, ends, keystone): &(&str, &str, &str)| vec![json!(change), json!(ends), json!(keystone)];
+    Table { columns: &["change", "ends", "keystone"], rows: ENDINGS.iter().map(row).collect() }
+}
+
+/// A row for each command, and one for each of its arguments.
+fn commands() -> Table {
+    let mut root = Cli::command();
+    root.build();
+    let mut rows = Vec::new();
+    add_command(&root, "", &mut rows);
+    Table { columns: &["command", "argument", "values", "default", "meaning"], rows }
+}
+
+fn add_command(command: &Command, before: &str, rows: &mut Vec<Vec<Value>>) {
+    let name = format!("{before}{}", command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    rows.push(vec![json!(name), json!(""), json!(""), json!(""), json!(about)]);
+    let is_root = before.is_empty();
+    // Global arguments are shown once; help and version are everywhere.
+    let own = |arg: &&Arg| {
+        (is_root || !arg.is_global_set()) && !matches!(arg.get_id().as_str(), "help" | "version")
+    };
+    for arg in command.get_arguments().filter(own) {
+        let takes_value = arg.get_action().takes_values();
+        let values = arg.get_possible_values().into_iter().filter(|_| takes_value);
+        let values: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+        let default = arg.get_default_values().iter().filter(|_| takes_value);
+        let default: Vec<_> = default.map(|value| value.to_string_lossy()).collect();
+        let what = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let (values, default) = (values.join(", "), default.join(" "));
+        rows.push(vec![json!(name), json!(arg.to_string()), json!(values), json!(default), json!(what)]);
+    }
+    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+    below.for_each(|below| add_command(below, &format!("{name} "), rows));
+}
