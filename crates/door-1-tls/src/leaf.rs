@@ -3,6 +3,7 @@
 //!
 //! A full parser finds the same in these fields (tests compare with `x509-parser`). A length that exceeds its container is an error.
 
+use enfilade_facts::vocabulary::days_of;
 use std::io::BufRead as _;
 
 /// The fields of a certificate.
@@ -364,7 +365,7 @@ fn name(text: &[u8]) -> Option<String> {
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, in seconds since the epoch.
 pub(crate) fn time((tag, text): (u8, &[u8])) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| i32::from(byte - b'0'));
     let mut digits = text.iter().copied().map(digit);
     let mut number = |count: usize| (0..count).try_fold(0, |n, _| Some(n * 10 + digits.next()??));
     let year = match tag {
@@ -378,16 +379,9 @@ pub(crate) fn time((tag, text): (u8, &[u8])) -> Option<i64> {
     };
     let (month, day, hour) = (number(2)?, number(2)?, number(2)?);
     let (minute, second) = (number(2)?, number(2)?);
-    let fits =
-        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
-    fits.then(|| days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
-}
-
-/// Days since 1970-01-01 in the Gregorian calendar; the year begins in March, so that the leap day is its last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
+    let fits = (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    let days = days_of(year, u8::try_from(month).ok()?, u8::try_from(day).ok()?).filter(|_| fits)?;
+    Some(days * 86_400 + i64::from(hour * 3_600 + minute * 60 + second))
 }
 
 #[cfg(test)]

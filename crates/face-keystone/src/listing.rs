@@ -4,6 +4,7 @@ use super::{Call, Outcome, Said, Trouble, query};
 use bytes::Bytes;
 use enfilade_faces::{Body, Cut, UNCOUNTED_BYTES, counted};
 use enfilade_facts::tables::Row;
+use enfilade_facts::vocabulary::percent_decoded_leniently;
 use enfilade_facts::{Read, View};
 use enfilade_passage::ApiPermit;
 use hyper::http::request::Parts;
@@ -141,26 +142,8 @@ pub(super) fn form(query: &str) -> Vec<(String, String)> {
 
 /// Percent-decodes one part of a query; invalid escapes stay as they are.
 pub(super) fn plain(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, more)) = rest.split_first() {
-        let digits = more.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match (byte, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
-            (b'%', Some(escaped)) => {
-                bytes.push(escaped);
-                rest = more.get(2..).unwrap_or_default();
-            }
-            (b'+', _) => {
-                bytes.push(b' ');
-                rest = more;
-            }
-            _ => {
-                bytes.push(byte);
-                rest = more;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    // An escape contains no plus.
+    percent_decoded_leniently(&text.replace('+', " "))
 }
 
 /// A list under way.

@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use enfilade_facts::tables::Blob;
-use enfilade_facts::vocabulary::from_rfc3339;
+use enfilade_facts::vocabulary::{from_hex, from_rfc3339};
 use enfilade_passage::{AWS4_HMAC_SHA256, About, IdentityRefusal, Refusal, SignatureAsk, Signed, Signing};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -57,12 +57,6 @@ fn wrong() -> Trouble {
 
 fn text<'a>(of: &'a Map<String, Value>, name: &str) -> Result<&'a str, Trouble> {
     of.get(name).and_then(Value::as_str).ok_or_else(|| missing(name))
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 fn signature(signed: &Map<String, Value>, signing: Signing) -> Result<Vec<u8>, Trouble> {

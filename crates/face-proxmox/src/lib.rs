@@ -17,10 +17,10 @@ pub use routes::{PROXMOX, ProxmoxRoute};
 use enfilade_admin::Desk;
 use enfilade_faces::{
     Aim, Answer, Body, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Takes, Trace,
-    collect_form, collect_json, failed, percent,
+    collect_form, collect_json, failed,
 };
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
+use enfilade_facts::vocabulary::{Privileges, RolePath, Userid, percent_decoded};
 use enfilade_facts::{MemoSeed, SourceError};
 use enfilade_passage::{AdminAsk, AdminPermit, Refusal, Visit};
 use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -220,7 +220,7 @@ fn dispatch(faces: Faces, visit: Visit, method: &Method, params: Params, path: &
     let segments: Vec<String> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
-        .map(|segment| percent::decoded(segment.as_bytes()))
+        .map(|segment| percent_decoded(segment.as_bytes()))
         .map(|bytes| bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(RequestError::NoRoute))
         .collect::<Result<_, _>>()?;
     let (route, parameters) = routes::find(method, &segments)?;

@@ -1,6 +1,6 @@
 //! Parameters of a call, from the query and from a form or JSON body; each key with all its values.
 
-use enfilade_faces::percent;
+use enfilade_facts::vocabulary::percent_decoded;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use zeroize::Zeroize;
@@ -124,7 +124,7 @@ impl Params {
 /// `application/x-www-form-urlencoded`: a plus is a space; a `%` without two hexadecimal digits is refused.
 fn decoded(text: &[u8]) -> Option<String> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    String::from_utf8(percent::decoded(&spaced)?).ok()
+    String::from_utf8(percent_decoded(&spaced)?).ok()
 }
 
 #[cfg(test)]

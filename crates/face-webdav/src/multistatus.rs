@@ -5,7 +5,7 @@ use super::propfind_request::Asked;
 use super::xml::{Name, push_attribute, push_kept, push_text};
 use super::{ResourcePath, href};
 use enfilade_faces::{Answer, Body, hint, percent, status_of_member};
-use enfilade_facts::vocabulary::AccessMask;
+use enfilade_facts::vocabulary::{AccessMask, LAST_SECOND, date_of};
 use enfilade_passage::{FailedMember, Meta, NodeKind, Property, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -452,23 +452,14 @@ struct Moment {
 }
 
 impl Moment {
-    /// By the civil-from-days rule.
     fn of(seconds: i64) -> Self {
-        let seconds = seconds.clamp(0, 253_402_300_799);
+        let seconds = seconds.clamp(0, LAST_SECOND);
         let (days, rest) = (seconds / 86_400, seconds % 86_400);
-        // Days since 0000-03-01, so that the leap day is the last of a year; 400 years have 146,097 days.
-        let shifted = days + 719_468;
-        let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_from_march = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let (year, month, day) = date_of(days);
         Moment {
-            year: year_of_era + era * 400 + i64::from(month <= 2),
-            month: month as usize,
-            day,
+            year: i64::from(year),
+            month: usize::from(month),
+            day: i64::from(day),
             weekday: (days % 7) as usize,
             time: [rest / 3600, rest % 3600 / 60, rest % 60],
         }

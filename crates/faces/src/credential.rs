@@ -1,10 +1,9 @@
 //! The one place that reads credentials from requests. A request must have exactly one credential in exactly one spelling: if a proxy in front
 //! and this server read different credentials, an attacker can use the difference.
 
-use crate::percent;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Secret};
+use enfilade_facts::vocabulary::{Authid, Secret, percent_decoded};
 use enfilade_passage::{
     CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };
@@ -72,7 +71,7 @@ const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
 /// When it is not in this form.
 pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
     let text =
-        percent::decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
+        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
     let parts = text.as_ref().and_then(|text| {
         let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
         Some((userid.to_owned(), Secret::new(token.as_bytes())?))
@@ -170,7 +169,7 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     if !secret.contains('%') {
         return secret_of(authid, secret.as_bytes());
     }
-    let secret = percent::decoded(secret.as_bytes());
+    let secret = percent_decoded(secret.as_bytes());
     let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded"))?;
     secret_of(authid, &Zeroizing::new(secret))
 }

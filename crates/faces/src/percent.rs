@@ -1,25 +1,6 @@
-//! Percent-encoding (RFC 3986 §2.1) of texts and of names in URLs.
+//! Percent-encoding (RFC 3986 §2.1) of names in URLs.
 
 use std::fmt::Write as _;
-
-/// Decodes a text (RFC 3986 §2.1). `None` if a `%` is not followed by two hexadecimal digits.
-pub fn decoded(text: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            decoded.push(*first);
-            continue;
-        }
-        let (digits, tail) = rest.split_first_chunk::<2>()?;
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let [high, low] = digits.map(digit);
-        decoded.push(u8::try_from(high? * 16 + low?).ok()?);
-        rest = tail;
-    }
-    Some(decoded)
-}
 
 /// Writes one name, percent-encoded (RFC 3986 §3.3). Characters that XML would escape again, such as `'` and `&`, are encoded too.
 pub fn push_name(url: &mut String, name: &str) {

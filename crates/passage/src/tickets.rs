@@ -5,7 +5,7 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::limits::TICKET_SECONDS;
-use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::vocabulary::{CredentialId, from_hex};
 use enfilade_identity::{Basis, Claim, Refusal as IdentityRefusal, Scope, Wanted};
 use std::fmt::Write as _;
 
@@ -80,8 +80,5 @@ const CSRF: &[u8] = b"csrf";
 
 fn csrf_bytes(text: &str) -> Option<[u8; 32]> {
     let (_, digits) = text.split_once(':')?;
-    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let byte = |[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
-    pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
+    from_hex(digits)?.try_into().ok()
 }

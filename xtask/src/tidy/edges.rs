@@ -48,7 +48,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may know it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 47] = [
+const LIBRARIES: [(&str, &[&str], &str); 50] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -67,6 +67,7 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
+    ("data-encoding", &["enfilade-facts"], "hexadecimal digits"),
     ("dashmap", &["enfilade-bench"], "what the memo is compared with"),
     (
         "getrandom",
@@ -109,6 +110,7 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("parking_lot", &["enfilade-bench"], "the lock of a server that ours is compared with"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
+    ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
     ("proc-macro2", &["xtask"], "where a mutant stands"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
@@ -141,6 +143,7 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("syn", &["xtask"], "expressions that mutants take the place of"),
     ("thiserror", &["*"], "errors"),
+    ("time", &["enfilade-facts"], "dates of the calendar"),
     (
         "tokio",
         &[

@@ -2,7 +2,7 @@
 
 use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, Malformed, ProjectId, UserId};
+use crate::vocabulary::{CredentialId, Malformed, ProjectId, UserId, from_lower_hex, to_hex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub struct BlobId(pub [u8; 32]);
 
 impl fmt::Display for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&to_hex(&self.0))
     }
 }
 
@@ -28,13 +28,7 @@ impl FromStr for BlobId {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let malformed = || Malformed::new("credential id", text, "expected 64 lower-case hexadecimal digits");
-        let is_hex = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        let (high, low) =
-            Some(text).filter(|_| is_hex).and_then(|text| text.split_at_checked(32)).ok_or_else(malformed)?;
-        let half = |digits| u128::from_str_radix(digits, 16).map(u128::to_be_bytes).map_err(|_| malformed());
-        let mut bytes = [0; 32];
-        bytes.iter_mut().zip(half(high)?.into_iter().chain(half(low)?)).for_each(|(to, byte)| *to = byte);
-        Ok(BlobId(bytes))
+        from_lower_hex(text).map(BlobId).ok_or_else(malformed)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Mirrored, REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId};
+use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId, from_hex, to_hex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -58,8 +58,8 @@ impl Verifier {
 impl From<Verifier> for String {
     fn from(verifier: Verifier) -> Self {
         match verifier {
-            Verifier::Keyed(digest) => format!("keyed:{}", hex(&digest)),
-            Verifier::Certificate(fingerprint) => format!("certificate:{}", hex(&fingerprint)),
+            Verifier::Keyed(digest) => format!("keyed:{}", to_hex(&digest)),
+            Verifier::Certificate(fingerprint) => format!("certificate:{}", to_hex(&fingerprint)),
             Verifier::Crypt(hash) => format!("crypt:{hash}"),
             Verifier::Upgrading(hash) => format!("upgrading:{hash}"),
             Verifier::Missing => "missing".to_owned(),
@@ -72,6 +72,7 @@ impl TryFrom<String> for Verifier {
     fn try_from(text: String) -> Result<Self, Malformed> {
         let expected = "expected `keyed:` or `certificate:` and 64 hexadecimal digits, `crypt:`, `upgrading:`, or `missing`";
         let malformed = || Malformed::new("verifier", "", expected);
+        let digest = |digits| from_hex(digits)?.try_into().ok();
         if text == "missing" {
             return Ok(Verifier::Missing);
         }
@@ -82,24 +83,12 @@ impl TryFrom<String> for Verifier {
             return Ok(Verifier::Upgrading(hash.to_owned()));
         }
         let verifier = match text.split_once(':') {
-            Some(("keyed", digits)) => unhex(digits).map(Verifier::Keyed),
-            Some(("certificate", digits)) => unhex(digits).map(Verifier::Certificate),
+            Some(("keyed", digits)) => digest(digits).map(Verifier::Keyed),
+            Some(("certificate", digits)) => digest(digits).map(Verifier::Certificate),
             _ => None,
         };
         verifier.ok_or_else(malformed)
     }
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    let (high, low) = bytes.split_at(16);
-    let half = |half: &[u8]| half.try_into().map_or(0, u128::from_be_bytes);
-    format!("{:032x}{:032x}", half(high), half(low))
-}
-
-fn unhex(digits: &str) -> Option<[u8; 32]> {
-    let (high, low) = Some(digits).filter(|digits| digits.len() == 64)?.split_at_checked(32)?;
-    let half = |digits: &str| u128::from_str_radix(digits, 16).map(u128::to_be_bytes).ok();
-    [half(high)?, half(low)?].concat().try_into().ok()
 }
 
 impl fmt::Debug for Verifier {

@@ -2,7 +2,9 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId};
+use crate::vocabulary::{
+    CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId, to_hex,
+};
 use serde::{Deserialize, Serialize};
 
 /// What kind of thing a name names; each kind has its own name space.
@@ -78,8 +80,7 @@ impl NameKey {
     }
     /// A token that is a certificate, by its SHA-256 fingerprint.
     pub fn certificate(fingerprint: &[u8; 32]) -> Self {
-        let name = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
-        NameKey { kind: NameKind::Certificate, within: [0; 16], name }
+        NameKey { kind: NameKind::Certificate, within: [0; 16], name: to_hex(fingerprint) }
     }
     /// The name alone.
     pub fn name(&self) -> &str {

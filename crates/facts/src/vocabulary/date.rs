@@ -1,47 +1,59 @@
-//! Seconds since the epoch as people and protocols write them: RFC 3339 in UTC.
+//! Seconds and days since the epoch as dates of the Gregorian calendar, in UTC, and as RFC 3339 text.
 
-/// As a date and time.
+use time::{Date, Month, OffsetDateTime, Time};
+
+/// The seconds of 9999-12-31T23:59:59Z: RFC 3339 and HTTP have no later years.
+pub const LAST_SECOND: i64 = 253_402_300_799;
+/// The seconds of -9999-01-01T00:00:00Z, the library's first.
+const FIRST_SECOND: i64 = -377_705_116_800;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// A moment of the calendar.
+fn moment(unix_seconds: i64) -> OffsetDateTime {
+    let seconds = unix_seconds.clamp(FIRST_SECOND, LAST_SECOND);
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Year, month and day of a day, counted from 1970-01-01; what is beyond the year 9999 is its last day.
+pub fn date_of(days: i64) -> (i32, u8, u8) {
+    let date = moment(days.saturating_mul(SECONDS_PER_DAY)).date();
+    (date.year(), date.month().into(), date.day())
+}
+
+/// The day of a date, counted from 1970-01-01; `None` if there is no such month, or the year has more than four digits. A day that its month
+/// does not have is one of the next month.
+pub fn days_of(year: i32, month: u8, day: u8) -> Option<i64> {
+    let first = Date::from_calendar_date(year, Month::try_from(month).ok()?, 1).ok()?;
+    let epoch = OffsetDateTime::UNIX_EPOCH.to_julian_day();
+    Some(i64::from(first.to_julian_day() - epoch) + i64::from(day) - 1)
+}
+
+/// As a date and time. What is later than the year 9999 is its last second: RFC 3339 has four digits for a year.
 pub fn to_rfc3339(unix_seconds: i64) -> String {
-    let (days, seconds) = (unix_seconds.div_euclid(86_400), unix_seconds.rem_euclid(86_400));
-    // Counted in eras of 400 years that begin on the first of March, so that a leap day is the last of its year.
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let moment = moment(unix_seconds);
+    let (year, month, day) = (moment.year(), u8::from(moment.month()), moment.day());
+    let (hour, minute, second) = moment.to_hms();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// From one, with or without a fraction of a second (which is cut off), and `Z` or nothing at the end.
+/// From a date and time, with or without a fraction of a second (which is cut off), and `Z` or nothing at the end.
 pub fn from_rfc3339(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (text, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let (date, time) = text.split_once('T')?;
-    let numbers = |text: &str, separator: char, lengths: [usize; 3]| {
-        let parts: Vec<&str> = text.split(separator).collect();
-        let parts: [&str; 3] = parts.try_into().ok()?;
-        let fits = parts.iter().zip(lengths).all(|(part, length)| part.len() == length);
-        let [a, b, c] =
-            parts.map(|part| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse::<i64>().ok()));
-        fits.then_some([a??, b??, c??])
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = |text: &str, separator: char| -> Option<[u8; 2]> {
+        let (a, b) = text.split_once(separator)?;
+        let number = |text: &str| text.parse().ok().filter(|_| text.len() == 2 && are_digits(text));
+        Some([number(a)?, number(b)?])
     };
-    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
-    let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
-    let is_time = hour < 24 && minute < 60 && second < 60 && !fraction.is_empty();
-    if !is_time || !fraction.bytes().all(|b| b.is_ascii_digit()) || !(1..=12).contains(&month) {
-        return None;
-    }
-    // Months counted from March, years that begin with it.
-    let (moved, from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * moved + moved.div_euclid(4) - moved.div_euclid(100) + moved.div_euclid(400);
-    let days = days + (153 * from_march + 2) / 5 + day - 1 - 719_468;
-    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
-    // A day its month does not have came out as one of the next.
-    to_rfc3339(seconds).starts_with(date).then_some(seconds)
+    let (date, time) = text.split_once('T').filter(|_| are_digits(fraction))?;
+    let (year, date) = date.split_once('-').filter(|(year, _)| year.len() == 4 && are_digits(year))?;
+    let [month, day] = numbers(date, '-')?;
+    let (hour, time) = time.split_once(':').filter(|(hour, _)| hour.len() == 2 && are_digits(hour))?;
+    let [minute, second] = numbers(time, ':')?;
+    let date = Date::from_calendar_date(year.parse().ok()?, Month::try_from(month).ok()?, day).ok()?;
+    let time = Time::from_hms(hour.parse().ok()?, minute, second).ok()?;
+    Some(date.with_time(time).assume_utc().unix_timestamp())
 }
 
 #[cfg(test)]
@@ -58,6 +70,8 @@ mod tests {
             (4_102_444_800, "2100-01-01T00:00:00Z"),
             (4_107_542_399, "2100-02-28T23:59:59Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
+            (-62_167_219_200, "0000-01-01T00:00:00Z"),
+            (LAST_SECOND, "9999-12-31T23:59:59Z"),
         ] {
             assert_eq!(to_rfc3339(seconds), text);
             assert_eq!(from_rfc3339(text), Some(seconds));
@@ -69,15 +83,57 @@ mod tests {
             "T",
             "2026-02-29T00:00:00Z",
             "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
             "2026-01-01T24:00:00Z",
+            "2026-01-01T23:60:00Z",
+            "2016-12-31T23:59:60Z",
             "2026-01-01",
             "2026-1-01T00:00:00Z",
             "2026-01-01T00:00:00+01:00",
+            "2026-01-01T00:00:00-00:00",
             "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00.5.5Z",
+            "2026-01-01T00:00:00ZZ",
+            "2026-01-01T00:00:00z",
+            "2026-01-01t00:00:00Z",
+            "2026-01-01 00:00:00Z",
+            "2026-01-01T00:00:00:00Z",
+            "2026-01-01-01T00:00:00Z",
+            "2026-01-01T00:00:00\0",
             "2026-01-00T00:00:00Z",
             "+026-01-01T00:00:00Z",
+            "-026-01-01T00:00:00Z",
+            "10000-01-01T00:00:00Z",
+            "2026-+1-01T00:00:00Z",
+            "2026-01-01T+1:00:00Z",
+            "٢٠٢٦-01-01T00:00:00Z",
         ] {
             assert_eq!(from_rfc3339(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_no_form_can_show_is_the_nearest_that_it_can() {
+        for (seconds, text) in [
+            (LAST_SECOND + 1, "9999-12-31T23:59:59Z"),
+            (i64::MAX, "9999-12-31T23:59:59Z"),
+            (FIRST_SECOND, "-9999-01-01T00:00:00Z"),
+            (i64::MIN, "-9999-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(to_rfc3339(seconds), text, "{seconds}");
+        }
+        assert_eq!((date_of(i64::MAX), date_of(i64::MIN)), ((9999, 12, 31), (-9999, 1, 1)));
+    }
+
+    #[test]
+    fn days_as_dates_and_back() {
+        for days in (-800_000..2_900_000).step_by(97) {
+            let (year, month, day) = date_of(days);
+            assert_eq!(days_of(year, month, day), Some(days), "{year}-{month}-{day}");
+        }
+        // As certificates may have them: a day that its month does not have.
+        assert_eq!(days_of(2026, 2, 31), days_of(2026, 3, 3));
+        assert_eq!(days_of(1970, 1, 0), Some(-1));
+        assert_eq!((days_of(2026, 0, 1), days_of(2026, 13, 1), days_of(10_000, 1, 1)), (None, None, None));
     }
 }

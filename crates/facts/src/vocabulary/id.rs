@@ -1,6 +1,6 @@
 //! Ids: what things are referred to by. A name that is deleted and made again is another thing with another id.
 
-use super::Malformed;
+use super::{Malformed, from_lower_hex};
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,12 +22,10 @@ macro_rules! ids {
         }
 
         impl $name {
-            /// As digits; by hand, because it is written many times for each answer that names something.
+            /// As digits, without an allocation: an answer names many things.
             pub fn to_digits(&self) -> [u8; 32] {
-                let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' - 10 + half };
-                let halves = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
                 let mut digits = [0; 32];
-                digits.iter_mut().zip(halves).for_each(|(place, half)| *place = digit(half));
+                data_encoding::HEXLOWER.encode_mut(&self.0, &mut digits);
                 digits
             }
         }
@@ -47,11 +45,8 @@ macro_rules! ids {
         impl FromStr for $name {
             type Err = Malformed;
             fn from_str(text: &str) -> Result<Self, Malformed> {
-                let hex = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-                u128::from_str_radix(text, 16)
-                    .ok()
-                    .filter(|_| hex)
-                    .map(|n| $name(n.to_be_bytes()))
+                from_lower_hex(text)
+                    .map($name)
                     .ok_or_else(|| Malformed::new($what, text, "expected 32 lower-case hexadecimal digits"))
             }
         }

@@ -1,5 +1,6 @@
 //! Maintenance modes and the kinds of operation they close a datastore for.
 
+use super::percent_decoded_leniently;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -115,7 +116,7 @@ impl Maintenance {
             Some(mode) if !wrong => MaintenanceMode::from_name(mode),
             _ => MaintenanceMode::Unknown(text.to_owned()),
         };
-        Maintenance { mode, message: message.map(percent_decoded) }
+        Maintenance { mode, message: message.map(percent_decoded_leniently) }
     }
 
     /// Writes the property string.
@@ -134,27 +135,6 @@ impl Maintenance {
         }
         text
     }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        let escaped =
-            (byte == b'%').then(|| tail.split_first_chunk::<2>()).flatten().and_then(|(hex, tail)| {
-                let value = std::str::from_utf8(hex).ok().filter(|h| !h.contains('+'))?;
-                Some((u8::from_str_radix(value, 16).ok()?, tail))
-            });
-        match escaped {
-            Some((value, tail)) => {
-                bytes.push(value);
-                rest = tail;
-            }
-            None => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A path inside a datastore. Paths are normalised only here: every [`StorePath`] is safe.
 //! What would have to be repaired is refused instead, because two programs that repair differently are a hole.
 
+use super::percent_decoded;
 use crate::limits::{self, Limits};
 use std::fmt;
 
@@ -159,19 +160,7 @@ pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
 
 /// Percent-decodes one name. An encoded slash stays inside the name and is refused there.
 fn decode(encoded: &str) -> Result<String, PathRefused> {
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let ([high, low], tail) = tail.split_first_chunk::<2>().ok_or(PathRefused::Escape)?;
-        let digit = |b: &u8| char::from(*b).to_digit(16).ok_or(PathRefused::Escape);
-        bytes.push(u8::try_from(digit(high)? * 16 + digit(low)?).map_err(|_| PathRefused::Escape)?);
-        rest = tail;
-    }
+    let bytes = percent_decoded(encoded.as_bytes()).ok_or(PathRefused::Escape)?;
     String::from_utf8(bytes).map_err(|_| PathRefused::Encoding)
 }
 
