@@ -4,12 +4,13 @@ pub(crate) mod acl;
 pub(crate) mod certs;
 mod facts;
 mod import;
+mod reference;
 pub(crate) mod keystone;
 
 pub(crate) use facts::Facts;
 pub(crate) use import::Import;
+pub(crate) use reference::Subject;
 
-use crate::reference::Subject;
 use clap::{Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,

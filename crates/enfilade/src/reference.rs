@@ -1,29 +1,12 @@
 //! The program's own tables: what `enfilade reference` prints and `cargo xtask pages` writes to `docs/`.
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Subject};
 use crate::config::{Config, KEYS, Key};
-use clap::{Arg, Command, CommandFactory as _, ValueEnum};
+use clap::{Arg, Command, CommandFactory as _};
 use enfilade_facts::limits::{FIXED, LIMITS};
 use enfilade_facts::tables::ENDINGS;
 use enfilade_facts::{Door, RefusalRow};
 use serde_json::{Map, Value, json};
-
-/// What a table is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Subject {
-    /// Keys of enfilade.toml, except limits
-    Configuration,
-    /// Keys of `[limits]`
-    Limits,
-    /// Limits that cannot be changed
-    Fixed,
-    /// Codes of refusals
-    Refusals,
-    /// Commands and their arguments
-    Commands,
-    /// Changes that end sessions
-    Endings,
-}
 
 /// A table: the names of its columns, and its rows. The first column names the row.
 pub(crate) struct Table {

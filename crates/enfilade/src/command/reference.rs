@@ -1,7 +1,8 @@
 //! `enfilade reference`: the program's own tables.
 
+use crate::cli::Subject;
 use crate::output;
-use crate::reference::{Subject, Table, table};
+use crate::reference::{Table, table};
 use clap::ValueEnum as _;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
