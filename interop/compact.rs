@@ -3,7 +3,7 @@
 use crate::command::{FAULTS, run, said, why};
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};
-use enfilade_facts::tables::{Extra, ExtraKey, ThingKind};
+use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{AuditRecord, Change, Source};
 use enfilade_sources::lmdb::Lmdb;
@@ -15,7 +15,7 @@ use std::process::Command;
 pub(crate) fn churn(data: &Path, mebibytes: u64) {
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let change = || Change::new(AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1 });
-    let key = |n: u64| ExtraKey::of(ThingKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));
+    let key = |n: u64| ExtraKey::of(ResourceKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));
     let batches = |edit: &dyn Fn(&mut Change, u64)| {
         for batch in 0..mebibytes {
             let mut change = change();

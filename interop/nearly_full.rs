@@ -5,7 +5,7 @@ use crate::curl::{PROPFIND_0, curl};
 use crate::gone::{Cloud, project};
 use crate::server::{Server, WITHOUT_PENALTIES};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
-use enfilade_facts::tables::{Extra, ExtraKey, Revoked, ThingKind};
+use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind, Revoked};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{AuditRecord, Change, CommitError, Requester, Source};
 use enfilade_sources::lmdb::{Lmdb, Status, Terms};
@@ -39,7 +39,7 @@ pub(crate) fn fill(lmdb: &Lmdb) {
     for bytes in [60_000, 4_000, 100] {
         loop {
             n += 1;
-            let key = ExtraKey::of(ThingKind::User, &UserId::from_bytes((1 << 100 | n).to_be_bytes()));
+            let key = ExtraKey::of(ResourceKind::User, &UserId::from_bytes((1 << 100 | n).to_be_bytes()));
             match lmdb.commit(change().put(&key, &Extra("x".repeat(bytes)))) {
                 Ok(_) => {}
                 Err(CommitError::Full { .. }) => break,

@@ -44,7 +44,7 @@ pub use grants::{
     GrantSummary, On, grant_role, has_role_on, list_grants, roles_on_project, set_grant, take_role,
 };
 pub use groups::{groups_of, set_member};
-pub use import::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};
+pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud};
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
 pub use projects::{
@@ -52,7 +52,7 @@ pub use projects::{
     parents_of, set_default_project, set_project, subtree_of,
 };
 pub use resolve::{
-    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
+    CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };
 pub use resource::{Build, RecordId, Saved, StoredResource, delete, save};
 pub use revocations::{RevocationSummary, allow_issue, list_revocations, purge_revocations, revoke};

@@ -8,8 +8,8 @@ use crate::resolve::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
-    Member, Membership, Name, NameKey, Password, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey,
-    ThingKind, User, Who,
+    Member, Membership, Name, NameKey, Password, Profile, ResourceKind, Reverse, ReverseKey, SidSpace,
+    SidSpaceKey, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid, is_unseen};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -132,7 +132,7 @@ pub fn save_user(
 /// When it cannot be read.
 pub fn user_attributes(view: &View<'_>, id: &UserId) -> Result<UserAttributes, Error> {
     let profile = view.get::<Profile>(id)?.unwrap_or_default();
-    Ok(UserAttributes { profile, extra: crate::keystone::extra_of(view, ThingKind::User, id)? })
+    Ok(UserAttributes { profile, extra: crate::keystone::extra_of(view, ResourceKind::User, id)? })
 }
 
 /// Writes them.
@@ -144,7 +144,7 @@ fn put_attributes(change: &mut Change, id: &UserId, attributes: &UserAttributes)
         true => change.delete::<Profile>(id),
         false => change.put(id, &attributes.profile),
     };
-    crate::keystone::put_extra(change, ThingKind::User, id, &attributes.extra)
+    crate::keystone::put_extra(change, ResourceKind::User, id, &attributes.extra)
 }
 
 /// Creates a user as Identity v3 does.
@@ -425,7 +425,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
 /// Adds the removal of a user, with all dependent records, to a change.
 pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> Result<(), Error> {
     let mut whose = vec![Who::User(*id)];
-    change.delete::<User>(id).delete::<Profile>(id).delete::<Extra>(&ExtraKey::of(ThingKind::User, id));
+    change.delete::<User>(id).delete::<Profile>(id).delete::<Extra>(&ExtraKey::of(ResourceKind::User, id));
     for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::User(*id)))? {
         change.delete::<Grant>(&key);
     }

@@ -1,7 +1,7 @@
 //! Application credentials: API tokens that are limited to a project.
 
 use super::render::{access_rule, time};
-use super::{Call, Outcome, Said, Trouble};
+use super::{ApiError, ApiResponse, Call, Outcome};
 use enfilade_admin::keystone::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
     create_application_credential, delete_application_credential, lineage_of, list_named_roles,
@@ -12,16 +12,16 @@ use enfilade_passage::{About, ApiPermit, HeldRole, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-fn user(call: &Call) -> Result<UserId, Trouble> {
-    call.parameter(0).parse().map_err(|_| Trouble::missing("user", call.parameter(0)))
+fn user(call: &Call) -> Result<UserId, ApiError> {
+    call.parameter(0).parse().map_err(|_| ApiError::missing("user", call.parameter(0)))
 }
 
 /// The permit for the call on credentials of the user.
-fn allow(call: &mut Call, user: &UserId) -> Result<ApiPermit, Trouble> {
+fn allow(call: &mut Call, user: &UserId) -> Result<ApiPermit, ApiError> {
     call.allow(&About { user: Some(user), ..About::default() })
 }
 
-fn of_user(call: &Call, user: &UserId) -> Result<Vec<ApplicationCredential>, Trouble> {
+fn of_user(call: &Call, user: &UserId) -> Result<Vec<ApplicationCredential>, ApiError> {
     Ok(application_credentials_of(call.faces.house().source(), user)?)
 }
 
@@ -37,7 +37,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     }
     let url = format!("{}/v3/users/{user}/application_credentials", call.base);
     let links = json!({ "self": url, "next": null, "previous": null });
-    Ok(Said::json(StatusCode::OK, &json!({ "application_credentials": rows, "links": links })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "application_credentials": rows, "links": links })))
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
@@ -45,8 +45,8 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     allow(call, &user)?;
     let id = call.parameter(1).to_owned();
     let found = of_user(call, &user)?.into_iter().find(|one| one.id.to_string() == id);
-    let found = found.ok_or_else(|| Trouble::missing("application credential", &id))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "application_credential": body(call, &found, None)? })))
+    let found = found.ok_or_else(|| ApiError::missing("application credential", &id))?;
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "application_credential": body(call, &found, None)? })))
 }
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
@@ -57,9 +57,9 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
         Err(_) => Vec::new(),
     };
     let permit = call.allow(&About { user: Some(&user), lineage: Some(&lineage), ..About::default() })?;
-    let id = id.map_err(|_| Trouble::missing("application credential", call.parameter(1)))?;
+    let id = id.map_err(|_| ApiError::missing("application credential", call.parameter(1)))?;
     call.at_desk(&permit, |desk| delete_application_credential(desk, &user, &id))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
@@ -71,10 +71,10 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let value = call.json()?;
     let given = value.get("application_credential");
     let given =
-        given.ok_or_else(|| Trouble::invalid("Expecting to find application_credential in the body."))?;
+        given.ok_or_else(|| ApiError::invalid("Expecting to find application_credential in the body."))?;
     let session = call.visit.identity().session();
     let project = own.ok_or_else(|| {
-        Trouble::invalid("the session is not project-scoped; request a project-scoped token")
+        ApiError::invalid("the session is not project-scoped; request a project-scoped token")
     })?;
     let held: &[HeldRole] = session.map_or(&[], |session| session.roles.as_slice());
     let new = NewApplicationCredential {
@@ -91,7 +91,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
             None => None,
             Some(text) => Some(
                 Secret::new(text.as_bytes())
-                    .ok_or_else(|| Trouble::invalid("secret: expected 1 to 511 bytes without NUL"))?,
+                    .ok_or_else(|| ApiError::invalid("secret: expected 1 to 511 bytes without NUL"))?,
             ),
         },
     };
@@ -99,29 +99,29 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let (made, secret, _) = call.at_desk(&permit, |desk| create_application_credential(desk, key, &new))?;
     let secret = secret.as_deref().or_else(|| text(given, "secret"));
     let body = body(call, &made, secret)?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "application_credential": body })))
+    Ok(ApiResponse::json(StatusCode::CREATED, &json!({ "application_credential": body })))
 }
 
 fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value.get(name)?.as_str()
 }
 
-fn name(given: &Value) -> Result<enfilade_facts::vocabulary::TokenName, Trouble> {
+fn name(given: &Value) -> Result<enfilade_facts::vocabulary::TokenName, ApiError> {
     let name = text(given, "name")
-        .ok_or_else(|| Trouble::invalid("Expecting to find name in application_credential."))?;
-    name.parse().map_err(|why| Trouble::invalid(format!("{why}")))
+        .ok_or_else(|| ApiError::invalid("Expecting to find name in application_credential."))?;
+    name.parse().map_err(|why| ApiError::invalid(format!("{why}")))
 }
 
-fn flag(given: &Value, name: &str) -> Result<bool, Trouble> {
+fn flag(given: &Value, name: &str) -> Result<bool, ApiError> {
     match given.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(yes)) => Ok(*yes),
-        Some(_) => Err(Trouble::invalid(format!("{name}: expected true or false"))),
+        Some(_) => Err(ApiError::invalid(format!("{name}: expected true or false"))),
     }
 }
 
 /// The requested roles, each of which the session must have; all roles of the session if the request names none.
-fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, Trouble> {
+fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, ApiError> {
     let wanted = given.get("roles").and_then(Value::as_array).filter(|roles| !roles.is_empty());
     let Some(wanted) = wanted else { return Ok(held.iter().map(|role| role.id.to_string()).collect()) };
     let find = |role: &Value| {
@@ -131,43 +131,45 @@ fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, Trouble> {
             .find(|held| id.map_or_else(|| name == Some(held.name.as_str()), |id| held.id.to_string() == id));
         let said = id.or(name).unwrap_or("?");
         found.map(|held| held.id.to_string()).ok_or_else(|| {
-            Trouble::invalid(format!("roles: the session has no role `{said}` that could be given on"))
+            ApiError::invalid(format!("roles: the session has no role `{said}` that could be given on"))
         })
     };
     wanted.iter().map(find).collect()
 }
 
-fn rules(given: &Value) -> Result<Vec<AccessRule>, Trouble> {
+fn rules(given: &Value) -> Result<Vec<AccessRule>, ApiError> {
     let one = |rule: &Value| {
         let field = |name: &str| {
             let text = text(rule, name).filter(|text| !text.is_empty() && text.len() <= 255);
-            text.map(str::to_owned).ok_or_else(|| Trouble::invalid(format!("access_rules: expected {name}")))
+            text.map(str::to_owned).ok_or_else(|| ApiError::invalid(format!("access_rules: expected {name}")))
         };
         let (service, method, path) = (field("service")?, field("method")?, field("path")?);
         let is_method = ["POST", "GET", "HEAD", "PATCH", "PUT", "DELETE"].contains(&method.as_str());
         match is_method && path.starts_with('/') {
             true => Ok(AccessRule { id: [0; 16], service, method, path }),
-            false => Err(Trouble::invalid("access_rules: expected a method and a path that begins with `/`")),
+            false => {
+                Err(ApiError::invalid("access_rules: expected a method and a path that begins with `/`"))
+            }
         }
     };
     let rules = given.get("access_rules").and_then(Value::as_array);
     rules.map_or_else(|| Ok(Vec::new()), |rules| rules.iter().map(one).collect())
 }
 
-fn expires(given: &Value, now: i64) -> Result<i64, Trouble> {
+fn expires(given: &Value, now: i64) -> Result<i64, ApiError> {
     match given.get("expires_at") {
         None | Some(Value::Null) => Ok(0),
         Some(value) => {
             let seconds = value.as_str().and_then(from_rfc3339);
             let seconds = seconds.filter(|seconds| now < *seconds);
             seconds.ok_or_else(|| {
-                Trouble::invalid("expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z")
+                ApiError::invalid("expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z")
             })
         }
     }
 }
 
-fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Result<Value, Trouble> {
+fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Result<Value, ApiError> {
     let named = list_named_roles(call.faces.house().source())?;
     let role = |id: &_| {
         let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
@@ -194,10 +196,10 @@ fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Resul
 }
 
 /// The access rules of all credentials of the user, after door 4 has allowed the call.
-fn rules_of_user(call: &mut Call) -> Result<Vec<AccessRule>, Trouble> {
+fn rules_of_user(call: &mut Call) -> Result<Vec<AccessRule>, ApiError> {
     let (user, domain) = super::users::of_path(call, 0)?;
     call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
-    super::users::still_there(call, &user)?;
+    super::users::existing(call, &user)?;
     Ok(of_user(call, &user)?.into_iter().flat_map(|one| one.delegation.rules).collect())
 }
 
@@ -211,14 +213,14 @@ fn rule_body(call: &Call, rule: &AccessRule) -> Value {
     body
 }
 
-fn rule_of_path(call: &mut Call) -> Result<Value, Trouble> {
+fn rule_of_path(call: &mut Call) -> Result<Value, ApiError> {
     let rules = rules_of_user(call)?;
     let said = call.parameter(1);
     let found = rules
         .iter()
         .map(|rule| rule_body(call, rule))
         .find(|body| body.get("id").and_then(Value::as_str) == Some(said));
-    found.ok_or_else(|| Trouble::missing("access rule", said))
+    found.ok_or_else(|| ApiError::missing("access rule", said))
 }
 
 pub(super) fn list_rules(call: &mut Call) -> Outcome {
@@ -230,13 +232,13 @@ pub(super) fn list_rules(call: &mut Call) -> Outcome {
 
 pub(super) fn show_rule(call: &mut Call) -> Outcome {
     let body = rule_of_path(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "access_rule": body })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "access_rule": body })))
 }
 
 /// Always refused: a rule exists as long as its credential, and is deleted with it.
 pub(super) fn delete_rule(call: &mut Call) -> Outcome {
     rule_of_path(call)?;
-    Err(Trouble::Said(
+    Err(ApiError::Message(
         StatusCode::FORBIDDEN,
         "an application credential uses this access rule; delete the credential instead".to_owned(),
     ))

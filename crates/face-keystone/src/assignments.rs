@@ -2,7 +2,7 @@
 
 use super::listing::{self, Filters, plain};
 use super::resource::Resource as _;
-use super::{Call, Outcome, Said, Trouble, query};
+use super::{ApiError, ApiResponse, Call, Outcome, query};
 use enfilade_admin::keystone::{grantees_of, parents_of, set_grant, subtree_of};
 use enfilade_facts::View;
 use enfilade_facts::tables::{
@@ -25,7 +25,7 @@ struct Named {
 }
 
 /// Reads scope, grantee and role from the path; their order is the same on every path of grants.
-fn named(call: &mut Call) -> Result<Named, Trouble> {
+fn named(call: &mut Call) -> Result<Named, ApiError> {
     let path = call.route.path;
     let below = path.starts_with("/OS-INHERIT");
     let said = |at: usize| plain(call.parameter(at));
@@ -66,7 +66,7 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
         ..About::default()
     };
     let permit = call.allow(&about)?;
-    let missing = |what: &str, id: &str| Trouble::missing(what, id);
+    let missing = |what: &str, id: &str| ApiError::missing(what, id);
     let (scope, ..) = scope.ok_or_else(|| {
         missing(if path.contains("/projects/") { "project" } else { "domain" }, &scope_said)
     })?;
@@ -79,7 +79,7 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
     Ok(Named { who, scope, role, permit })
 }
 
-fn key(named: &Named) -> Result<GrantKey, Trouble> {
+fn key(named: &Named) -> Result<GrantKey, ApiError> {
     let (role, _) = named.role.as_ref().ok_or(enfilade_faces::RequestError::NoRoute)?;
     Ok(GrantKey { who: named.who, scope: named.scope, role: *role })
 }
@@ -89,9 +89,9 @@ pub(super) fn check(call: &mut Call) -> Outcome {
     let key = key(&named)?;
     let is_so = call.look(|view| Ok(view.get::<Grant>(&key)?.is_some()))?;
     if is_so {
-        Ok(Said::nothing())
+        Ok(ApiResponse::no_content())
     } else {
-        Err(Trouble::missing("role assignment with role", &key.role.to_string()))
+        Err(ApiError::missing("role assignment with role", &key.role.to_string()))
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn give(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let key = key(&named)?;
     call.save(&named.permit, |desk| set_grant(desk, &key, true))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 pub(super) fn take(call: &mut Call) -> Outcome {
@@ -107,9 +107,9 @@ pub(super) fn take(call: &mut Call) -> Outcome {
     let key = key(&named)?;
     let was = call.save(&named.permit, |desk| set_grant(desk, &key, false))?;
     if was {
-        Ok(Said::nothing())
+        Ok(ApiResponse::no_content())
     } else {
-        Err(Trouble::missing("role assignment with role", &key.role.to_string()))
+        Err(ApiError::missing("role assignment with role", &key.role.to_string()))
     }
 }
 
@@ -157,7 +157,7 @@ fn flag(call: &Call, name: &str) -> bool {
         .is_some_and(|value| !["0", "false", "no", "off"].contains(&value.to_ascii_lowercase().as_str()))
 }
 
-fn asked(call: &Call) -> Result<Option<Asked>, Trouble> {
+fn asked(call: &Call) -> Result<Option<Asked>, ApiError> {
     let mut asked = Asked {
         only_inherited: query(&call.head, "scope.OS-INHERIT:inherited_to").is_some(),
         is_effective: flag(call, "effective"),
@@ -188,12 +188,12 @@ fn asked(call: &Call) -> Result<Option<Asked>, Trouble> {
     if asked.user.is_some() && asked.group.is_some()
         || [project.is_some(), domain.is_some(), system].iter().filter(|one| **one).count() > 1
     {
-        return Err(Trouble::invalid(
+        return Err(ApiError::invalid(
             "Specify a user or group, and one of project, domain and system, not more.",
         ));
     }
     if asked.is_effective && asked.group.is_some() {
-        return Err(Trouble::invalid(
+        return Err(ApiError::invalid(
             "Combining effective and group filter will always result in an empty list.",
         ));
     }
@@ -212,7 +212,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let project = match asked.as_ref().and_then(|asked| asked.scope) {
         Some(GrantScope::Project(id)) if is_tree => Some(id),
         _ if is_tree => {
-            return Err(Trouble::invalid(
+            return Err(ApiError::invalid(
                 "scope.project.id must be specified if include_subtree is also specified",
             ));
         }
@@ -234,7 +234,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 return Ok(ControlFlow::Continue(()));
             }
             match body(view, &base, row, asked.with_names)? {
-                Some(body) => Ok::<_, Trouble>(each(place, body)),
+                Some(body) => Ok::<_, ApiError>(each(place, body)),
                 None => Ok(ControlFlow::Continue(())),
             }
         };
@@ -273,7 +273,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     listing::answer(call, "role_assignments", &permit, filters, None, Box::new(source))
 }
 
-fn is_in(view: &View<'_>, scope: &GrantScope, domain: &DomainId) -> Result<bool, Trouble> {
+fn is_in(view: &View<'_>, scope: &GrantScope, domain: &DomainId) -> Result<bool, ApiError> {
     Ok(match scope {
         GrantScope::System => false,
         GrantScope::Domain(id) | GrantScope::BelowDomain(id) => id == domain,
@@ -292,7 +292,7 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
 }
 
 /// The grants found by one of their ends and, if requested, their effective assignments.
-fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, Trouble> {
+fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
     // The scopes whose grants count on this scope.
     let mut sources: Vec<GrantScope> = Vec::new();
@@ -369,7 +369,7 @@ fn following(
     asked: &Asked,
     scope: Option<&GrantScope>,
     from: GrantKey,
-) -> Result<Vec<Row>, Trouble> {
+) -> Result<Vec<Row>, ApiError> {
     let users: Vec<UserId> = match (from.who, asked.user) {
         (Grantee::User(user), _) => vec![user],
         (Grantee::Group(_), Some(user)) => vec![user],
@@ -413,7 +413,7 @@ fn following(
 }
 
 /// Every user in a group, also through nested groups.
-fn users_in(view: &View<'_>, group: GroupId) -> Result<Vec<UserId>, Trouble> {
+fn users_in(view: &View<'_>, group: GroupId) -> Result<Vec<UserId>, ApiError> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([group]), vec![group]);
     while let Some(group) = edge.pop() {
         for (key, _) in view.list::<Reverse>(&ReverseKey::members_of(&group))? {
@@ -447,10 +447,10 @@ fn path_of(key: &GrantKey) -> String {
 }
 
 /// The assignment as JSON; `None` if one of its ends no longer exists.
-fn body(view: &View<'_>, base: &str, row: &Row, with_names: bool) -> Result<Option<Value>, Trouble> {
+fn body(view: &View<'_>, base: &str, row: &Row, with_names: bool) -> Result<Option<Value>, ApiError> {
     let domain_of = |id: &DomainId| {
         let row = view.get::<Domain>(id)?;
-        Ok::<_, Trouble>(row.map(|row| json!({ "id": id.to_keystone(), "name": row.name.as_str() })))
+        Ok::<_, ApiError>(row.map(|row| json!({ "id": id.to_keystone(), "name": row.name.as_str() })))
     };
     let thing = |id: String, name: &str, domain: Option<&DomainId>| {
         let mut told = Map::new();
@@ -461,7 +461,7 @@ fn body(view: &View<'_>, base: &str, row: &Row, with_names: bool) -> Result<Opti
                 told.insert("domain".to_owned(), domain_of(domain)?.unwrap_or_default());
             }
         }
-        Ok::<_, Trouble>(Value::Object(told))
+        Ok::<_, ApiError>(Value::Object(told))
     };
     let Some(role) = view.get::<NamedRole>(&row.key.role)? else { return Ok(None) };
     let mut told = Map::new();

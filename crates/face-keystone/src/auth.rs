@@ -1,12 +1,12 @@
 //! `POST /v3/auth/tokens`: the user, the proof, and the requested scope.
 
 use super::render::{Form, token_body};
-use super::{Outcome, Said, Trouble, query};
+use super::{ApiError, ApiResponse, Outcome, query};
 use enfilade_admin::keystone::{
-    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
+    CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_trust,
 };
-use enfilade_faces::{Connection, Faces, RequestError as Wire, Trace};
+use enfilade_faces::{Connection, Faces, RequestError, Trace};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{Secret, TrustId};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 /// The proof of identity.
 #[derive(Debug)]
 enum Proof {
-    Password(ThingRef, Secret),
+    Password(ResourceRef, Secret),
     Token(SessionAsk),
     Credential(CredentialRef, Secret),
 }
@@ -29,7 +29,7 @@ enum Proof {
 enum ScopeRef {
     Usual,
     Unscoped,
-    Project(ThingRef),
+    Project(ResourceRef),
     Domain(DomainRef),
     System,
     Trust(String),
@@ -63,7 +63,7 @@ pub(super) async fn login(
     connection.anonymous.release();
     trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
-        Trouble::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
+        ApiError::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
     };
     let wanted = match scope {
         ScopeRef::Usual => Wanted::Usual,
@@ -95,14 +95,14 @@ pub(super) async fn login(
         value.set_sensitive(true);
         value
     });
-    Ok(Said { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+    Ok(ApiResponse { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
 }
 
 /// Counts a use of a limited trust before its session is made, so that two requests cannot share the last use.
-async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), Trouble> {
+async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), ApiError> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who, Requester::User), &id)?));
-    done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+    done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
 /// `POST /v3/users/{id}/password`: needs the current password and no session. Judged like a login, with the same delays.
@@ -113,12 +113,12 @@ pub(super) async fn change_password(
     body: &[u8],
     trace: &mut Trace,
 ) -> Outcome {
-    let value: Value = serde_json::from_slice(body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let value: Value = serde_json::from_slice(body).map_err(|_| ApiError::invalid("the body is not JSON"))?;
     let given = value.get("user").ok_or_else(|| missing("user"))?;
     let old = secret(given, "original_password")?;
     let new = Zeroizing::new(text(given, "password").ok_or_else(|| missing("user.password"))?);
     let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let said = ThingRef::Id(user.to_owned());
+    let said = ResourceRef::Id(user.to_owned());
     let authid = authid_of_user(house.source(), &said)?;
     trace.event.authid = authid.to_word();
     let who = authid.to_string();
@@ -134,20 +134,20 @@ pub(super) async fn change_password(
     let done = tokio::task::spawn_blocking(move || {
         super::users::set_own_password(&faces.desk(&who, Requester::User), &id, &old, &new)
     });
-    done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))?;
-    Ok(Said::nothing())
+    done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))?;
+    Ok(ApiResponse::no_content())
 }
 
 /// Parses a body. The error names the attribute that is missing or has the wrong type.
-fn read(body: &[u8]) -> Result<(Proof, ScopeRef), Trouble> {
+fn read(body: &[u8]) -> Result<(Proof, ScopeRef), ApiError> {
     let value: Value = serde_json::from_slice(body)
-        .map_err(|_| Trouble::invalid("the body is not JSON; expected {\"auth\": {\"identity\": …}}"))?;
+        .map_err(|_| ApiError::invalid("the body is not JSON; expected {\"auth\": {\"identity\": …}}"))?;
     let auth = value.get("auth").ok_or_else(|| missing("auth"))?;
     let identity = auth.get("identity").ok_or_else(|| missing("auth.identity"))?;
     let methods =
         identity.get("methods").and_then(Value::as_array).ok_or_else(|| missing("auth.identity.methods"))?;
     let [method] = methods.as_slice() else {
-        return Err(Trouble::invalid("auth.identity.methods: expected exactly one method"));
+        return Err(ApiError::invalid("auth.identity.methods: expected exactly one method"));
     };
     let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
     let of_method = || identity.get(method).ok_or_else(|| missing(&format!("auth.identity.{method}")));
@@ -175,7 +175,7 @@ fn read(body: &[u8]) -> Result<(Proof, ScopeRef), Trouble> {
     Ok((proof, scope(auth.get("scope"))?))
 }
 
-fn scope(value: Option<&Value>) -> Result<ScopeRef, Trouble> {
+fn scope(value: Option<&Value>) -> Result<ScopeRef, ApiError> {
     let Some(scope) = value.filter(|value| !value.is_null()) else { return Ok(ScopeRef::Usual) };
     if scope == "unscoped" {
         return Ok(ScopeRef::Unscoped);
@@ -195,25 +195,25 @@ fn scope(value: Option<&Value>) -> Result<ScopeRef, Trouble> {
         (None, None, None, Some(trust), None) => {
             Ok(ScopeRef::Trust(text(trust, "id").ok_or_else(|| missing("auth.scope.OS-TRUST:trust.id"))?))
         }
-        _ => Err(Trouble::invalid(
+        _ => Err(ApiError::invalid(
             "auth.scope: expected one of project, domain, system.all, OS-TRUST:trust and unscoped",
         )),
     }
 }
 
 /// A user or a project: by id, or by name and domain.
-fn thing(value: &Value, place: &str) -> Result<ThingRef, Trouble> {
+fn thing(value: &Value, place: &str) -> Result<ResourceRef, ApiError> {
     match (text(value, "id"), text(value, "name")) {
-        (Some(id), _) => Ok(ThingRef::Id(id)),
+        (Some(id), _) => Ok(ResourceRef::Id(id)),
         (None, Some(name)) => {
             let domain = value.get("domain").ok_or_else(|| missing(&format!("{place}.domain")))?;
-            Ok(ThingRef::Named(name, self::domain(domain, &format!("{place}.domain"))?))
+            Ok(ResourceRef::Named(name, self::domain(domain, &format!("{place}.domain"))?))
         }
         (None, None) => Err(missing(&format!("{place}.id or .name"))),
     }
 }
 
-fn domain(value: &Value, place: &str) -> Result<DomainRef, Trouble> {
+fn domain(value: &Value, place: &str) -> Result<DomainRef, ApiError> {
     match (text(value, "id"), text(value, "name")) {
         (Some(id), _) => Ok(DomainRef::Id(id)),
         (None, Some(name)) => Ok(DomainRef::Name(name)),
@@ -226,13 +226,13 @@ fn text(value: &Value, name: &str) -> Option<String> {
 }
 
 /// A text that cannot be a secret matches none; the refusal is the same as for a wrong secret.
-fn secret(value: &Value, name: &str) -> Result<Secret, Trouble> {
+fn secret(value: &Value, name: &str) -> Result<Secret, ApiError> {
     let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
     Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())
 }
 
-fn missing(place: &str) -> Trouble {
-    Trouble::invalid(format!("Expecting to find {place} in the request body."))
+fn missing(place: &str) -> ApiError {
+    ApiError::invalid(format!("Expecting to find {place} in the request body."))
 }
 
 #[cfg(test)]
@@ -248,12 +248,12 @@ mod tests {
             (r#","scope":"unscoped""#, ScopeRef::Unscoped),
             (r#","scope":{"system":{"all":true}}"#, ScopeRef::System),
             (r#","scope":{"domain":{"name":"d"}}"#, ScopeRef::Domain(DomainRef::Name("d".into()))),
-            (r#","scope":{"project":{"id":"1"}}"#, ScopeRef::Project(ThingRef::Id("1".into()))),
+            (r#","scope":{"project":{"id":"1"}}"#, ScopeRef::Project(ResourceRef::Id("1".into()))),
         ] {
             let (proof, scope) = of(&format!("{{\"auth\":{{{password}{scope}}}}}")).ok().unwrap();
             assert_eq!(scope, expected);
             assert!(
-                matches!(proof, Proof::Password(ThingRef::Named(name, DomainRef::Id(id)), _) if name == "a" && id == "default")
+                matches!(proof, Proof::Password(ResourceRef::Named(name, DomainRef::Id(id)), _) if name == "a" && id == "default")
             );
         }
         for wrong in [
@@ -267,7 +267,7 @@ mod tests {
             r#"{"auth":{"identity":{"methods":["token"],"token":{"id":1}}}}"#,
             r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"secret":"s"}}}}"#,
         ] {
-            assert!(matches!(of(wrong), Err(Trouble::Said(StatusCode::BAD_REQUEST, _))), "{wrong}");
+            assert!(matches!(of(wrong), Err(ApiError::Message(StatusCode::BAD_REQUEST, _))), "{wrong}");
         }
         let both = r#","scope":{"project":{"id":"1"},"domain":{"id":"2"}}"#;
         assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
@@ -319,7 +319,7 @@ mod tests {
             }
             match read(&body) {
                 Ok(_) => read_whole += 1,
-                Err(Trouble::Said(status, why)) => {
+                Err(ApiError::Message(status, why)) => {
                     assert!(status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED, "{why}");
                     refused += 1;
                 }

@@ -1,15 +1,17 @@
 //! Credentials that services store for users: `/credentials`, and EC2 keys, which are credentials of type `ec2`.
 
-use super::given::{Given, invalid};
 use super::listing::{self, Filters, plain};
+use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Store, answer, described_whole};
 use super::schema::{Schema, Type};
-use super::{Call, Outcome, Said, Trouble, query, users};
+use super::{ApiError, ApiResponse, Call, Outcome, query, users};
 use aws_lc_rs::digest::{SHA256, digest};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{create_blob, delete_blob, has_role_on, random_id, update_blob};
 use enfilade_facts::View;
-use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Project, Reverse, ReverseKey, ThingKind, User};
+use enfilade_facts::tables::{
+    Blob, BlobId, Ec2Key, Key as _, Project, ResourceKind, Reverse, ReverseKey, User,
+};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
 use enfilade_passage::{About, ApiPermit, Lends};
 use hyper::StatusCode;
@@ -46,7 +48,7 @@ impl Resource for Blob {
             ("links", Type::Object, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = None;
+    const KIND: Option<ResourceKind> = None;
     const STORE: Store<Self> = Store {
         change: |desk, before, given| {
             let row = edited(given, before)?;
@@ -62,12 +64,12 @@ impl Resource for Blob {
         json!({ "user_id": self.user.to_string(), "type": self.kind, "blob": self.blob, "project_id": project })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set("blob", &mut self.blob)?;
         given.set("type", &mut self.kind)
     }
 
-    fn keeps(&self, given: &Given) -> Result<(), Error> {
+    fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
         let project = self.project.map(|id| id.to_string());
         for (name, is) in [("user_id", Some(self.user.to_string())), ("project_id", project)] {
             if !given.keeps(name, is.as_deref())? {
@@ -142,7 +144,7 @@ impl Resource for Blob {
     }
 
     fn create(call: &mut Call) -> Outcome {
-        let given = Given::of(call, "credential")?;
+        let given = RequestBody::of(call, "credential")?;
         let own = call.visit.principal().user;
         let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
         let mut about = About { user: Some(&user), ..About::default() };
@@ -166,7 +168,7 @@ impl Resource for Blob {
         check_project(call, &permit, &user, project.as_ref())?;
         let row = Blob { user, project, kind, blob, ec2 };
         if row.ec2.is_some() {
-            unless_disobeyed(&row)?;
+            refuse_references(&row)?;
         }
         call.save(&permit, |desk| create_blob(desk, &id, &row))?;
         Ok(answer(call, StatusCode::CREATED, Record::bare(id, row), &permit))
@@ -174,7 +176,7 @@ impl Resource for Blob {
 }
 
 /// The credential with the changes of the body.
-fn edited(given: &Given, before: &Record<Blob>) -> Result<Blob, Error> {
+fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     let mut edited = before.row.clone();
     edited.change(given)?;
     let keeps = || invalid("type and access key of an EC2 credential cannot be changed");
@@ -190,7 +192,7 @@ fn edited(given: &Given, before: &Record<Blob>) -> Result<Blob, Error> {
         _ => return Err(keeps()),
     }
     if edited.ec2.is_some() {
-        unless_disobeyed(&edited)?;
+        refuse_references(&edited)?;
     }
     Ok(edited)
 }
@@ -210,7 +212,7 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
 
 /// Whether a session made with the key matches its blob: the blob names no trust, no access token, and no application credential except
 /// the one that created the key.
-pub(super) fn is_obeyed(row: &Blob) -> bool {
+pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
     let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
@@ -218,10 +220,10 @@ pub(super) fn is_obeyed(row: &Blob) -> bool {
     is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
 }
 
-fn unless_disobeyed(row: &Blob) -> Result<(), Error> {
+fn refuse_references(row: &Blob) -> Result<(), Error> {
     let why = "the blob of an EC2 credential names `trust_id`, `app_cred_id` or `access_token_id`, which is not obeyed; leave it \
                out, or make the key with a session of the application credential";
-    if is_obeyed(row) { Ok(()) } else { Err(invalid(why)) }
+    if has_no_other_reference(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
 /// The application credential of the session: a key that it creates is limited to its rights.
@@ -235,15 +237,15 @@ fn check_project(
     permit: &ApiPermit,
     user: &UserId,
     project: Option<&ProjectId>,
-) -> Result<(), Trouble> {
+) -> Result<(), ApiError> {
     let Some(project) = project else { return Ok(()) };
     call.look(|view| {
-        let missing = || Trouble::missing("project", &project.to_string());
+        let missing = || ApiError::missing("project", &project.to_string());
         Project::find(view, &project.to_string())?.ok_or_else(missing)?;
         if !permit.is_administrators() && !has_role_on(view, user, project)? {
             return Err(missing());
         }
-        User::find(view, &user.to_string())?.ok_or_else(|| Trouble::missing("user", &user.to_string()))?;
+        User::find(view, &user.to_string())?.ok_or_else(|| ApiError::missing("user", &user.to_string()))?;
         Ok(())
     })
 }
@@ -262,11 +264,11 @@ fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
 }
 
 /// The user of the path, and the permit for the call on all keys of the user, or on one key of this lineage.
-fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), Trouble> {
+fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), ApiError> {
     let (user, domain) = users::of_path(call, 0)?;
     let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };
     let permit = call.allow(&about)?;
-    users::still_there(call, &user)?;
+    users::existing(call, &user)?;
     Ok((user, permit))
 }
 
@@ -289,19 +291,19 @@ pub(super) fn list_ec2(call: &mut Call) -> Outcome {
 }
 
 /// The EC2 key of the path, if it is the user's.
-fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
+fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), ApiError> {
     let access = plain(call.parameter(1));
     let id = ec2_id(&access);
     let row = call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.kind == "ec2")))?;
     let (user, permit) = owner(call, Some(row.as_ref().map_or(&[], lineage_of)))?;
     let row = row.filter(|row| row.user == user);
-    let row = row.ok_or_else(|| Trouble::missing("EC2 credential", &access))?;
+    let row = row.ok_or_else(|| ApiError::missing("EC2 credential", &access))?;
     Ok((id, row, permit))
 }
 
 pub(super) fn show_ec2(call: &mut Call) -> Outcome {
     let (_, row, permit) = found_ec2(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
 }
 
 pub(super) fn create_ec2(call: &mut Call) -> Outcome {
@@ -310,15 +312,15 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
     let said = given.get("tenant_id").and_then(Value::as_str);
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
     let project = match said {
-        Some(text) => text.parse().map_err(|_| Trouble::missing("project", text))?,
-        None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
+        Some(text) => text.parse().map_err(|_| ApiError::missing("project", text))?,
+        None => own.ok_or_else(|| ApiError::invalid("Expecting to find tenant_id in the body."))?,
     };
     let lends = Some(Lends { project: &project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     check_project(call, &permit, &user, Some(&project))?;
     let word = || {
         let bytes = call.faces.house().random().ok_or(enfilade_faces::RequestError::Worker)?;
-        Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
+        Ok::<_, ApiError>(format!("{:032x}", u128::from_ne_bytes(bytes)))
     };
     let (access, secret) = (word()?, word()?);
     let by = lender(call);
@@ -327,13 +329,13 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
     let ec2 = Some(Ec2Key { secret, by });
     let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string(), ec2 };
     call.save(&permit, |desk| create_blob(desk, &ec2_id(&access), &row))?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
+    Ok(ApiResponse::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
 }
 
 pub(super) fn delete_ec2(call: &mut Call) -> Outcome {
     let (id, row, permit) = found_ec2(call)?;
     call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 #[cfg(test)]
@@ -358,7 +360,7 @@ mod tests {
             let ec2 = Some(Ec2Key { secret: "s".into(), by });
             let user = UserId::from_bytes([1; 16]);
             let row = Blob { user, project: None, kind: "ec2".into(), blob: blob.to_string(), ec2 };
-            assert_eq!(is_obeyed(&row), expected, "{blob}");
+            assert_eq!(has_no_other_reference(&row), expected, "{blob}");
         }
     }
 }

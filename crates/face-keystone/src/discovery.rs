@@ -1,7 +1,7 @@
 //! API versions and JSON-home.
 
 use super::routes::V3;
-use super::{Body, Said};
+use super::{ApiResponse, Body};
 use enfilade_faces::{Connection, list};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HOST};
@@ -26,16 +26,19 @@ fn described(base: &str) -> Value {
     })
 }
 
-pub(super) fn versions(base: &str) -> Said {
-    Said::json(StatusCode::MULTIPLE_CHOICES, &json!({ "versions": { "values": [described(base)] } }))
+pub(super) fn versions(base: &str) -> ApiResponse {
+    ApiResponse::json(StatusCode::MULTIPLE_CHOICES, &json!({ "versions": { "values": [described(base)] } }))
 }
 
-pub(super) fn version(head: &Parts, base: &str) -> Said {
+pub(super) fn version(head: &Parts, base: &str) -> ApiResponse {
     let wants_home = list(&head.headers, ACCEPT)
         .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "application/json-home"));
     match wants_home {
-        true => Said { body: Body::from(home().to_string()), ..Said::json(StatusCode::OK, &Value::Null) },
-        false => Said::json(StatusCode::OK, &json!({ "version": described(base) })),
+        true => ApiResponse {
+            body: Body::from(home().to_string()),
+            ..ApiResponse::json(StatusCode::OK, &Value::Null)
+        },
+        false => ApiResponse::json(StatusCode::OK, &json!({ "version": described(base) })),
     }
 }
 

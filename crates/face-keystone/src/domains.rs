@@ -1,12 +1,12 @@
 //! Domains.
 
-use super::given::{Given, invalid};
+use super::request_body::{RequestBody, invalid};
 use super::resource::{Resource, Store, created, permitted};
 use super::schema::{Schema, Type};
 use super::{Call, Outcome};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::RecordId;
-use enfilade_facts::tables::{Domain, ThingKind};
+use enfilade_facts::tables::{Domain, ResourceKind};
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_passage::About;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl Resource for Domain {
             ("explicit_domain_id", Type::None, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Domain);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Domain);
     const STORE: Store<Self> = Store::BY_ID;
 
     fn attributes(&self) -> Value {
@@ -34,7 +34,7 @@ impl Resource for Domain {
         json!({ "name": self.name.as_str(), "description": description, "enabled": self.enabled, "tags": [] })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         if let Some(name) = given.name()? {
             self.name = realm(&name)?;
         }

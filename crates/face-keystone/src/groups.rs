@@ -1,15 +1,16 @@
 //! Groups and their members.
 
-use super::given::Given;
 use super::listing::{self, Filters};
+use super::request_body::RequestBody;
 use super::resource::{InDomain, Record, Resource, Store, created, described, permitted_in_domain};
 use super::schema::{Schema, Type};
-use super::{Call, Outcome, Said, Trouble, users};
+use super::{ApiError, ApiResponse, Call, Outcome, users};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, groups_of, set_member};
 use enfilade_facts::View;
 use enfilade_facts::tables::{
-    Group, Key as _, Member, Membership, MembershipKey, Name, NameKind, Reverse, ReverseKey, ThingKind, User,
+    Group, Key as _, Member, Membership, MembershipKey, Name, NameKind, ResourceKind, Reverse, ReverseKey,
+    User,
 };
 use enfilade_facts::vocabulary::{GroupId, Sid};
 use enfilade_passage::{About, ApiPermit, Other, Party};
@@ -28,7 +29,7 @@ impl Resource for Group {
             ("links", Type::Object, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Group);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Group);
     const STORE: Store<Self> = Store::BY_ID;
     const IN_DOMAIN: Option<InDomain<Self>> =
         Some(InDomain { names: NameKind::Group, id: Name::group, place: |row| (row.domain, &row.name) });
@@ -38,12 +39,12 @@ impl Resource for Group {
         json!({ "name": self.name, "domain_id": self.domain.to_keystone(), "description": description })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set("name", &mut self.name)?;
         given.set_or_remove("description", &mut self.comment)
     }
 
-    fn keeps(&self, given: &Given) -> Result<(), Error> {
+    fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
         match given.keeps("domain_id", Some(&self.domain.to_keystone()))? {
             true => Ok(()),
             false => Err(Error::Refused("the domain of a group cannot be changed".to_owned())),
@@ -78,7 +79,7 @@ pub(super) fn list_users(call: &mut Call) -> Outcome {
     let after = match call.query("marker").map(listing::plain) {
         None => None,
         Some(text) => {
-            let user = text.parse().map_err(|_| Trouble::missing("marker", &text))?;
+            let user = text.parse().map_err(|_| ApiError::missing("marker", &text))?;
             Some(ReverseKey::Member(id, Member::User(user)).bytes())
         }
     };
@@ -97,7 +98,7 @@ pub(super) fn list_users(call: &mut Call) -> Outcome {
 }
 
 /// The group and the user of the path, and the permit for the call.
-fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), Trouble> {
+fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), ApiError> {
     let (group, user) = (call.parameter(0).to_owned(), call.parameter(1).to_owned());
     let (group_row, user_row) =
         call.look(|view| Ok((Group::find(view, &group)?, User::find(view, &user)?)))?;
@@ -110,34 +111,38 @@ fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), Trouble> {
         ..About::default()
     };
     let permit = call.allow(&about)?;
-    let (group, _) = group_row.ok_or_else(|| Trouble::missing("group", &group))?;
-    let (user, _) = user_row.ok_or_else(|| Trouble::missing("user", &user))?;
+    let (group, _) = group_row.ok_or_else(|| ApiError::missing("group", &group))?;
+    let (user, _) = user_row.ok_or_else(|| ApiError::missing("user", &user))?;
     Ok((MembershipKey { member: Member::User(user), group }, permit))
 }
 
 pub(super) fn has_user(call: &mut Call) -> Outcome {
     let (key, _) = member(call)?;
     let is_in = call.look(|view| Ok(view.get::<Membership>(&key)?.is_some()))?;
-    if is_in { Ok(Said::nothing()) } else { Err(Trouble::missing("user in group", call.parameter(1))) }
+    if is_in {
+        Ok(ApiResponse::no_content())
+    } else {
+        Err(ApiError::missing("user in group", call.parameter(1)))
+    }
 }
 
 pub(super) fn add_user(call: &mut Call) -> Outcome {
     let (key, permit) = member(call)?;
     call.save(&permit, |desk| set_member(desk, &key, true))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 pub(super) fn remove_user(call: &mut Call) -> Outcome {
     let (key, permit) = member(call)?;
     call.save(&permit, |desk| set_member(desk, &key, false))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 /// The groups a user is in directly.
 pub(super) fn list_groups(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
-    users::still_there(call, &user)?;
+    users::existing(call, &user)?;
     let filters = Filters::of(&call.head, &[]);
     let rows = call.look(|view| {
         let mut rows = Vec::new();

@@ -9,7 +9,7 @@ mod auth;
 mod blobs;
 mod discovery;
 mod domains;
-mod given;
+mod request_body;
 mod groups;
 mod listing;
 mod projects;
@@ -25,15 +25,15 @@ mod tokens;
 mod trusts;
 mod users;
 
-pub use given::wants_more_than_a_password;
+pub use request_body::wants_more_than_a_password;
 pub use routes::{V3, V3Need, V3Route};
 
 use bytes::Bytes;
 use enfilade_admin::Desk;
 use enfilade_faces::credential;
 use enfilade_faces::{
-    Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError as Wire, Route,
-    Takes, Trace, collect_json, status_of,
+    Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route, Takes,
+    Trace, collect_json, status_of,
 };
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Read, SourceError, View};
@@ -62,76 +62,76 @@ const SUBJECT: HeaderName = HeaderName::from_static("x-subject-token");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// The response to a call.
-pub(crate) struct Said {
+pub(crate) struct ApiResponse {
     status: StatusCode,
     body: Body,
     /// The token that was created or validated.
     subject: Option<HeaderValue>,
 }
 
-impl Said {
+impl ApiResponse {
     fn json(status: StatusCode, value: &Value) -> Self {
-        Said { status, body: Body::from(value.to_string()), subject: None }
+        ApiResponse { status, body: Body::from(value.to_string()), subject: None }
     }
 
-    fn nothing() -> Self {
-        Said { status: StatusCode::NO_CONTENT, body: Body::empty(), subject: None }
+    fn no_content() -> Self {
+        ApiResponse { status: StatusCode::NO_CONTENT, body: Body::empty(), subject: None }
     }
 }
 
 /// The error of a call.
-pub(crate) enum Trouble {
+pub(crate) enum ApiError {
     /// A door refused, or the request is malformed.
     Failed(Failure),
     /// A status and a text for the client.
-    Said(StatusCode, String),
+    Message(StatusCode, String),
     /// The token in `X-Subject-Token` is invalid; only the log says why.
     Subject(Refusal),
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
-        Trouble::Failed(refusal.into())
+        ApiError::Failed(refusal.into())
     }
 }
 
-impl From<Wire> for Trouble {
-    fn from(wire: Wire) -> Self {
-        Trouble::Failed(wire.into())
+impl From<RequestError> for ApiError {
+    fn from(wire: RequestError) -> Self {
+        ApiError::Failed(wire.into())
     }
 }
 
-impl Trouble {
+impl ApiError {
     fn invalid(why: impl Into<String>) -> Self {
-        Trouble::Said(StatusCode::BAD_REQUEST, why.into())
+        ApiError::Message(StatusCode::BAD_REQUEST, why.into())
     }
 
     fn missing(what: &str, id: &str) -> Self {
-        Trouble::Said(StatusCode::NOT_FOUND, format!("Could not find {what}: {id}."))
+        ApiError::Message(StatusCode::NOT_FOUND, format!("Could not find {what}: {id}."))
     }
 }
 
-impl From<enfilade_admin::Error> for Trouble {
+impl From<enfilade_admin::Error> for ApiError {
     fn from(why: enfilade_admin::Error) -> Self {
         use enfilade_admin::Error;
         match why {
             Error::Source(why) => Refusal::from(why).into(),
-            Error::Exists { .. } => Trouble::Said(StatusCode::CONFLICT, why.to_string()),
-            Error::Missing { what, name, .. } => Trouble::missing(what, &name),
-            Error::Refused(why) => Trouble::Said(StatusCode::FORBIDDEN, why),
-            Error::Commit(_) => Trouble::Said(StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
-            other => Trouble::invalid(other.to_string()),
+            Error::Exists { .. } => ApiError::Message(StatusCode::CONFLICT, why.to_string()),
+            Error::Missing { what, name, .. } => ApiError::missing(what, &name),
+            Error::Refused(why) => ApiError::Message(StatusCode::FORBIDDEN, why),
+            Error::Commit(_) => ApiError::Message(StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
+            other => ApiError::invalid(other.to_string()),
         }
     }
 }
 
-impl From<SourceError> for Trouble {
+impl From<SourceError> for ApiError {
     fn from(why: SourceError) -> Self {
         Refusal::from(why).into()
     }
 }
 
-pub(crate) type Outcome = Result<Said, Trouble>;
+pub(crate) type Outcome = Result<ApiResponse, ApiError>;
 
 /// A call with a session that door 2 permitted.
 pub(crate) struct Call {
@@ -148,24 +148,24 @@ pub(crate) struct Call {
 
 impl Call {
     /// The authorization rule of this call.
-    fn rule(&self) -> Result<&'static Rule, Trouble> {
-        rule_named(self.route.rule).ok_or_else(|| Wire::NoRoute.into())
+    fn rule(&self) -> Result<&'static Rule, ApiError> {
+        rule_named(self.route.rule).ok_or_else(|| RequestError::NoRoute.into())
     }
 
     /// Asks door 4 for the permit for this call.
-    fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, Trouble> {
+    fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = self.rule()?;
         Ok(self.visit.use_api(rule, about)?)
     }
 
     /// Asks by another rule, for calls whose parameters change the rule.
-    fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, Trouble> {
-        let rule = rule_named(rule).ok_or(Wire::NoRoute)?;
+    fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, ApiError> {
+        let rule = rule_named(rule).ok_or(RequestError::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
     }
 
     /// Reads the facts of one revision.
-    fn look<R>(&self, look: impl FnOnce(&View<'_>) -> Result<R, Trouble>) -> Result<R, Trouble> {
+    fn look<R>(&self, look: impl FnOnce(&View<'_>) -> Result<R, ApiError>) -> Result<R, ApiError> {
         self.faces.house().source().read(look)?
     }
 
@@ -174,14 +174,14 @@ impl Call {
         &self,
         permit: &ApiPermit,
         change: impl FnOnce(&Desk<'_>) -> Result<R, enfilade_admin::Error>,
-    ) -> Result<R, Trouble> {
+    ) -> Result<R, ApiError> {
         Ok(self.at_desk(permit, change)?)
     }
 
     /// The position after the parameter `marker`.
-    fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Trouble> {
+    fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, ApiError> {
         let Some(text) = self.query("marker").map(listing::plain) else { return Ok(None) };
-        place(&text).map(Some).ok_or_else(|| Trouble::missing("marker", &text))
+        place(&text).map(Some).ok_or_else(|| ApiError::missing("marker", &text))
     }
 
     /// The domain of the session: its scope, else the domain of its project, else that of its user.
@@ -199,8 +199,8 @@ impl Call {
     }
 
     /// The body as JSON.
-    fn json(&self) -> Result<Value, Trouble> {
-        serde_json::from_slice(&self.body).map_err(|_| Trouble::invalid("the body is not JSON"))
+    fn json(&self) -> Result<Value, ApiError> {
+        serde_json::from_slice(&self.body).map_err(|_| ApiError::invalid("the body is not JSON"))
     }
 
     fn parameter(&self, at: usize) -> &str {
@@ -212,8 +212,8 @@ impl Call {
     }
 }
 
-fn forbidden(action: &str) -> Trouble {
-    Trouble::Said(StatusCode::FORBIDDEN, not_authorized(action))
+fn forbidden(action: &str) -> ApiError {
+    ApiError::Message(StatusCode::FORBIDDEN, not_authorized(action))
 }
 
 fn not_authorized(action: &str) -> String {
@@ -241,10 +241,10 @@ async fn answer<B: Incoming>(
     let path = head.uri.path().strip_prefix("/v3").unwrap_or_default().trim_end_matches('/').to_owned();
     let outcome = match routes::find(&head.method, &path) {
         Match::Nothing => {
-            Err(Trouble::Said(StatusCode::NOT_FOUND, "The resource could not be found.".to_owned()))
+            Err(ApiError::Message(StatusCode::NOT_FOUND, "The resource could not be found.".to_owned()))
         }
-        Match::OtherMethod => Err(Wire::Method.into()),
-        Match::NotYet => Err(Trouble::Said(
+        Match::OtherMethod => Err(RequestError::Method.into()),
+        Match::NotYet => Err(ApiError::Message(
             StatusCode::NOT_IMPLEMENTED,
             "This part of the Identity API is not served here.".to_owned(),
         )),
@@ -263,7 +263,7 @@ async fn admit(
     connection: &Connection,
     head: &Parts,
     trace: &mut Trace,
-) -> Result<Visit, Trouble> {
+) -> Result<Visit, ApiError> {
     let carried = credential::beside_a_subject(&head.headers);
     Ok(faces.admit(connection, carried, Takes::Sessions, trace).await?)
 }
@@ -311,27 +311,27 @@ impl Asked<'_> {
                     let _turn = turn;
                     answer(&mut call)
                 });
-                done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+                done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
             }
-            V3Call::Version | V3Call::Login | V3Call::ChangePassword => Err(Wire::NoRoute.into()),
+            V3Call::Version | V3Call::Login | V3Call::ChangePassword => Err(RequestError::NoRoute.into()),
         }
     }
 }
 
 /// A response with a whole list that is in memory.
-fn listed(call: &Call, many: &str, rows: Vec<Value>) -> Said {
+fn listed(call: &Call, many: &str, rows: Vec<Value>) -> ApiResponse {
     let url = format!("{}{}", call.base, call.head.uri.path());
     let links = json!({ "self": url, "next": null, "previous": null });
-    Said::json(StatusCode::OK, &json!({ many: rows, "links": links }))
+    ApiResponse::json(StatusCode::OK, &json!({ many: rows, "links": links }))
 }
 
 /// The HTTP response, with the headers of every response of Keystone.
 fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     let (said, retry) = match outcome {
         Ok(said) => (said, None),
-        Err(trouble) => {
-            let (status, why, retry) = told(&trouble, &mut trace);
-            (Said::json(status, &error(status, &why)), retry)
+        Err(why) => {
+            let (status, why, retry) = shown_error(&why, &mut trace);
+            (ApiResponse::json(status, &error(status, &why)), retry)
         }
     };
     let mut answer = Response::new(said.body);
@@ -369,17 +369,17 @@ fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answ
 }
 
 /// The status and the text for the client; the log gets the full error.
-fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
-    match trouble {
-        Trouble::Said(status, why) => {
+fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
+    match error {
+        ApiError::Message(status, why) => {
             trace.invalid(why);
             (*status, why.clone(), None)
         }
-        Trouble::Subject(refusal) => {
+        ApiError::Subject(refusal) => {
             trace.refused(refusal);
             (StatusCode::NOT_FOUND, "Could not find the token.".to_owned(), None)
         }
-        Trouble::Failed(failure) => {
+        ApiError::Failed(failure) => {
             trace.failed(failure);
             let status = status_of(failure);
             let retry = match failure {

@@ -1,6 +1,6 @@
 //! Lists of Identity v3: filters, pages, and answers that are written while the facts are read, so that a list of a million takes the memory of a few.
 
-use super::{Call, Outcome, Said, Trouble, query};
+use super::{ApiError, ApiResponse, Call, Outcome, query};
 use bytes::Bytes;
 use enfilade_faces::{Body, Cut, UNCOUNTED_BYTES, counted};
 use enfilade_facts::tables::Row;
@@ -27,23 +27,23 @@ const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
 
 /// Reads the records after a position. Passes each one with the position after it, until the receiver stops.
-pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), Trouble> + Send;
+pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), ApiError> + Send;
 
-/// The records of a table from a place on, where each of them may be trouble.
+/// Reads the records of a table after a position, until the first error.
 pub(super) fn records<R: Row>(
     view: &View<'_>,
     prefix: &[u8],
     after: Option<&[u8]>,
-    mut each: impl FnMut(R::Key, R) -> Result<ControlFlow<()>, Trouble>,
-) -> Result<(), Trouble> {
-    let mut trouble = None;
+    mut each: impl FnMut(R::Key, R) -> Result<ControlFlow<()>, ApiError>,
+) -> Result<(), ApiError> {
+    let mut failure = None;
     view.page::<R>(prefix, after, |key, row| {
         each(key, row).unwrap_or_else(|why| {
-            trouble = Some(why);
+            failure = Some(why);
             ControlFlow::Break(())
         })
     })?;
-    trouble.map_or(Ok(()), Err)
+    failure.map_or(Ok(()), Err)
 }
 
 /// Filters of a list request.
@@ -159,7 +159,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn go_on(&mut self, view: &View<'_>) -> Result<(), Trouble> {
+    fn go_on(&mut self, view: &View<'_>) -> Result<(), ApiError> {
         let (mut looked, mut broke, mut stopped) = (0, false, false);
         let Listing { source, filters, after, left, rows, last_id, json, .. } = self;
         let from = after.clone();
@@ -203,7 +203,7 @@ pub(super) fn answer(
     let limit = match query(&call.head, "limit") {
         None => u64::MAX,
         Some(text) => text.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| {
-            Trouble::invalid("Invalid input for field/attribute limit: expected a number, 1 or more.")
+            ApiError::invalid("Invalid input for field/attribute limit: expected a number, 1 or more.")
         })?,
     };
     let json = format!("{{\"{many}\":[");
@@ -219,7 +219,7 @@ pub(super) fn answer(
     let asked = call.head.uri.query().unwrap_or_default().to_owned();
     if listing.is_over {
         listing.json.push_str(&end(&listing, &url, &asked));
-        return Ok(Said { status: StatusCode::OK, body: Body::from(listing.json), subject: None });
+        return Ok(ApiResponse { status: StatusCode::OK, body: Body::from(listing.json), subject: None });
     }
     let (sender, pieces) = mpsc::channel(1);
     let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
@@ -251,13 +251,13 @@ pub(super) fn answer(
             }
         }
     });
-    Ok(Said { status: StatusCode::OK, body: Body::stream(pieces), subject: None })
+    Ok(ApiResponse { status: StatusCode::OK, body: Body::stream(pieces), subject: None })
 }
 
 /// An empty list.
-pub(super) fn none(call: &Call, many: &'static str) -> Said {
+pub(super) fn none(call: &Call, many: &'static str) -> ApiResponse {
     let links = serde_json::json!({ "self": format!("{}{}", call.base, call.head.uri.path()), "next": null, "previous": null });
-    Said::json(StatusCode::OK, &serde_json::json!({ many: [], "links": links }))
+    ApiResponse::json(StatusCode::OK, &serde_json::json!({ many: [], "links": links }))
 }
 
 /// The end of the body, after the rows: links to this page and, if it exists, to the next page.

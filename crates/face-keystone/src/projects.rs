@@ -1,16 +1,16 @@
 //! Projects: a tree in each domain, and their tags.
 
-use super::given::{Given, invalid};
 use super::listing::{self, Filters};
+use super::request_body::{RequestBody, invalid};
 use super::resource::{
     InDomain, Record, Resource, Selection, Store, answer, created, described, list, no_domain,
     unless_immutable,
 };
 use super::schema::{Schema, Type};
-use super::{Call, Outcome, Said, Trouble, query, users};
+use super::{ApiError, ApiResponse, Call, Outcome, query, users};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, parents_of, save, scopes_of, subtree_of};
-use enfilade_facts::tables::{Domain, Name, NameKind, Project, ThingKind};
+use enfilade_facts::tables::{Domain, Name, NameKind, Project, ResourceKind};
 use enfilade_facts::vocabulary::{DomainId, ProjectId};
 use enfilade_passage::{About, ApiPermit, Other};
 use hyper::StatusCode;
@@ -33,7 +33,7 @@ impl Resource for Project {
             ("links", Type::Object, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Project);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Project);
     const STORE: Store<Self> = Store::BY_ID;
     const IN_DOMAIN: Option<InDomain<Self>> =
         Some(InDomain { names: NameKind::Project, id: Name::project, place: |row| (row.domain, &row.name) });
@@ -47,7 +47,7 @@ impl Resource for Project {
         })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set("name", &mut self.name)?;
         given.set_flag("enabled", &mut self.enabled)?;
         given.set_or_remove("description", &mut self.description)?;
@@ -57,7 +57,7 @@ impl Resource for Project {
         Ok(())
     }
 
-    fn keeps(&self, given: &Given) -> Result<(), Error> {
+    fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
         for (name, is) in [("domain_id", self.domain.to_keystone()), ("parent_id", parent_id(self))] {
             if !given.keeps(name, Some(&is))? {
                 return Err(Error::Refused(format!("a project's {name} cannot be changed")));
@@ -70,7 +70,7 @@ impl Resource for Project {
         About { domain: Some(&self.domain), project: Some(id), ..About::default() }
     }
 
-    fn selection(call: &Call) -> Result<Selection<Self>, Trouble> {
+    fn selection(call: &Call) -> Result<Selection<Self>, ApiError> {
         let tags = TagFilters::of(call);
         Ok(Box::new(move |row| tags.hold(&row.tags)))
     }
@@ -96,7 +96,7 @@ impl Resource for Project {
     }
 
     fn create(call: &mut Call) -> Outcome {
-        let given = Given::of(call, "project")?;
+        let given = RequestBody::of(call, "project")?;
         if given.flag("is_domain")? == Some(true) {
             return Err(invalid("is_domain: use POST /v3/domains to create a domain").into());
         }
@@ -113,7 +113,7 @@ fn parent_id(row: &Project) -> String {
 }
 
 /// The permit to create a project, its domain and its parent. The default is the domain of the session.
-fn place(call: &mut Call, given: &Given) -> Result<(ApiPermit, DomainId, Option<ProjectId>), Trouble> {
+fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, Option<ProjectId>), ApiError> {
     let parent = given.text("parent_id")?.flatten();
     let domain = given.text("domain_id")?.flatten();
     let (in_domain, above) = call.look(|view| {
@@ -135,10 +135,10 @@ fn place(call: &mut Call, given: &Given) -> Result<(ApiPermit, DomainId, Option<
     // Judged first: a caller without the right does not learn whether they exist.
     let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
     if let (Some(said), None) = (&domain, &in_domain) {
-        return Err(Trouble::missing("domain", said));
+        return Err(ApiError::missing("domain", said));
     }
     if let (Some(said), None) = (&parent, &above) {
-        return Err(Trouble::missing("project", said));
+        return Err(ApiError::missing("project", said));
     }
     let domain = at.ok_or_else(no_domain)?;
     Ok((permit, domain, above.and_then(|(id, _)| id)))
@@ -149,7 +149,7 @@ fn relatives(
     call: &mut Call,
     project: &Record<Project>,
     permit: &ApiPermit,
-) -> Result<Map<String, Value>, Trouble> {
+) -> Result<Map<String, Value>, ApiError> {
     let Record { id, row, .. } = project;
     // A caller that is only a member of the project sees only projects on which the caller has a role.
     let own = match call.allow_by("list_role_assignments_for_tree", &row.about(id)) {
@@ -210,7 +210,7 @@ impl TagFilters {
 pub(super) fn of_user(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
-    users::still_there(call, &user)?;
+    users::existing(call, &user)?;
     let mut projects = scopes_of(call.faces.house().source(), &user)?.projects;
     projects.retain(|(_, row)| permit.only_domain().is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);
@@ -242,16 +242,20 @@ fn unique(tags: Vec<String>) -> Vec<String> {
 
 pub(super) fn list_tags(call: &mut Call) -> Outcome {
     let (Record { row, .. }, _) = Project::found(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "tags": row.tags })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "tags": row.tags })))
 }
 
 pub(super) fn has_tag(call: &mut Call) -> Outcome {
     let (Record { row, .. }, _) = Project::found(call)?;
     let tag = listing::plain(call.parameter(1));
-    if row.tags.contains(&tag) { Ok(Said::nothing()) } else { Err(Trouble::missing("project tag", &tag)) }
+    if row.tags.contains(&tag) {
+        Ok(ApiResponse::no_content())
+    } else {
+        Err(ApiError::missing("project tag", &tag))
+    }
 }
 
-fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<Vec<String>, Trouble> {
+fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<Vec<String>, ApiError> {
     let (project, permit) = Project::found(call)?;
     unless_immutable(&project, None)?;
     let tag = listing::plain(call.parameter(1));
@@ -275,13 +279,13 @@ pub(super) fn put_tags(call: &mut Call) -> Outcome {
     let text = |tag: &Value| tag.as_str().map(str::to_owned);
     let tags = body.get("tags").and_then(Value::as_array);
     let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());
-    let expected = || Trouble::invalid("Expecting to find tags, a list of strings, in the body.");
+    let expected = || ApiError::invalid("Expecting to find tags, a list of strings, in the body.");
     let tags = unique(tags.ok_or_else(expected)?);
     let tags = set_tags(call, |own| {
         own.clone_from(&tags);
         true
     })?;
-    Ok(Said::json(StatusCode::OK, &json!({ "tags": tags })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "tags": tags })))
 }
 
 pub(super) fn put_tag(call: &mut Call) -> Outcome {
@@ -292,7 +296,7 @@ pub(super) fn put_tag(call: &mut Call) -> Outcome {
         }
         true
     })?;
-    Ok(Said { status: StatusCode::CREATED, body: enfilade_faces::Body::empty(), subject: None })
+    Ok(ApiResponse { status: StatusCode::CREATED, body: enfilade_faces::Body::empty(), subject: None })
 }
 
 pub(super) fn delete_tag(call: &mut Call) -> Outcome {
@@ -302,7 +306,7 @@ pub(super) fn delete_tag(call: &mut Call) -> Outcome {
         own.retain(|one| *one != tag);
         own.len() < before
     })?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 pub(super) fn delete_tags(call: &mut Call) -> Outcome {
@@ -310,5 +314,5 @@ pub(super) fn delete_tags(call: &mut Call) -> Outcome {
         own.clear();
         true
     })?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }

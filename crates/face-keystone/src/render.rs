@@ -1,6 +1,6 @@
 //! A session as JSON: Keystone's fields in Keystone's order.
 
-use super::Trouble;
+use super::ApiError;
 use bytes::Bytes;
 use enfilade_admin::keystone::{Catalog, CatalogEndpoint, DescribedScope, describe, filled};
 use enfilade_facts::vocabulary::to_rfc3339;
@@ -22,7 +22,7 @@ pub(super) fn token_body(
     session: &Session,
     index: &Index<Catalog>,
     form: Form,
-) -> Result<(Bytes, At), Trouble> {
+) -> Result<(Bytes, At), ApiError> {
     let (described, catalog, at) = describe(source, session, index)?;
     let (claim, subject) = (&session.claim, &described.subject);
     let mut json = Json(Vec::with_capacity(1024 + 256 * catalog.services().len()));

@@ -1,15 +1,15 @@
 //! The calls that every kind of resource has: create, list, show, update and delete. A kind implements [`Resource`] with what is its own,
 //! and is one row in the table of routes.
 
-use super::given::{Given, has_option, invalid};
 use super::listing::{self, Each, Filters, plain, records};
+use super::request_body::{RequestBody, has_option, invalid};
 use super::schema::Schema;
-use super::{Call, Outcome, Said, Trouble, query};
+use super::{ApiError, ApiResponse, Call, Outcome, query};
 use enfilade_admin::keystone::{RecordId, Saved, StoredResource, delete, extra_of, save};
 use enfilade_admin::{Desk, Error};
 use enfilade_faces::percent::push_name;
 use enfilade_facts::View;
-use enfilade_facts::tables::{BlobId, Domain, Key, Name, NameKey, NameKind, RegionId, Row, ThingKind};
+use enfilade_facts::tables::{BlobId, Domain, Key, Name, NameKey, NameKind, RegionId, ResourceKind, Row};
 use enfilade_facts::vocabulary::{DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
 use enfilade_passage::{About, ApiPermit, Party};
 use hyper::StatusCode;
@@ -67,7 +67,7 @@ pub(super) type Selection<R> = Box<dyn Fn(&R) -> bool + Send>;
 
 /// The functions that change and delete records of a kind.
 pub(super) struct Store<R: Row> {
-    pub(super) change: fn(&Desk<'_>, &Record<R>, &Given) -> Result<Record<R>, Error>,
+    pub(super) change: fn(&Desk<'_>, &Record<R>, &RequestBody) -> Result<Record<R>, Error>,
     pub(super) delete: fn(&Desk<'_>, &Record<R>) -> Result<(), Error>,
 }
 
@@ -112,7 +112,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     /// Its names and attributes in bodies.
     const SCHEMA: Schema;
     /// The kind of its additional attributes, if it has any.
-    const KIND: Option<ThingKind>;
+    const KIND: Option<ResourceKind>;
     /// Whether it has resource options, such as `immutable`.
     const HAS_OPTIONS: bool = true;
     /// Whether an id in a path is percent-decoded.
@@ -128,10 +128,10 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     fn attributes(&self) -> Value;
 
     /// Sets what the body says.
-    fn change(&mut self, given: &Given) -> Result<(), Error>;
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error>;
 
     /// Refuses a body that changes an attribute that is fixed.
-    fn keeps(&self, _given: &Given) -> Result<(), Error> {
+    fn keeps(&self, _given: &RequestBody) -> Result<(), Error> {
         Ok(())
     }
 
@@ -156,12 +156,12 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     }
 
     /// The condition of a list request, by the parameters in [`Resource::FILTERS`].
-    fn selection(_call: &Call) -> Result<Selection<Self>, Trouble> {
+    fn selection(_call: &Call) -> Result<Selection<Self>, ApiError> {
         Ok(Box::new(|_| true))
     }
 
     /// Reads its additional attributes.
-    fn extra(view: &View<'_>, id: &Self::Key) -> Result<Map<String, Value>, Trouble> {
+    fn extra(view: &View<'_>, id: &Self::Key) -> Result<Map<String, Value>, ApiError> {
         let stored = Self::KIND.map(|kind| extra_of(view, kind, id)).transpose()?;
         Ok(stored.as_deref().map(attributes).unwrap_or_default())
     }
@@ -170,7 +170,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     fn create(call: &mut Call) -> Outcome;
 
     /// Finds a record by id. A record in a removed domain counts as removed.
-    fn find(view: &View<'_>, text: &str) -> Result<Option<(Self::Key, Self)>, Trouble> {
+    fn find(view: &View<'_>, text: &str) -> Result<Option<(Self::Key, Self)>, ApiError> {
         let Some(id) = Self::Key::from_text(text) else { return Ok(None) };
         let Some(row) = view.get::<Self>(&id)? else { return Ok(None) };
         let exists = match Self::IN_DOMAIN {
@@ -182,7 +182,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
 
     /// The record that the path names, and the permit for the call. The rule is judged before the 404: a caller without the right does not
     /// learn whether the record exists.
-    fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), Trouble> {
+    fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = call.parameter(0);
         let said = if Self::DECODES_ID { plain(said) } else { said.to_owned() };
         let found = call.look(|view| {
@@ -196,7 +196,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         };
         let party = found.as_ref().and_then(|found| Self::party(&found.id));
         let permit = call.allow(&About { changes: party.as_slice(), ..about })?;
-        let found = found.ok_or_else(|| Trouble::missing(Self::SCHEMA.one, &said))?;
+        let found = found.ok_or_else(|| ApiError::missing(Self::SCHEMA.one, &said))?;
         Ok((found, permit))
     }
 
@@ -219,7 +219,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     /// Changes a record.
     fn update(call: &mut Call) -> Outcome {
         let (found, mut permit) = Self::found(call)?;
-        let given = Given::of(call, Self::SCHEMA.one)?;
+        let given = RequestBody::of(call, Self::SCHEMA.one)?;
         if let Some(party) = Self::party(&found.id)
             && let Some(name) = given.name()?
         {
@@ -237,7 +237,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         let (found, permit) = Self::found(call)?;
         unless_immutable(&found, None)?;
         call.save(&permit, |desk| (Self::STORE.delete)(desk, &found))?;
-        Ok(Said::nothing())
+        Ok(ApiResponse::no_content())
     }
 }
 
@@ -271,15 +271,15 @@ pub(super) fn answer<R: Resource>(
     status: StatusCode,
     record: Record<R>,
     permit: &ApiPermit,
-) -> Said {
+) -> ApiResponse {
     let name = R::SCHEMA.one;
-    Said::json(status, &json!({ name: R::described(&call.base, record, permit) }))
+    ApiResponse::json(status, &json!({ name: R::described(&call.base, record, permit) }))
 }
 
 /// Creates a record of the body, which is this one where the body says nothing.
 pub(super) fn created<R: Resource + StoredResource>(
     call: &Call,
-    (permit, given): (ApiPermit, Given),
+    (permit, given): (ApiPermit, RequestBody),
     id: &RecordId<R::Key>,
     new: &R,
 ) -> Outcome {
@@ -293,14 +293,14 @@ pub(super) fn described<R: Resource>(
     base: &str,
     (id, row): (R::Key, R),
     permit: &ApiPermit,
-) -> Result<Value, Trouble> {
+) -> Result<Value, ApiError> {
     let extra = R::extra(view, &id)?;
     Ok(R::described(base, Record { id, row, extra }, permit))
 }
 
 /// The record as the body makes it, and its additional attributes: of the record before or, if it is created, of the new one.
 fn edited<R: Resource>(
-    given: &Given,
+    given: &RequestBody,
     before: Option<(&R, &str)>,
     new: Option<&R>,
 ) -> Result<(R, String), Error> {
@@ -312,25 +312,28 @@ fn edited<R: Resource>(
 }
 
 /// Refuses to change an immutable record, unless the change removes the option `immutable`.
-pub(super) fn unless_immutable<R: Resource>(record: &Record<R>, given: Option<&Given>) -> Result<(), Error> {
+pub(super) fn unless_immutable<R: Resource>(
+    record: &Record<R>,
+    given: Option<&RequestBody>,
+) -> Result<(), Error> {
     let is_immutable = R::HAS_OPTIONS && has_option(&record.extra, "immutable");
-    match is_immutable && !given.is_some_and(Given::unlocks) {
+    match is_immutable && !given.is_some_and(RequestBody::unlocks) {
         true => Err(Error::Refused("it is immutable; remove its option `immutable` first".to_owned())),
         false => Ok(()),
     }
 }
 
 /// The permit and the body of a request to create a record that is in no domain.
-pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, Given), Trouble> {
+pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, RequestBody), ApiError> {
     let permit = call.allow(&About::default())?;
-    Ok((permit, Given::of(call, R::SCHEMA.one)?))
+    Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
 /// The permit and the body of a request to create a record in the domain that the body names, by default the domain of the session.
 pub(super) fn permitted_in_domain<R: Resource>(
     call: &mut Call,
-) -> Result<(ApiPermit, Given, (DomainId, Domain)), Trouble> {
-    let given = Given::of(call, R::SCHEMA.one)?;
+) -> Result<(ApiPermit, RequestBody, (DomainId, Domain)), ApiError> {
+    let given = RequestBody::of(call, R::SCHEMA.one)?;
     let said = given.text("domain_id")?.flatten();
     let said = said.or(call.own_domain().map(|own| own.to_keystone()));
     let found = call.look(|view| said.as_ref().map_or(Ok(None), |said| Domain::find(view, said)))?;
@@ -340,7 +343,7 @@ pub(super) fn permitted_in_domain<R: Resource>(
     // Judged first: a caller without the right does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
     let said = said.ok_or_else(no_domain)?;
-    let found = found.ok_or_else(|| Trouble::missing("domain", &said))?;
+    let found = found.ok_or_else(|| ApiError::missing("domain", &said))?;
     Ok((permit, given, found))
 }
 
@@ -377,7 +380,7 @@ fn list_all<R: Resource>(call: &mut Call) -> Outcome {
 }
 
 /// Whether a record of the domain belongs to the list: of the listed domain, or of every domain that exists.
-fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, Trouble> {
+fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, ApiError> {
     match listed {
         Some(listed) => Ok(listed == of),
         None => Ok(view.get::<Domain>(&of)?.is_some()),
@@ -413,19 +416,19 @@ fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
                 };
                 Ok(row.map(|row| if domain.is_some() { key_of(&row).bytes() } else { key.bytes() }))
             })?;
-            Some(found.ok_or_else(|| Trouble::missing("marker", &text))?)
+            Some(found.ok_or_else(|| ApiError::missing("marker", &text))?)
         }
     };
     let (base, own) = (call.base.clone(), permit.clone());
     let mut domains: HashMap<DomainId, bool> = HashMap::new();
     let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
         let mut show = |key: R::Key, row: R, place: Vec<u8>| match selected(&row) {
-            true => Ok::<_, Trouble>(each(place, described(view, &base, (key, row), &own)?)),
+            true => Ok::<_, ApiError>(each(place, described(view, &base, (key, row), &own)?)),
             false => Ok(ControlFlow::Continue(())),
         };
         // The record with this name.
         let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
-            Some(key) => Ok::<_, Trouble>(view.get::<R>(&key)?.map(|row| (key, row))),
+            Some(key) => Ok::<_, ApiError>(view.get::<R>(&key)?.map(|row| (key, row))),
             None => Ok(None),
         };
         match (&name, domain) {

@@ -1,14 +1,14 @@
 //! Roles and role implications.
 
-use super::given::{Given, invalid};
 use super::listing::plain;
+use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Selection, Store, created, link, permitted};
 use super::schema::{Schema, Type};
-use super::{Call, Outcome, Said, Trouble, query};
+use super::{ApiError, ApiResponse, Call, Outcome, query};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, set_implied};
 use enfilade_facts::View;
-use enfilade_facts::tables::{Domain, NamedRole, ThingKind};
+use enfilade_facts::tables::{Domain, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
@@ -27,7 +27,7 @@ impl Resource for NamedRole {
             ("links", Type::Object, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Role);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Role);
     const STORE: Store<Self> = Store::BY_ID;
     const FILTERS: &'static [&'static str] = &["domain_id"];
 
@@ -36,12 +36,12 @@ impl Resource for NamedRole {
         json!({ "name": self.name, "domain_id": domain, "description": self.description })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set("name", &mut self.name)?;
         given.set_or_remove("description", &mut self.description)
     }
 
-    fn keeps(&self, given: &Given) -> Result<(), Error> {
+    fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
         let domain = self.domain.map(|domain| domain.to_keystone());
         match given.keeps("domain_id", domain.as_deref())? {
             true => Ok(()),
@@ -54,7 +54,7 @@ impl Resource for NamedRole {
     }
 
     /// Without `domain_id` only global roles are listed, as in Keystone.
-    fn selection(call: &Call) -> Result<Selection<Self>, Trouble> {
+    fn selection(call: &Call) -> Result<Selection<Self>, ApiError> {
         let domain = query(&call.head, "domain_id").map(plain).unwrap_or_default();
         Ok(Box::new(move |row| row.domain.map(|domain| domain.to_keystone()).unwrap_or_default() == domain))
     }
@@ -64,7 +64,7 @@ impl Resource for NamedRole {
         let domain = match given.text("domain_id")?.flatten() {
             None => None,
             Some(said) => {
-                let missing = || Trouble::missing("domain", &said);
+                let missing = || ApiError::missing("domain", &said);
                 Some(call.look(|view| Domain::find(view, &said)?.ok_or_else(missing))?.0)
             }
         };
@@ -78,7 +78,7 @@ fn short(base: &str, id: &RoleId, row: &NamedRole) -> Value {
     json!({ "id": id, "name": row.name, "links": { "self": link::<NamedRole>(base, &id) } })
 }
 
-fn inference(base: &str, view: &View<'_>, prior: (&RoleId, &NamedRole)) -> Result<Value, Trouble> {
+fn inference(base: &str, view: &View<'_>, prior: (&RoleId, &NamedRole)) -> Result<Value, ApiError> {
     let mut implies = Vec::new();
     for id in &prior.1.implies {
         implies.extend(view.get::<NamedRole>(id)?.map(|row| short(base, id, &row)));
@@ -101,17 +101,17 @@ pub(super) fn list_implied(call: &mut Call) -> Outcome {
     let (Record { id, row, .. }, _) = NamedRole::found(call)?;
     let told = call.look(|view| inference(&call.base, view, (&id, &row)))?;
     let links = json!({ "self": format!("{}/v3/roles/{id}/implies", call.base) });
-    Ok(Said::json(StatusCode::OK, &json!({ "role_inference": told, "links": links })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "role_inference": told, "links": links })))
 }
 
 /// A role and its id.
 type Role = (RoleId, NamedRole);
 
 /// Both roles of the path, and the permit for the call.
-fn both(call: &mut Call) -> Result<(Role, Role, ApiPermit), Trouble> {
+fn both(call: &mut Call) -> Result<(Role, Role, ApiPermit), ApiError> {
     let (prior, permit) = NamedRole::found(call)?;
     let said = call.parameter(1);
-    let missing = || Trouble::missing("role", said);
+    let missing = || ApiError::missing("role", said);
     let implied = call.look(|view| NamedRole::find(view, said)?.ok_or_else(missing))?;
     Ok(((prior.id, prior.row), implied, permit))
 }
@@ -129,19 +129,23 @@ fn told(call: &Call, prior: &Role, implied: &Role) -> Value {
 pub(super) fn show_implied(call: &mut Call) -> Outcome {
     let (prior, implied, _) = both(call)?;
     match prior.1.implies.contains(&implied.0) {
-        true => Ok(Said::json(StatusCode::OK, &told(call, &prior, &implied))),
-        false => Err(Trouble::missing("implied role", call.parameter(1))),
+        true => Ok(ApiResponse::json(StatusCode::OK, &told(call, &prior, &implied))),
+        false => Err(ApiError::missing("implied role", call.parameter(1))),
     }
 }
 
 pub(super) fn imply(call: &mut Call) -> Outcome {
     let (prior, implied, permit) = both(call)?;
     call.save(&permit, |desk| set_implied(desk, &prior.0, &implied.0, true))?;
-    Ok(Said::json(StatusCode::CREATED, &told(call, &prior, &implied)))
+    Ok(ApiResponse::json(StatusCode::CREATED, &told(call, &prior, &implied)))
 }
 
-pub(super) fn imply_no_more(call: &mut Call) -> Outcome {
+pub(super) fn delete_implied(call: &mut Call) -> Outcome {
     let (prior, implied, permit) = both(call)?;
     let was = call.save(&permit, |desk| set_implied(desk, &prior.0, &implied.0, false))?;
-    if was { Ok(Said::nothing()) } else { Err(Trouble::missing("implied role", call.parameter(1))) }
+    if was {
+        Ok(ApiResponse::no_content())
+    } else {
+        Err(ApiError::missing("implied role", call.parameter(1)))
+    }
 }

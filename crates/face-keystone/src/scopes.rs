@@ -2,7 +2,7 @@
 
 use super::render::catalog_body;
 use super::resource::{Record, Resource};
-use super::{Call, Outcome, Said, forbidden, listed};
+use super::{ApiResponse, Call, Outcome, forbidden, listed};
 use enfilade_admin::keystone::{catalog as catalog_of, scopes_of};
 use enfilade_passage::{About, ApiPermit, Scope};
 use hyper::StatusCode;
@@ -14,7 +14,7 @@ pub(super) fn catalog(call: &mut Call) -> Outcome {
     let session = session.ok_or_else(|| forbidden("identity:get_auth_catalog"))?;
     let catalog = catalog_of(call.faces.house().source(), call.faces.catalog())?;
     let body = catalog_body(&catalog, session, &format!("{}/v3/auth/catalog", call.base));
-    Ok(Said { status: StatusCode::OK, body: body.into(), subject: None })
+    Ok(ApiResponse { status: StatusCode::OK, body: body.into(), subject: None })
 }
 
 pub(super) fn projects(call: &mut Call) -> Outcome {

@@ -1,13 +1,13 @@
 //! Services, their endpoints, and the regions those are in.
 
-use super::given::{Given, invalid};
 use super::listing::plain;
+use super::request_body::{RequestBody, invalid};
 use super::resource::{Resource, Store, created, permitted};
 use super::schema::{Schema, Type};
-use super::{Call, Outcome, Trouble};
+use super::{ApiError, Call, Outcome};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, save};
-use enfilade_facts::tables::{Endpoint, Interface, Region, RegionId, Service, ThingKind};
+use enfilade_facts::tables::{Endpoint, Interface, Region, RegionId, ResourceKind, Service};
 use enfilade_facts::vocabulary::ServiceId;
 use enfilade_passage::ApiPermit;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Resource for Service {
             ("links", Type::Object, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Service);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Service);
     const STORE: Store<Self> = Store::BY_ID;
     const HAS_OPTIONS: bool = false;
     const DECODES_ID: bool = true;
@@ -38,7 +38,7 @@ impl Resource for Service {
         body
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set("type", &mut self.kind)?;
         if let Some(name) = given.text("name")? {
             self.name = name.unwrap_or_default();
@@ -71,7 +71,7 @@ impl Resource for Endpoint {
             ("legacy_endpoint_id", Type::None, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Endpoint);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Endpoint);
     const STORE: Store<Self> = Store::BY_ID;
     const HAS_OPTIONS: bool = false;
     const DECODES_ID: bool = true;
@@ -84,7 +84,7 @@ impl Resource for Endpoint {
         })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         let (service, interface) = (service(given)?, interface(given)?);
         self.service = service.unwrap_or(self.service);
         self.interface = interface.unwrap_or(self.interface);
@@ -121,11 +121,11 @@ impl Resource for Endpoint {
     }
 }
 
-fn service(given: &Given) -> Result<Option<ServiceId>, Error> {
+fn service(given: &RequestBody) -> Result<Option<ServiceId>, Error> {
     Ok(given.id("service_id")?.flatten())
 }
 
-fn interface(given: &Given) -> Result<Option<Interface>, Error> {
+fn interface(given: &RequestBody) -> Result<Option<Interface>, Error> {
     Ok(given.text("interface")?.flatten().map(|text| text.parse()).transpose()?)
 }
 
@@ -141,7 +141,7 @@ impl Resource for Region {
             ("parent", Type::None, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::Region);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::Region);
     const STORE: Store<Self> = Store::BY_ID;
     const HAS_OPTIONS: bool = false;
     const DECODES_ID: bool = true;
@@ -151,7 +151,7 @@ impl Resource for Region {
         json!({ "description": self.description.as_deref().unwrap_or_default(), "parent_region_id": parent })
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set_or_remove("description", &mut self.description)?;
         if let Some(parent) = given.text("parent_region_id")? {
             self.parent = parent.map(RegionId);
@@ -169,10 +169,10 @@ impl Resource for Region {
 
 /// Creates a region with the id of the path.
 pub(super) fn put_region(call: &mut Call) -> Outcome {
-    let permitted: (ApiPermit, Given) = permitted::<Region>(call)?;
+    let permitted: (ApiPermit, RequestBody) = permitted::<Region>(call)?;
     let id = plain(call.parameter(0));
     if permitted.1.text("id")?.flatten().is_some_and(|said| said != id) {
-        return Err(Trouble::from(invalid("the id in the body differs from the id in the path")));
+        return Err(ApiError::from(invalid("the id in the body differs from the id in the path")));
     }
     created(call, permitted, &RecordId::NewWith(RegionId(id)), &Region::default())
 }

@@ -2,7 +2,7 @@
 //! string to sign is rebuilt here from the parts of the request that the service passes on.
 
 use super::render::{Form, token_body};
-use super::{Call, Outcome, Said, Trouble, blobs};
+use super::{ApiError, ApiResponse, Call, Outcome, blobs};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Reads the signature and the signed string from the body.
-type Read = fn(&Map<String, Value>) -> Result<SignatureAsk, Trouble>;
+type Read = fn(&Map<String, Value>) -> Result<SignatureAsk, ApiError>;
 
 /// `POST /v3/ec2tokens`: the service sends the parts of the request.
 pub(super) async fn ec2(call: &mut Call) -> Outcome {
@@ -34,7 +34,10 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;
     // The blob of a key from an older version may name a trust. Such a key is refused, because it would grant more than the trust.
-    if call.look(|view| Ok(view.get::<Blob>(&ask.key)?))?.is_some_and(|row| !blobs::is_obeyed(&row)) {
+    if call
+        .look(|view| Ok(view.get::<Blob>(&ask.key)?))?
+        .is_some_and(|row| !blobs::has_no_other_reference(&row))
+    {
         return Err(wrong());
     }
     let made = call.visit.issue_signed(&permit, &ask).await?;
@@ -44,22 +47,22 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
         value.set_sensitive(true);
         value
     });
-    Ok(Said { status: StatusCode::OK, body: body.into(), subject })
+    Ok(ApiResponse { status: StatusCode::OK, body: body.into(), subject })
 }
 
-fn missing(name: &str) -> Trouble {
-    Trouble::invalid(format!("Expecting to find {name} in the body."))
+fn missing(name: &str) -> ApiError {
+    ApiError::invalid(format!("Expecting to find {name} in the body."))
 }
 
-fn wrong() -> Trouble {
+fn wrong() -> ApiError {
     Refusal::from(IdentityRefusal::WrongSignature).into()
 }
 
-fn text<'a>(of: &'a Map<String, Value>, name: &str) -> Result<&'a str, Trouble> {
+fn text<'a>(of: &'a Map<String, Value>, name: &str) -> Result<&'a str, ApiError> {
     of.get(name).and_then(Value::as_str).ok_or_else(|| missing(name))
 }
 
-fn signature(signed: &Map<String, Value>, signing: Signing) -> Result<Vec<u8>, Trouble> {
+fn signature(signed: &Map<String, Value>, signing: Signing) -> Result<Vec<u8>, ApiError> {
     let text = text(signed, "signature")?;
     let read = match signing {
         Signing::V4 => from_hex(text),
@@ -68,7 +71,7 @@ fn signature(signed: &Map<String, Value>, signing: Signing) -> Result<Vec<u8>, T
     read.ok_or_else(wrong)
 }
 
-fn read_s3(signed: &Map<String, Value>) -> Result<SignatureAsk, Trouble> {
+fn read_s3(signed: &Map<String, Value>) -> Result<SignatureAsk, ApiError> {
     let key = blobs::ec2_id(text(signed, "access")?);
     let token = text(signed, "token")?;
     let said = URL_SAFE.decode(token).or_else(|_| STANDARD.decode(token)).map_err(|_| wrong())?;
@@ -86,7 +89,7 @@ struct Request<'a> {
     headers: Map<String, Value>,
 }
 
-fn read_ec2(signed: &Map<String, Value>) -> Result<SignatureAsk, Trouble> {
+fn read_ec2(signed: &Map<String, Value>) -> Result<SignatureAsk, ApiError> {
     let object = |name: &str| signed.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
     let request = Request {
         verb: text(signed, "verb")?,

@@ -1,7 +1,7 @@
 //! Validate, check and revoke tokens; list revocation events.
 
 use super::render::{Form, time, token_body};
-use super::{Call, Outcome, SUBJECT, Said, Trouble};
+use super::{ApiError, ApiResponse, Call, Outcome, SUBJECT};
 use enfilade_admin::keystone::{RevocationSummary, list_revocations, revoke as revoke_marks};
 use enfilade_faces::Rendered;
 use enfilade_facts::Held;
@@ -22,8 +22,8 @@ struct Subject {
 }
 
 impl Subject {
-    fn session(&self) -> Result<&Session, Trouble> {
-        self.validated.session().ok_or_else(|| Trouble::Subject(IdentityRefusal::SubjectDeleted.into()))
+    fn session(&self) -> Result<&Session, ApiError> {
+        self.validated.session().ok_or_else(|| ApiError::Subject(IdentityRefusal::SubjectDeleted.into()))
     }
 }
 
@@ -32,8 +32,8 @@ fn of(session: &Session) -> About<'_> {
 }
 
 /// The token that is asked about.
-fn subject(call: &Call, allow_expired: bool) -> Result<Subject, Trouble> {
-    let none = || Trouble::Subject(IdentityRefusal::NotOurs.into());
+fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
+    let none = || ApiError::Subject(IdentityRefusal::NotOurs.into());
     let mut values = call.head.headers.get_all(&SUBJECT).iter();
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
@@ -42,7 +42,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, Trouble> {
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }
-        other => Trouble::Subject(other),
+        other => ApiError::Subject(other),
     })?;
     let mut header = header.clone();
     header.set_sensitive(true);
@@ -60,7 +60,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         (version >= 1.0).then_some(())
     };
     if session.has_rules() && knows_rules().is_none() {
-        return Err(Trouble::Subject(IdentityRefusal::NoScope("the token has access rules, and the requesting service does not declare that it enforces them").into()));
+        return Err(ApiError::Subject(IdentityRefusal::NoScope("the token has access rules, and the requesting service does not declare that it enforces them").into()));
     }
     let form = Form { with_catalog: call.query("nocatalog").is_none() };
     let key = call.faces.rendered_key().bytes(found.ask.token.reveal());
@@ -80,13 +80,13 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
             text
         }
     };
-    Ok(Said { status: StatusCode::OK, body: text.into(), subject: Some(found.header) })
+    Ok(ApiResponse { status: StatusCode::OK, body: text.into(), subject: Some(found.header) })
 }
 
 pub(super) fn check(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     call.allow(&of(found.session()?))?;
-    Ok(Said { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
+    Ok(ApiResponse { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
 }
 
 /// Revokes a token and, unless `cascade` is off, all tokens made from it.
@@ -100,7 +100,7 @@ pub(super) fn revoke(call: &mut Call) -> Outcome {
         marks.push(Revoked::Chain(own));
     }
     call.at_desk(&permit, |desk| revoke_marks(desk, &marks, Some(end), "a token"))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 pub(super) fn events(call: &mut Call) -> Outcome {
@@ -108,14 +108,14 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     let since = match call.query("since") {
         None => i64::MIN,
         Some(text) => from_rfc3339(&text.replace("%3A", ":"))
-            .ok_or_else(|| Trouble::invalid(format!("since: `{text}` is not a time")))?,
+            .ok_or_else(|| ApiError::invalid(format!("since: `{text}` is not a time")))?,
     };
     let events = list_revocations(call.faces.house().source())?;
     let events: Vec<Value> =
         events.iter().filter(|event| since <= event.revocation.revoked_at).filter_map(event).collect();
     let url = format!("{}/v3/OS-REVOKE/events", call.base);
     let links = json!({ "self": url, "next": null, "previous": null });
-    Ok(Said::json(StatusCode::OK, &json!({ "events": events, "links": links })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
 /// A revocation event in Keystone's form. Marks that Keystone does not know take effect at the next validation.

@@ -1,7 +1,7 @@
 //! Trusts: the trustor creates and deletes them; trustor and trustee may read them.
 
 use super::render::time;
-use super::{Call, Outcome, Said, Trouble};
+use super::{ApiError, ApiResponse, Call, Outcome};
 use enfilade_admin::keystone::{
     NewTrust, create_trust, delete_trust, find_trust, list_named_roles, list_trusts,
 };
@@ -13,20 +13,20 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 /// The trust of the path.
-fn found(call: &Call) -> Result<(TrustId, Trust), Trouble> {
-    let missing = || Trouble::missing("trust", call.parameter(0));
+fn found(call: &Call) -> Result<(TrustId, Trust), ApiError> {
+    let missing = || ApiError::missing("trust", call.parameter(0));
     let id: TrustId = call.parameter(0).parse().map_err(|_| missing())?;
     let trust = find_trust(call.faces.house().source(), &id)?.ok_or_else(missing)?;
     Ok((id, trust))
 }
 
 /// The trust of the path, for both of its users. For any other user it does not exist.
-fn see(call: &mut Call) -> Result<(TrustId, Trust), Trouble> {
+fn see(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     let (id, trust) = found(call)?;
     let (user, other_user) = (Some(&trust.trustor), Some(&trust.trustee));
     match call.allow(&About { user, other_user, ..About::default() }) {
         Ok(_) => Ok((id, trust)),
-        Err(_) if !is_party(call, &trust) => Err(Trouble::missing("trust", call.parameter(0))),
+        Err(_) if !is_party(call, &trust) => Err(ApiError::missing("trust", call.parameter(0))),
         Err(why) => Err(why),
     }
 }
@@ -37,7 +37,7 @@ fn is_party(call: &Call, trust: &Trust) -> bool {
 
 pub(super) fn list(call: &mut Call) -> Outcome {
     let id_of = |name| call.query(name).map(|text| text.parse::<UserId>()).transpose();
-    let no_id = |_| Trouble::invalid("expected the id of a user: 32 lower-case hexadecimal digits");
+    let no_id = |_| ApiError::invalid("expected the id of a user: 32 lower-case hexadecimal digits");
     let trustor = id_of("trustor_user_id").map_err(no_id)?;
     let trustee = id_of("trustee_user_id").map_err(no_id)?;
     call.allow(&About { user: trustor.as_ref(), other_user: trustee.as_ref(), ..About::default() })?;
@@ -50,12 +50,12 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let rows: Vec<Value> = wanted.map(|(id, trust)| described(call, id, trust, &named)).collect();
     let links =
         json!({ "self": format!("{}/v3/OS-TRUST/trusts", call.base), "next": null, "previous": null });
-    Ok(Said::json(StatusCode::OK, &json!({ "trusts": rows, "links": links })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "trusts": rows, "links": links })))
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
     let (id, trust) = see(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "trust": body(call, &id, &trust)? })))
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "trust": body(call, &id, &trust)? })))
 }
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
@@ -63,16 +63,17 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     let lineage: Vec<CredentialId> = trust.by.into_iter().collect();
     let about = About { user: Some(&trust.trustor), lineage: Some(&lineage), ..About::default() };
     let permit = match call.allow(&about) {
-        Err(_) if !is_party(call, &trust) => return Err(Trouble::missing("trust", call.parameter(0))),
+        Err(_) if !is_party(call, &trust) => return Err(ApiError::missing("trust", call.parameter(0))),
         judged => judged?,
     };
     call.at_desk(&permit, |desk| delete_trust(desk, &id))?;
-    Ok(Said::nothing())
+    Ok(ApiResponse::no_content())
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
     let value = call.json()?;
-    let given = value.get("trust").ok_or_else(|| Trouble::invalid("Expecting to find trust in the body."))?;
+    let given =
+        value.get("trust").ok_or_else(|| ApiError::invalid("Expecting to find trust in the body."))?;
     let mut new = read(given, call.faces.house().now().unix_seconds)?;
     // A session of a trust may only redelegate that trust.
     let session = call.visit.identity().session();
@@ -81,19 +82,19 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let lends = Some(Lends { project: &new.project, roles: &new.roles });
     let permit = call.allow(&About { user: Some(&new.trustor), lends, ..About::default() })?;
     let (id, trust, _) = call.at_desk(&permit, |desk| create_trust(desk, &new))?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "trust": body(call, &id, &trust)? })))
+    Ok(ApiResponse::json(StatusCode::CREATED, &json!({ "trust": body(call, &id, &trust)? })))
 }
 
-fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
+fn read(given: &Value, now: i64) -> Result<NewTrust, ApiError> {
     let text = |name: &str| given.get(name).and_then(Value::as_str);
-    let wrong = |name: &str| Trouble::invalid(format!("trust.{name}: expected an id"));
+    let wrong = |name: &str| ApiError::invalid(format!("trust.{name}: expected an id"));
     let user = |name: &str| text(name).and_then(|id| id.parse::<UserId>().ok()).ok_or_else(|| wrong(name));
     let number = |name: &str| match given.get(name).filter(|value| !value.is_null()) {
         None => Ok(None),
         Some(value) => {
             let number =
                 value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
-            let wrong = || Trouble::invalid(format!("trust.{name}: expected a number, 1 or more"));
+            let wrong = || ApiError::invalid(format!("trust.{name}: expected a number, 1 or more"));
             number.map(Some).ok_or_else(wrong)
         }
     };
@@ -105,17 +106,17 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
         (true, Some(value)) => value
             .as_u64()
             .and_then(|count| u8::try_from(count).ok())
-            .ok_or_else(|| Trouble::invalid("trust.redelegation_count: expected a number"))?,
+            .ok_or_else(|| ApiError::invalid("trust.redelegation_count: expected a number"))?,
     };
     let impersonation = given.get("impersonation").and_then(Value::as_bool);
     let impersonation =
-        impersonation.ok_or_else(|| Trouble::invalid("trust.impersonation: expected true or false"))?;
+        impersonation.ok_or_else(|| ApiError::invalid("trust.impersonation: expected true or false"))?;
     let expires = match given.get("expires_at").filter(|value| !value.is_null()) {
         None => 0,
         Some(value) => {
             let seconds = value.as_str().and_then(from_rfc3339).filter(|seconds| now < *seconds);
             seconds.ok_or_else(|| {
-                Trouble::invalid(
+                ApiError::invalid(
                     "trust.expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z",
                 )
             })?
@@ -125,7 +126,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
     let role = |role: &Value| {
         let said = ["id", "name"].into_iter().find_map(|name| role.get(name)?.as_str());
         said.map(str::to_owned)
-            .ok_or_else(|| Trouble::invalid("trust.roles: expected the id or the name of each role"))
+            .ok_or_else(|| ApiError::invalid("trust.roles: expected the id or the name of each role"))
     };
     Ok(NewTrust {
         trustor: user("trustor_user_id")?,
@@ -143,7 +144,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
     })
 }
 
-fn body(call: &Call, id: &TrustId, trust: &Trust) -> Result<Value, Trouble> {
+fn body(call: &Call, id: &TrustId, trust: &Trust) -> Result<Value, ApiError> {
     Ok(described(call, id, trust, &list_named_roles(call.faces.house().source())?))
 }
 
@@ -171,8 +172,8 @@ pub(super) fn show_role(call: &mut Call) -> Outcome {
     let (_, trust) = see(call)?;
     let named = list_named_roles(call.faces.house().source())?;
     let id = trust.roles.iter().find(|id| id.to_string() == call.parameter(1));
-    let id = id.ok_or_else(|| Trouble::missing("role", call.parameter(1)))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "role": role(call, id, &named) })))
+    let id = id.ok_or_else(|| ApiError::missing("role", call.parameter(1)))?;
+    Ok(ApiResponse::json(StatusCode::OK, &json!({ "role": role(call, id, &named) })))
 }
 
 fn role(call: &Call, id: &RoleId, named: &[(RoleId, NamedRole)]) -> Value {

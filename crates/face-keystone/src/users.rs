@@ -1,18 +1,18 @@
 //! Users, their groups and their passwords.
 
-use super::given::{Given, has_option, invalid};
 use super::listing::plain;
 use super::render::time;
+use super::request_body::{RequestBody, has_option, invalid};
 use super::resource::{
     InDomain, Record, Resource, Selection, Store, answer, attributes, permitted_in_domain,
 };
 use super::schema::{Schema, Type};
-use super::{Call, Outcome, Trouble, query};
+use super::{ApiError, Call, Outcome, query};
 use enfilade_admin::{
     ChosenBy, Desk, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
     user_attributes,
 };
-use enfilade_facts::tables::{Name, NameKind, Profile, ThingKind, User};
+use enfilade_facts::tables::{Name, NameKind, Profile, ResourceKind, User};
 use enfilade_facts::vocabulary::{DomainId, Secret, UserId, from_rfc3339};
 use enfilade_facts::{Read as _, View};
 use enfilade_passage::{About, Party};
@@ -38,7 +38,7 @@ impl Resource for User {
             ("original_password", Type::None, Type::None),
         ],
     };
-    const KIND: Option<ThingKind> = Some(ThingKind::User);
+    const KIND: Option<ResourceKind> = Some(ResourceKind::User);
     const STORE: Store<Self> = Store {
         change: |desk, user, given| {
             let (row, after) = save_user(desk, &user.id, &|user, before| changed(given, user, before))?;
@@ -61,13 +61,13 @@ impl Resource for User {
         body
     }
 
-    fn change(&mut self, given: &Given) -> Result<(), Error> {
+    fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
         given.set_or_remove("description", &mut self.comment)?;
         given.set("name", &mut self.name)?;
         given.set_flag("enabled", &mut self.enabled)
     }
 
-    fn keeps(&self, given: &Given) -> Result<(), Error> {
+    fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
         match given.keeps("domain_id", Some(&self.domain.to_keystone()))? {
             true => Ok(()),
             false => Err(Error::Refused("the domain of a user cannot be changed".to_owned())),
@@ -86,7 +86,7 @@ impl Resource for User {
         Some(Party::UserNamed(name))
     }
 
-    fn selection(call: &Call) -> Result<Selection<Self>, Trouble> {
+    fn selection(call: &Call) -> Result<Selection<Self>, ApiError> {
         match query(&call.head, PASSWORD_END) {
             None => Ok(Box::new(|_| true)),
             Some(text) => {
@@ -96,7 +96,7 @@ impl Resource for User {
         }
     }
 
-    fn extra(view: &View<'_>, id: &UserId) -> Result<Map<String, Value>, Trouble> {
+    fn extra(view: &View<'_>, id: &UserId) -> Result<Map<String, Value>, ApiError> {
         Ok(with_profile(&user_attributes(view, id)?))
     }
 
@@ -111,7 +111,7 @@ impl Resource for User {
         let after = edited(&given, &UserAttributes::default())?;
         let enabled = given.flag("enabled")?.unwrap_or(true);
         let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &after))?;
-        let row = still_there(call, &id)?;
+        let row = existing(call, &id)?;
         let user = Record { id, row, extra: with_profile(&after) };
         Ok(answer(call, StatusCode::CREATED, user, &permit))
     }
@@ -123,7 +123,7 @@ pub(super) fn password_end(row: &User) -> Option<String> {
 }
 
 /// The user a path names, there or not, and the domain of one that is.
-pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId>), Trouble> {
+pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId>), ApiError> {
     let said = call.parameter(at);
     let found = call.look(|view| User::find(view, said))?;
     match found {
@@ -134,9 +134,9 @@ pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId
 }
 
 /// The user, or 404; for callers that use [`of_path`].
-pub(super) fn still_there(call: &Call, id: &UserId) -> Result<User, Trouble> {
+pub(super) fn existing(call: &Call, id: &UserId) -> Result<User, ApiError> {
     let found = call.look(|view| User::find(view, &id.to_string()))?;
-    found.map(|(_, row)| row).ok_or_else(|| Trouble::missing("user", call.parameter(0)))
+    found.map(|(_, row)| row).ok_or_else(|| ApiError::missing("user", call.parameter(0)))
 }
 
 /// `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
@@ -194,7 +194,7 @@ fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<Strin
 }
 
 /// The profile and the additional attributes with the changes of the body. The options that the password rules use stand in both.
-fn edited(given: &Given, before: &UserAttributes) -> Result<UserAttributes, Error> {
+fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes, Error> {
     let mut profile: Profile = before.profile.clone();
     if let Some(project) = given.id("default_project_id")? {
         profile.default_project = project;
@@ -208,7 +208,7 @@ fn edited(given: &Given, before: &UserAttributes) -> Result<UserAttributes, Erro
 }
 
 /// The user with the changes of the body.
-fn changed(given: &Given, user: &User, before: &UserAttributes) -> Result<UserSave, Error> {
+fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<UserSave, Error> {
     let after = edited(given, before)?;
     let password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
     let password = password.map(|password| (password, ChosenBy::Another));
@@ -219,7 +219,12 @@ fn changed(given: &Given, user: &User, before: &UserAttributes) -> Result<UserSa
 }
 
 /// A user's own change of password, once the old one was proved.
-pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, old: &Secret, new: &str) -> Result<(), Trouble> {
+pub(super) fn set_own_password(
+    desk: &Desk<'_>,
+    id: &UserId,
+    old: &Secret,
+    new: &str,
+) -> Result<(), ApiError> {
     let before = desk.facts.read(|view| user_attributes(view, id))??;
     if has_option(&attributes(&before.extra), "lock_password") {
         let why = "the password of this user is changed by an administrator only";

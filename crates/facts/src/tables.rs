@@ -32,7 +32,7 @@ pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};
 pub use endings::{ENDINGS, Ends};
-pub use extras::{Extra, ExtraKey, ThingKind};
+pub use extras::{Extra, ExtraKey, ResourceKind};
 pub use files::{FileFault, FileName, FileVersion, Mirrored, MirroredFile};
 pub use grant_key::{GrantKey, GrantScope, Grantee};
 pub use grants::{Grant, NamedRole};

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::passwords::PasswordRules;
 use crate::resolve::Target;
 use crate::users::{NewUser, add_user, set_password};
-use enfilade_facts::tables::{Interface, NamedRole, ThingKind};
+use enfilade_facts::tables::{Interface, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, RoleId, Secret, Userid};
 
 /// The records to create.
@@ -93,7 +93,7 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
 fn make_immutable(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
     desk.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);
-        put_extra(change, ThingKind::Role, id, IMMUTABLE)
+        put_extra(change, ResourceKind::Role, id, IMMUTABLE)
     })?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::resource::{Saving, StoredResource, delete};
 use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
 use crate::users::check_comment;
-use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, RegionId, Service, ThingKind};
+use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, RegionId, ResourceKind, Service};
 use enfilade_facts::vocabulary::{EndpointId, ServiceId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
@@ -14,7 +14,7 @@ const REGION_DEPTH_MAX: usize = 64;
 
 impl StoredResource for Service {
     const NAME: &'static str = "service";
-    const KIND: ThingKind = ThingKind::Service;
+    const KIND: ResourceKind = ResourceKind::Service;
     const DELETE: &'static str = "remove";
 
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
@@ -29,7 +29,7 @@ impl StoredResource for Service {
         for (endpoint, row) in view.list::<Endpoint>(&[])? {
             if row.service == *id {
                 change.delete::<Endpoint>(&endpoint);
-                change.delete::<Extra>(&ExtraKey::of(ThingKind::Endpoint, &endpoint));
+                change.delete::<Extra>(&ExtraKey::of(ResourceKind::Endpoint, &endpoint));
             }
         }
         Ok(())
@@ -38,7 +38,7 @@ impl StoredResource for Service {
 
 impl StoredResource for Endpoint {
     const NAME: &'static str = "endpoint";
-    const KIND: ThingKind = ThingKind::Endpoint;
+    const KIND: ResourceKind = ResourceKind::Endpoint;
     const DELETE: &'static str = "remove";
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
@@ -61,7 +61,7 @@ impl StoredResource for Endpoint {
 
 impl StoredResource for Region {
     const NAME: &'static str = "region";
-    const KIND: ThingKind = ThingKind::Region;
+    const KIND: ResourceKind = ResourceKind::Region;
 
     fn new_id(random: [u8; 16]) -> Option<RegionId> {
         Some(RegionId(format!("{:032x}", u128::from_ne_bytes(random))))

@@ -6,14 +6,14 @@ use crate::error::Error;
 use crate::resolve::{dangling, domain_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ThingKind,
+    Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ResourceKind,
 };
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for Domain {
     const NAME: &'static str = "domain";
-    const KIND: ThingKind = ThingKind::Domain;
+    const KIND: ResourceKind = ResourceKind::Domain;
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.description.as_deref())?;
@@ -39,7 +39,7 @@ impl StoredResource for Domain {
 /// Adds the deletion of a domain to a change. What is in it is deleted in the background.
 fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
     change.expect_same(id, row).remove::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
-    change.delete::<Extra>(&ExtraKey::of(ThingKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
+    change.delete::<Extra>(&ExtraKey::of(ResourceKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
 }
 
 /// A domain, for listing.

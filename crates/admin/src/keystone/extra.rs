@@ -1,7 +1,7 @@
 //! Additional attributes of a resource: a JSON object that clients store and this server does not interpret.
 
 use crate::error::Error;
-use enfilade_facts::tables::{Extra, ExtraKey, Key, ThingKind};
+use enfilade_facts::tables::{Extra, ExtraKey, Key, ResourceKind};
 use enfilade_facts::{Change, View};
 
 /// The longest additional attributes of one resource, in bytes.
@@ -13,7 +13,7 @@ const EXTRA_BYTES_MAX: usize = 16 * 1024;
 /// When the facts cannot be read.
 pub fn extra_of(
     view: &View<'_>,
-    kind: ThingKind,
+    kind: ResourceKind,
     key: &impl Key,
 ) -> Result<String, enfilade_facts::SourceError> {
     Ok(view.get::<Extra>(&ExtraKey::of(kind, key))?.map(|Extra(text)| text).unwrap_or_default())
@@ -24,7 +24,7 @@ pub(crate) const IMMUTABLE: &str = r#"{"options":{"immutable":true}}"#;
 
 pub(crate) fn put_extra(
     change: &mut Change,
-    kind: ThingKind,
+    kind: ResourceKind,
     key: &impl Key,
     text: &str,
 ) -> Result<(), Error> {

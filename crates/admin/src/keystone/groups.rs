@@ -7,14 +7,14 @@ use crate::desk::Desk;
 use crate::error::{Error, missing};
 use crate::users::{check_comment, choose_sid};
 use enfilade_facts::tables::{
-    Domain, Group, Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, ThingKind, User,
+    Domain, Group, Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, ResourceKind, User,
 };
 use enfilade_facts::vocabulary::{GroupId, GroupName, UserId};
 use enfilade_facts::{Change, View};
 
 impl StoredResource for Group {
     const NAME: &'static str = "group";
-    const KIND: ThingKind = ThingKind::Group;
+    const KIND: ResourceKind = ResourceKind::Group;
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.comment.as_deref())?;

@@ -9,7 +9,7 @@ use crate::resolve::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region,
-    RegionId, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, ThingKind, User, Verifier,
+    RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, RoleId, ServiceId, TokenName, UserId,
@@ -19,7 +19,7 @@ use enfilade_facts::{Change, Read, View};
 
 /// A record of a Keystone. SIDs are made here.
 #[derive(Clone, Debug)]
-pub enum CloudThing {
+pub enum CloudRecord {
     /// A domain.
     Domain(DomainId, Domain),
     /// A role; the roles it implies may come later.
@@ -27,7 +27,7 @@ pub enum CloudThing {
     /// A project; its parents come before it.
     Project(ProjectId, Project),
     /// A domain, role or project, which comes before this, has the option `immutable`: the API neither changes nor deletes it.
-    Immutable(CloudThingId),
+    Immutable(CloudRecordId),
     /// A user, with the profile and, if it is known, the password hash.
     User(UserId, Box<CloudUser>),
     /// A group: domain, name and description.
@@ -48,7 +48,7 @@ pub enum CloudThing {
 
 /// The id of a domain, role or project.
 #[derive(Clone, Copy, Debug)]
-pub enum CloudThingId {
+pub enum CloudRecordId {
     /// This domain.
     Domain(DomainId),
     /// This role.
@@ -107,7 +107,7 @@ const AT_ONCE: usize = 200;
 /// When the facts cannot be read or changed.
 pub fn import_cloud(
     desk: &Desk<'_>,
-    things: &[CloudThing],
+    things: &[CloudRecord],
     pretend: bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
@@ -149,13 +149,13 @@ struct Taking<'a, 'v> {
 type Left = Result<(), String>;
 
 impl Taking<'_, '_> {
-    fn one(&mut self, thing: &CloudThing) -> Result<Imported, Error> {
+    fn one(&mut self, thing: &CloudRecord) -> Result<Imported, Error> {
         let (what, left) = match thing {
-            CloudThing::Domain(id, row) => {
+            CloudRecord::Domain(id, row) => {
                 let what = format!("domain {}", row.name);
                 (what, self.named(id, row, NameKey::domain(&row.name), *id.bytes())?)
             }
-            CloudThing::Role(id, row) => {
+            CloudRecord::Role(id, row) => {
                 let fits = check_name("role", &row.name).map_err(|why| why.to_string());
                 let name = NameKey::role_of(row.domain.as_ref(), &row.name);
                 let left = match fits {
@@ -164,26 +164,26 @@ impl Taking<'_, '_> {
                 };
                 (format!("role {}", row.name), left)
             }
-            CloudThing::Project(id, row) => (format!("project {}", row.name), self.project(id, row)?),
-            CloudThing::Immutable(id) => self.immutable(id)?,
-            CloudThing::User(id, user) => (format!("user {}", user.name), self.user(id, user)?),
-            CloudThing::Group(id, domain, name, comment) => {
+            CloudRecord::Project(id, row) => (format!("project {}", row.name), self.project(id, row)?),
+            CloudRecord::Immutable(id) => self.immutable(id)?,
+            CloudRecord::User(id, user) => (format!("user {}", user.name), self.user(id, user)?),
+            CloudRecord::Group(id, domain, name, comment) => {
                 (format!("group {name}"), self.group(id, domain, name, comment.as_deref())?)
             }
-            CloudThing::Member(key) => (format!("member of group {}", key.group), self.member(key)?),
-            CloudThing::Grant(key) => (format!("role {} on {:?}", key.role, key.scope), self.grant(key)?),
-            CloudThing::Region(id, row) => (format!("region {}", id.0), self.add(id, row)?),
-            CloudThing::Service(id, row) => {
+            CloudRecord::Member(key) => (format!("member of group {}", key.group), self.member(key)?),
+            CloudRecord::Grant(key) => (format!("role {} on {:?}", key.role, key.scope), self.grant(key)?),
+            CloudRecord::Region(id, row) => (format!("region {}", id.0), self.add(id, row)?),
+            CloudRecord::Service(id, row) => {
                 (format!("service {} {}", row.kind, row.name), self.add(id, row)?)
             }
-            CloudThing::Endpoint(id, row) => {
+            CloudRecord::Endpoint(id, row) => {
                 let left = match self.has::<Service>(&row.service)? {
                     true => self.add(id, row)?,
                     false => Err(format!("service {} is not here", row.service)),
                 };
                 (format!("endpoint {}", row.url), left)
             }
-            CloudThing::Credential(id, row) => {
+            CloudRecord::Credential(id, row) => {
                 (format!("application credential {}", row.name), self.credential(id, row)?)
             }
         };
@@ -236,17 +236,17 @@ impl Taking<'_, '_> {
         Ok(left)
     }
 
-    fn immutable(&mut self, id: &CloudThingId) -> Result<(String, Left), Error> {
+    fn immutable(&mut self, id: &CloudRecordId) -> Result<(String, Left), Error> {
         let (what, is_here, key) = match id {
-            CloudThingId::Domain(id) => {
-                let key = ExtraKey::of(ThingKind::Domain, id);
+            CloudRecordId::Domain(id) => {
+                let key = ExtraKey::of(ResourceKind::Domain, id);
                 (format!("domain {}", id.to_keystone()), self.has::<Domain>(id)?, key)
             }
-            CloudThingId::Role(id) => {
-                (format!("role {id}"), self.has::<NamedRole>(id)?, ExtraKey::of(ThingKind::Role, id))
+            CloudRecordId::Role(id) => {
+                (format!("role {id}"), self.has::<NamedRole>(id)?, ExtraKey::of(ResourceKind::Role, id))
             }
-            CloudThingId::Project(id) => {
-                (format!("project {id}"), self.has::<Project>(id)?, ExtraKey::of(ThingKind::Project, id))
+            CloudRecordId::Project(id) => {
+                (format!("project {id}"), self.has::<Project>(id)?, ExtraKey::of(ResourceKind::Project, id))
             }
         };
         let left = match is_here {

@@ -8,7 +8,7 @@ use crate::users::forget_user;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Binding, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project,
-    Reverse, ReverseKey, Revocation, Revoked, ThingKind, Who,
+    ResourceKind, Reverse, ReverseKey, Revocation, Revoked, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
@@ -90,7 +90,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     let groups = names(view, NameKind::Group, id)?;
     for (key, name) in &groups {
         change.delete::<Name>(key).remove_as_of::<Group>(&name.group(), ended);
-        change.delete::<Extra>(&ExtraKey::of(ThingKind::Group, &name.group()));
+        change.delete::<Extra>(&ExtraKey::of(ResourceKind::Group, &name.group()));
         change.put(&LeavingKey::Group(name.group()), &Leaving);
     }
     let projects = names(view, NameKind::Project, id)?;
@@ -114,7 +114,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
 
 /// Adds the deletion of a project to a change. Its dependents are deleted in the background.
 pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project) {
-    change.delete::<Project>(id).delete::<Extra>(&ExtraKey::of(ThingKind::Project, id));
+    change.delete::<Project>(id).delete::<Extra>(&ExtraKey::of(ResourceKind::Project, id));
     if let Some(parent) = row.parent {
         change.delete::<Reverse>(&ReverseKey::Child(parent, *id));
     }

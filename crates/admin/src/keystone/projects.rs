@@ -9,15 +9,15 @@ use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
-    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, Reverse, ReverseKey,
-    ThingKind,
+    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, ResourceKind, Reverse,
+    ReverseKey,
 };
 use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for Project {
     const NAME: &'static str = "project";
-    const KIND: ThingKind = ThingKind::Project;
+    const KIND: ResourceKind = ResourceKind::Project;
     const DELETE: &'static str = "remove";
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {

@@ -19,7 +19,7 @@ pub enum DomainRef {
 
 /// A user or a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ThingRef {
+pub enum ResourceRef {
     /// By id.
     Id(String),
     /// By name, in a domain.
@@ -32,7 +32,7 @@ pub enum CredentialRef {
     /// By id.
     Id(String),
     /// By name, of a user.
-    Named(String, ThingRef),
+    Named(String, ResourceRef),
 }
 
 impl fmt::Display for DomainRef {
@@ -43,11 +43,11 @@ impl fmt::Display for DomainRef {
     }
 }
 
-impl fmt::Display for ThingRef {
+impl fmt::Display for ResourceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ThingRef::Id(id) => f.write_str(id),
-            ThingRef::Named(name, domain) => write!(f, "{name}@{domain}"),
+            ResourceRef::Id(id) => f.write_str(id),
+            ResourceRef::Named(name, domain) => write!(f, "{name}@{domain}"),
         }
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for CredentialRef {
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn authid_of_user(source: &dyn Source, user: &ThingRef) -> Result<Authid, Error> {
+pub fn authid_of_user(source: &dyn Source, user: &ResourceRef) -> Result<Authid, Error> {
     let nobody = nobody(&format!("{user:?}"), false);
     let found = source.read(|view| match user_of(view, user)? {
         Some(id) if view.get::<User>(&id)?.is_some() => authid(view, &id),
@@ -118,13 +118,13 @@ const NONE: [u8; 16] = [0; 16];
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn project_of(source: &dyn Source, project: &ThingRef) -> Result<Option<ProjectId>, Error> {
+pub fn project_of(source: &dyn Source, project: &ResourceRef) -> Result<Option<ProjectId>, Error> {
     source.read(|view| match project {
-        ThingRef::Id(id) => match id.parse::<ProjectId>() {
+        ResourceRef::Id(id) => match id.parse::<ProjectId>() {
             Ok(id) => Ok(view.get::<Project>(&id)?.map(|_| id)),
             Err(_) => Ok(None),
         },
-        ThingRef::Named(name, domain) => match domain_in(view, domain)? {
+        ResourceRef::Named(name, domain) => match domain_in(view, domain)? {
             Some(domain) => Ok(view.get::<Name>(&NameKey::project(&domain, name))?.map(Name::project)),
             None => Ok(None),
         },
@@ -152,10 +152,10 @@ fn domain_in(view: &View<'_>, domain: &DomainRef) -> Result<Option<DomainId>, Er
     }
 }
 
-fn user_of(view: &View<'_>, user: &ThingRef) -> Result<Option<UserId>, Error> {
+fn user_of(view: &View<'_>, user: &ResourceRef) -> Result<Option<UserId>, Error> {
     match user {
-        ThingRef::Id(id) => Ok(id.parse::<UserId>().ok()),
-        ThingRef::Named(name, domain) => {
+        ResourceRef::Id(id) => Ok(id.parse::<UserId>().ok()),
+        ResourceRef::Named(name, domain) => {
             let domain = domain_in(view, domain)?.unwrap_or(DomainId::from_bytes(NONE));
             Ok(view.get::<Name>(&NameKey::user(&domain, name))?.map(Name::user))
         }

@@ -4,7 +4,7 @@
 use super::extra::{extra_of, put_extra};
 use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
-use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, Row, ThingKind};
+use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, ResourceKind, Row};
 use enfilade_facts::{At, Change, View};
 use std::fmt;
 
@@ -70,7 +70,7 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
     /// Its name in errors and in the audit log.
     const NAME: &'static str;
     /// The kind of its additional attributes.
-    const KIND: ThingKind;
+    const KIND: ResourceKind;
     /// The verb of its deletion in the audit log.
     const DELETE: &'static str = "delete";
 

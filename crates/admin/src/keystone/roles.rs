@@ -7,13 +7,13 @@ use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, role_id};
 use crate::users::check_comment;
-use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NamedRole, ThingKind};
+use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for NamedRole {
     const NAME: &'static str = "role";
-    const KIND: ThingKind = ThingKind::Role;
+    const KIND: ResourceKind = ResourceKind::Role;
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_name("role", &self.name)?;

@@ -119,7 +119,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
             session("GET", "/roles/{prior_role_id}/implies", V3Call::Do(roles::list_implied), "list_implied_roles", "List roles that a role implies"),
             session("GET", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::show_implied), "get_implied_role", "Check whether a role implies another"),
             session("PUT", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply), "create_implied_role", "Create role implication"),
-            session("DELETE", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply_no_more), "delete_implied_role", "Delete role implication"),
+            session("DELETE", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::delete_implied), "delete_implied_role", "Delete role implication"),
             session("GET", "/role_inferences", V3Call::Do(roles::inferences), "list_role_inference_rules", "List all role implications"),
             session("GET", "/role_assignments", V3Call::Do(assignments::list), "list_role_assignments", "List role assignments"),
         ],

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Of which kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
-pub enum ThingKind {
+pub enum ResourceKind {
     /// A domain.
     Domain = 1,
     /// A project.
@@ -26,16 +26,16 @@ pub enum ThingKind {
     Region = 8,
 }
 
-impl ThingKind {
-    const ALL: [ThingKind; 8] = [
-        ThingKind::Domain,
-        ThingKind::Project,
-        ThingKind::User,
-        ThingKind::Group,
-        ThingKind::Role,
-        ThingKind::Service,
-        ThingKind::Endpoint,
-        ThingKind::Region,
+impl ResourceKind {
+    const ALL: [ResourceKind; 8] = [
+        ResourceKind::Domain,
+        ResourceKind::Project,
+        ResourceKind::User,
+        ResourceKind::Group,
+        ResourceKind::Role,
+        ResourceKind::Service,
+        ResourceKind::Endpoint,
+        ResourceKind::Region,
     ];
 }
 
@@ -43,14 +43,14 @@ impl ThingKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.
-    pub kind: ThingKind,
+    pub kind: ResourceKind,
     /// The id.
     pub id: Vec<u8>,
 }
 
 impl ExtraKey {
     /// Of a thing whose key is this.
-    pub fn of(kind: ThingKind, key: &impl Key) -> Self {
+    pub fn of(kind: ResourceKind, key: &impl Key) -> Self {
         ExtraKey { kind, id: key.bytes() }
     }
 }
@@ -62,7 +62,7 @@ impl Key for ExtraKey {
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&kind, id) = bytes.split_first()?;
-        let kind = ThingKind::ALL.into_iter().find(|one| *one as u8 == kind)?;
+        let kind = ResourceKind::ALL.into_iter().find(|one| *one as u8 == kind)?;
         Some(ExtraKey { kind, id: id.to_vec() })
     }
 }

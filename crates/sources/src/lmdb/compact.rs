@@ -288,7 +288,7 @@ mod tests {
     use super::*;
     use crate::conformance::{change, put_something, something_is_there};
     use crate::scratch::Scratch;
-    use enfilade_facts::tables::{Datastore, Domain, Extra, ExtraKey, ThingKind};
+    use enfilade_facts::tables::{Datastore, Domain, Extra, ExtraKey, ResourceKind};
     use enfilade_facts::vocabulary::{DomainId, UserId};
     use enfilade_facts::{Read, Revision, Source};
 
@@ -316,7 +316,7 @@ mod tests {
     fn churned(path: &Path) -> Lmdb {
         let lmdb = Lmdb::open(path).unwrap();
         put_something(&lmdb);
-        let extra = |n: u8| ExtraKey::of(ThingKind::User, &UserId::from_bytes([n; 16]));
+        let extra = |n: u8| ExtraKey::of(ResourceKind::User, &UserId::from_bytes([n; 16]));
         for round in 0..20 {
             let mut filling = change();
             for n in 0..300 {

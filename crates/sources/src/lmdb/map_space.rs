@@ -120,7 +120,7 @@ mod tests {
     use crate::lmdb::{Lmdb, Terms};
     use crate::scratch::Scratch;
     use enfilade_facts::limits::MAP_BYTES_MIN;
-    use enfilade_facts::tables::{Extra, ExtraKey, Revoked, ThingKind};
+    use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind, Revoked};
     use enfilade_facts::vocabulary::UserId;
     use enfilade_facts::{AuditRecord, Change, Source};
 
@@ -154,7 +154,8 @@ mod tests {
         for bytes in [60_000, 400] {
             for requester in [Requester::Administrator, Requester::User] {
                 let kept_for = until_full(requester, &|change, n| {
-                    let key = ExtraKey::of(ThingKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));
+                    let key =
+                        ExtraKey::of(ResourceKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));
                     change.put(&key, &Extra("x".repeat(bytes)));
                 });
                 assert_eq!(kept_for, GIVING.rest);
@@ -188,8 +189,10 @@ mod tests {
         let lmdb = Lmdb::open_for(&scratch.path().join("facts"), terms).unwrap();
         let extra = |n: u8, bytes: usize| {
             let mut change = by(Requester::Administrator);
-            change
-                .put(&ExtraKey::of(ThingKind::User, &UserId::from_bytes([n; 16])), &Extra("x".repeat(bytes)));
+            change.put(
+                &ExtraKey::of(ResourceKind::User, &UserId::from_bytes([n; 16])),
+                &Extra("x".repeat(bytes)),
+            );
             change
         };
         (0..15).for_each(|n| _ = lmdb.commit(&extra(n, 1_000_000)).unwrap());

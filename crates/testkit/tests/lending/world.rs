@@ -7,7 +7,7 @@ use enfilade_admin::{NewUser, Target, TokenTerms};
 use enfilade_faces::Faces;
 use enfilade_facts::tables::{
     AccessRule, Blob, BlobId, Credential, Delegation, Ec2Key, Extra, Grant, GrantKey, GrantScope, Grantee,
-    Password, Project, Table, ThingKind, Trust, User, Who,
+    Password, Project, ResourceKind, Table, Trust, User, Who,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DatastoreName, DomainId, ProjectId, Realm, RoleId, TrustId, UserId, Userid,
@@ -359,7 +359,7 @@ impl World {
                 for (key, Extra(text)) in view.list::<Extra>(&[])? {
                     if matches!(
                         key.kind,
-                        ThingKind::User | ThingKind::Group | ThingKind::Role | ThingKind::Domain
+                        ResourceKind::User | ResourceKind::Group | ResourceKind::Role | ResourceKind::Domain
                     ) {
                         let at = enfilade_facts::tables::Key::bytes(&key);
                         powers.fixed.insert((Table::Extras as u8, at), text.into_bytes());

@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::progress::Progress;
 use anyhow::Context as _;
 use enfilade_admin::Imported;
-use enfilade_admin::keystone::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};
+use enfilade_admin::keystone::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud};
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
     NamedRole, Profile, Project, Region, RegionId, Service,
@@ -44,13 +44,13 @@ pub(super) fn run(
 /// The records read so far, and those that cannot be imported.
 #[derive(Default)]
 struct Asked {
-    things: Vec<CloudThing>,
+    things: Vec<CloudRecord>,
     left: Vec<Imported>,
 }
 
 impl Asked {
     /// Records each row, or the reason why it cannot be imported.
-    fn each(&mut self, what: &str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudThing>) {
+    fn each(&mut self, what: &str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudRecord>) {
         for row in rows {
             match thing(row) {
                 Some(thing) => self.things.push(thing),
@@ -85,9 +85,9 @@ fn is_enabled(row: &Value) -> bool {
 }
 
 /// The option `immutable` of those rows that have it.
-fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<CloudThingId>) {
+fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<CloudRecordId>) {
     let has_it = |row: &&Value| row.pointer("/options/immutable") == Some(&Value::Bool(true));
-    asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudThing::Immutable));
+    asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudRecord::Immutable));
 }
 
 /// The number of requested lists, without those of each domain, group and user.
@@ -96,23 +96,23 @@ const LISTS: u64 = 9;
 async fn ask(
     name: &str,
     hashes: &HashMap<String, String>,
-) -> anyhow::Result<(Vec<CloudThing>, Vec<Imported>)> {
+) -> anyhow::Result<(Vec<CloudRecord>, Vec<Imported>)> {
     let mut api = Api::login(Cloud::named(name)?).await?;
     let (mut asked, mut progress) = (Asked::default(), Progress::start("asking"));
     let domains = api.list("domains", "domains").await?;
     asked.each("domain", &domains, |row| {
         let (name, enabled) = (text(row, "name")?.parse().ok()?, is_enabled(row));
         let description = text(row, "description");
-        Some(CloudThing::Domain(domain(row, "id")?, Domain { name, enabled, description }))
+        Some(CloudRecord::Domain(domain(row, "id")?, Domain { name, enabled, description }))
     });
-    immutable(&mut asked, &domains, |row| domain(row, "id").map(CloudThingId::Domain));
+    immutable(&mut asked, &domains, |row| domain(row, "id").map(CloudRecordId::Domain));
     progress.at(1, LISTS);
     roles(&mut api, &mut asked, &domains).await?;
     progress.at(2, LISTS);
     let projects = api.list("projects", "projects").await?;
     let projects = outer_first(projects, "parent_id");
     asked.each("project", &projects, project);
-    immutable(&mut asked, &projects, |row| id(row, "id").map(CloudThingId::Project));
+    immutable(&mut asked, &projects, |row| id(row, "id").map(CloudRecordId::Project));
     progress.at(3, LISTS);
     let users = api.list("users", "users").await?;
     for row in &users {
@@ -134,7 +134,7 @@ async fn ask(
     progress.at(4, LISTS);
     let groups = api.list("groups", "groups").await?;
     asked.each("group", &groups, |row| {
-        Some(CloudThing::Group(
+        Some(CloudRecord::Group(
             id(row, "id")?,
             domain(row, "domain_id")?,
             text(row, "name")?,
@@ -189,13 +189,13 @@ async fn roles(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::R
         let implies =
             inferences.iter().filter(is_prior).filter_map(|inference| inference.get("implies")?.as_array());
         let implies = implies.flatten().filter_map(|implied| id(implied, "id")).collect();
-        Some(CloudThing::Role(role, NamedRole { name, domain, description, implies }))
+        Some(CloudRecord::Role(role, NamedRole { name, domain, description, implies }))
     });
-    immutable(asked, &rows, |row| id(row, "id").map(CloudThingId::Role));
+    immutable(asked, &rows, |row| id(row, "id").map(CloudRecordId::Role));
     Ok(())
 }
 
-fn project(row: &Value) -> Option<CloudThing> {
+fn project(row: &Value) -> Option<CloudRecord> {
     let tags = row.get("tags").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     // The parent of a top-level project is its domain.
     let parent = match text(row, "parent_id").filter(|parent| Some(parent) != text(row, "domain_id").as_ref())
@@ -211,10 +211,10 @@ fn project(row: &Value) -> Option<CloudThing> {
         description: text(row, "description"),
         tags: tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect(),
     };
-    Some(CloudThing::Project(id(row, "id")?, project))
+    Some(CloudRecord::Project(id(row, "id")?, project))
 }
 
-fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
+fn user(row: &Value, password: Option<String>) -> Option<CloudRecord> {
     let has = |option: &str| row.pointer(&format!("/options/{option}")) == Some(&Value::Bool(true));
     let user = CloudUser {
         domain: domain(row, "domain_id")?,
@@ -229,7 +229,7 @@ fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
             takes_given_password: has("ignore_change_password_upon_first_use"),
         },
     };
-    Some(CloudThing::User(id(row, "id")?, Box::new(user)))
+    Some(CloudRecord::User(id(row, "id")?, Box::new(user)))
 }
 
 fn wants_second_factor(user: &Value) -> bool {
@@ -242,13 +242,13 @@ async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::
         let rows = api.list(&format!("groups/{said}/users"), "users").await?;
         let group = id(group, "id");
         asked.each("member of a group", &rows, |row| {
-            Some(CloudThing::Member(MembershipKey { member: Member::User(id(row, "id")?), group: group? }))
+            Some(CloudRecord::Member(MembershipKey { member: Member::User(id(row, "id")?), group: group? }))
         });
     }
     Ok(())
 }
 
-fn grant(row: &Value) -> Option<CloudThing> {
+fn grant(row: &Value) -> Option<CloudRecord> {
     let scope = row.get("scope")?;
     let is_below = scope.get("OS-INHERIT:inherited_to").is_some();
     let scope = match (scope.get("project"), scope.get("domain"), is_below) {
@@ -262,14 +262,14 @@ fn grant(row: &Value) -> Option<CloudThing> {
         (Some(user), _) => Grantee::User(id(user, "id")?),
         (_, group) => Grantee::Group(id(group?, "id")?),
     };
-    Some(CloudThing::Grant(GrantKey { who, scope, role: id(row.get("role")?, "id")? }))
+    Some(CloudRecord::Grant(GrantKey { who, scope, role: id(row.get("role")?, "id")? }))
 }
 
 async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let regions = api.list("regions", "regions").await?;
     asked.each("region", &outer_first(regions, "parent_region_id"), |row| {
         let parent = text(row, "parent_region_id").map(RegionId);
-        Some(CloudThing::Region(
+        Some(CloudRecord::Region(
             RegionId(text(row, "id")?),
             Region { description: text(row, "description"), parent },
         ))
@@ -278,7 +278,7 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     asked.each("service", &services, |row| {
         let (kind, name) = (text(row, "type")?, text(row, "name").unwrap_or_default());
         let service = Service { kind, name, enabled: is_enabled(row), description: text(row, "description") };
-        Some(CloudThing::Service(id(row, "id")?, service))
+        Some(CloudRecord::Service(id(row, "id")?, service))
     });
     let endpoints = api.list("endpoints", "endpoints").await?;
     asked.each("endpoint", &endpoints, |row| {
@@ -289,7 +289,7 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
             url: text(row, "url")?,
             enabled: is_enabled(row),
         };
-        Some(CloudThing::Endpoint(id(row, "id")?, endpoint))
+        Some(CloudRecord::Endpoint(id(row, "id")?, endpoint))
     });
     Ok(())
 }
@@ -326,7 +326,7 @@ async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyho
                 comment: text(row, "description"),
                 delegation,
             };
-            Some(CloudThing::Credential(id(row, "id")?, Box::new(credential)))
+            Some(CloudRecord::Credential(id(row, "id")?, Box::new(credential)))
         });
     }
     Ok(())

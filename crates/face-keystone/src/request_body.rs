@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
 /// The object and its name in the body.
-pub(super) struct Given {
+pub(super) struct RequestBody {
     what: &'static str,
     object: Map<String, Value>,
 }
@@ -32,13 +32,13 @@ const OPTIONS: [(&str, IsIt); 9] = [
     ("tags", Value::is_array),
 ];
 
-impl Given {
+impl RequestBody {
     /// The body's object of that name.
     pub(super) fn of(call: &Call, what: &'static str) -> Result<Self, Error> {
         let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
         match body {
             Value::Object(mut body) => match body.remove(what) {
-                Some(Value::Object(object)) => Ok(Given { what, object }),
+                Some(Value::Object(object)) => Ok(RequestBody { what, object }),
                 _ => Err(invalid(format!("Expecting to find {what} in the body."))),
             },
             _ => Err(invalid("the body is not a JSON object")),
