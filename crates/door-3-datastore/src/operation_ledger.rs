@@ -476,11 +476,57 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_name_fits_and_what_is_no_ledger_is_not_read() {
+    fn a_name_has_one_place_however_often_it_is_looked_up() {
+        let ledger = Ledger::private(2, NOW);
+        let names = ["a-store", "b-store"].map(name);
+        let enter =
+            |n: usize, place: &LedgerSlot| ledger.enter(&names[n], place, OperationKind::Read, NOW).unwrap();
+        let _one = enter(0, &LedgerSlot::default());
+        // The first lookup gives the name its place, one with another `LedgerSlot` finds it, and both remember it.
+        let (first, found) = (LedgerSlot::default(), LedgerSlot::default());
+        let _others = [&first, &first, &found, &found].map(|place| enter(1, place));
+        assert_eq!([0, 1].map(|n| ledger.active(&names[n]).readers), [1, 4]);
+        assert_eq!([&first, &found, &found.clone()].map(|place| place.0.load(Ordering::Relaxed)), [2; 3]);
+    }
+
+    #[test]
+    fn the_words_are_where_the_layout_says() {
+        // For three datastores and two shards: names of four words from 64, then a cache line for each shard and place.
+        assert_eq!(ledger_words(3, 2), 64 + 3 * 4 + 2 * 3 * 8);
+        let layout = Layout::in_words(ledger_words(3, 2), 2);
+        assert_eq!((layout.places, layout.shards), (3, 2));
+        assert_eq!([0, 1, 2].map(Layout::name), [64, 68, 72]);
+        for (shard, place, line) in
+            [(0, 0, 76), (0, 1, 84), (0, 2, 92), (1, 0, 100), (1, 1, 108), (1, 2, 116)]
+        {
+            let kinds = [OperationKind::Lookup, OperationKind::Read, OperationKind::Write];
+            let entered = kinds.map(|kind| layout.entered(shard, place, kind));
+            assert_eq!((layout.count(shard, place), layout.since(shard, place)), (line, line + 1));
+            assert_eq!(entered, [line + 2, line + 3, line + 4]);
+        }
+        for (threads, expected) in [(1, 1), (2, 2), (3, 4), (16, 16), (17, 16), (1_000, 16)] {
+            assert_eq!(shards(threads), expected, "{threads}");
+        }
+    }
+
+    #[test]
+    fn every_process_is_asked_where_others_can_be_read() {
         let ledger = Ledger::private(1, NOW);
-        let longest = name(&"x".repeat(32));
-        let _inside = ledger.enter(&longest, &LedgerSlot::default(), OperationKind::Write, NOW);
-        assert_eq!(ledger.active(&longest).writers, 1);
+        let own = ledger.process().unwrap();
+        assert_eq!(ledger.everybody(), std::slice::from_ref(&own));
+        let both = vec![own.clone(), Process { id: 7, ..own }];
+        let others = both.clone();
+        assert_eq!(ledger.with_processes(Arc::new(move || others.clone())).everybody(), both);
+    }
+
+    #[test]
+    fn the_longest_names_fit_and_what_is_no_ledger_is_not_read() {
+        let ledger = Ledger::private(2, NOW);
+        let longest = ["x", "y"].map(|letter| name(&letter.repeat(32)));
+        let _inside = longest
+            .each_ref()
+            .map(|name| ledger.enter(name, &LedgerSlot::default(), OperationKind::Read, NOW).unwrap());
+        assert_eq!(longest.map(|name| ledger.active(&name).readers), [1, 1]);
         for word in [0, 1, u64::MAX] {
             assert_eq!(Process::read(1_000, |_| word), None);
         }

@@ -96,3 +96,58 @@ impl Refuse for Refusal {
         RefusalRow::fault_of(&CODES, self.code())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_fault_and_says_what_is_wrong() {
+        let name: DatastoreName = "tank".parse().unwrap();
+        let maintenance = |text: &str| Refusal::Maintenance {
+            name: name.clone(),
+            kind: OperationKind::Write,
+            maintenance: Maintenance::from_property(text),
+        };
+        let broken = |line| Refusal::Broken { name: name.clone(), line, reason: "no path".into() };
+        for (refusal, fault, said) in [
+            (Refusal::Unknown(name.clone()), Fault::Client, "there is no datastore `tank`"),
+            (
+                maintenance("read-only"),
+                Fault::Operator,
+                "datastore `tank` is in maintenance mode `read-only`: no write",
+            ),
+            (
+                maintenance("type=offline,message=moves"),
+                Fault::Operator,
+                "datastore `tank` is in maintenance mode `offline`: no write (moves)",
+            ),
+            (
+                Refusal::UnknownMode { name: name.clone(), mode: "off".into() },
+                Fault::Operator,
+                "datastore `tank` has the unknown maintenance mode `off`: expected read-only, offline, unmount, s3-refresh or delete",
+            ),
+            (
+                Refusal::NotMounted { name: name.clone(), point: "/mnt/tank".into() },
+                Fault::Operator,
+                "datastore `tank` is not mounted: nothing is mounted at `/mnt/tank`",
+            ),
+            (
+                broken(3),
+                Fault::Operator,
+                "datastore `tank` cannot be read from datastore.cfg, line 3: no path",
+            ),
+            (broken(0), Fault::Operator, "datastore `tank` cannot be read from datastore.cfg: no path"),
+            (
+                Refusal::LedgerFull(2),
+                Fault::Operator,
+                "the operation ledger is full: 2 datastores are in use at once",
+            ),
+            (Refusal::Facts(SourceError::Unavailable("no disk".into())), Fault::Source, ""),
+        ] {
+            assert_eq!(refusal.fault(), fault, "{refusal}");
+            assert!(refusal.to_string().starts_with(said), "{refusal}");
+            assert_eq!(refusal.to_string() == said, !said.is_empty(), "{refusal}");
+        }
+    }
+}

@@ -104,3 +104,19 @@ impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datastores_are_spread_over_the_parts() {
+        let mut parts = vec![0; PARTS];
+        for n in 0..10_000 {
+            let name = format!("store-{n}").parse().unwrap();
+            parts.get_mut(part_of(&name)).map(|count| *count += 1).unwrap();
+        }
+        // Ten in each on the average.
+        assert!(parts.iter().all(|count| *count < 50), "{parts:?}");
+    }
+}

@@ -172,6 +172,35 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_gets_too_long_is_the_creators_alone() {
+        let of = |entries| {
+            let dacl = Some(vec![ace(FI | DI, Sid::CREATOR_OWNER, 1); entries]);
+            let group = Some(Sid::of_store([1, 2, 3], 513));
+            let descriptor = SecurityDescriptor { dacl, group, ..SecurityDescriptor::default() };
+            let acl = StoredAcl::Ntacl(descriptor.to_ntacl().unwrap());
+            inherited_acl(&crate::tests::subject(NodeKind::Directory, acl), NodeKind::Directory)
+        };
+        let fits = of(512);
+        assert_eq!(fits.dacl.map(|entries| entries.len()), Some(1024));
+        assert_eq!(fits.group, Some(Sid::of_store([1, 2, 3], 513)));
+        let own = ace(0, creator(), AccessMask::ALL.0);
+        let (owner, dacl) = (Some(creator()), Some(vec![own]));
+        assert_eq!(of(513), SecurityDescriptor { owner, dacl, ..SecurityDescriptor::default() });
+    }
+
+    #[test]
+    fn a_root_that_is_open_to_roles_names_everybody() {
+        for (dialect, owner, sid) in [
+            (AclDialect::Ntacl, Some(Sid::ADMINISTRATORS), Sid::AUTHENTICATED),
+            (AclDialect::Nfs4, None, Sid::EVERYONE),
+        ] {
+            let dacl = Some(vec![ace(FI | DI, sid, AccessMask::ALL.0)]);
+            let expected = SecurityDescriptor { owner, dacl, ..SecurityDescriptor::default() };
+            assert_eq!(open_to_roles(dialect), expected, "{dialect:?}");
+        }
+    }
+
+    #[test]
     fn flags_as_the_table_has_them() {
         // parent flags → flags on a new file, flags on a new directory; None: nothing is handed on
         for (parent, file, directory) in [

@@ -159,8 +159,14 @@ mod tests {
             parse("deny everyone delete"),
             Ok(ace(AceType::Deny, AccessMask::DELETE, 0, Sid::EVERYONE))
         );
+        assert_eq!(
+            parse("allow everyone read inherit=files,files,0x41 inherited"),
+            Ok(ace(AceType::Allow, AccessMask::READ, 0x51, Sid::EVERYONE))
+        );
         for line in [
             "",
+            "allow everyone read files",
+            "allow everyone read inherited,files",
             "allow",
             "allow @staff",
             "allow @nobody read",

@@ -263,6 +263,61 @@ mod tests {
     }
 
     #[test]
+    fn each_entry_is_written_word_for_word() {
+        let (user, group) = (Sid::of_unix_user, Sid::of_unix_group);
+        for (flags, sid, expected) in [
+            (0, Sid::EVERYONE, [0, 1, 3]),
+            (FI | DI, Sid::EVERYONE, [3, 1, 3]),
+            (FI | IO, Sid::EVERYONE, [9, 1, 3]),
+            (AceFlags::INHERITED, Sid::EVERYONE, [0x80, 1, 3]),
+            (0x40, Sid::EVERYONE, [0x10, 1, 3]),
+            (0x80, Sid::EVERYONE, [0x20, 1, 3]),
+            // The owner and the group of the file, who change with it, unless it is handed on.
+            (0, user(1000), [0, 1, 1]),
+            (FI, user(1000), [1, 0, 1000]),
+            (AceFlags::INHERITED, user(1000), [0x80, 1, 1]),
+            (0, user(7), [0, 0, 7]),
+            (0, group(100), [IS_GROUP, 1, 2]),
+            (FI, group(100), [IS_GROUP | 1, 0, 100]),
+            (0, group(7), [IS_GROUP, 0, 7]),
+            (0, user(100), [0, 0, 100]),
+            (0, group(1000), [IS_GROUP, 0, 1000]),
+            // Those of what is made below.
+            (FI, Sid::CREATOR_OWNER, [9, 1, 1]),
+            (FI | IO, Sid::CREATOR_OWNER, [9, 1, 1]),
+            (DI, Sid::CREATOR_GROUP, [IS_GROUP | 0xa, 1, 2]),
+        ] {
+            let [flags_there, special, who] = expected;
+            for (kind, number) in [(AceType::Allow, 0), (AceType::Deny, 1), (AceType::Audit, 2)] {
+                let entry = Ace { kind, ..ace(flags, sid, 5) };
+                assert_eq!(written(&entry, OF), Ok([number, flags_there, special, 5, who]), "{entry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_type_is_read_and_a_list_is_protected_only_if_it_says_so() {
+        let kinds = [(0, AceType::Allow), (1, AceType::Deny), (2, AceType::Audit), (3, AceType::Audit)];
+        for (number, kind) in kinds {
+            assert_eq!(read(&[[number, 0, 1, 1, 3]]), [Ace { kind, ..ace(0, Sid::EVERYONE, 1) }]);
+        }
+        for (flags, expected) in [(0, false), (1, false), (2, true), (4, false), (7, true)] {
+            let descriptor = SecurityDescriptor::from_nfs4(&blob(flags, &[]), OF).unwrap();
+            assert_eq!(descriptor.is_protected, expected, "{flags}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_1024_entries_at_most() {
+        assert_eq!(read(&[[0, 0, 1, 1, 3]; 1024]).len(), 1024);
+        for (entries, fits) in [(1023, true), (1024, true), (1025, false), (1026, false)] {
+            let dacl = Some(vec![ace(0, Sid::EVERYONE, 1); entries]);
+            let descriptor = SecurityDescriptor { dacl, ..SecurityDescriptor::default() };
+            assert_eq!(descriptor.to_nfs4(OF).is_ok(), fits, "{entries}");
+        }
+    }
+
+    #[test]
     fn what_it_has_no_words_for_is_said() {
         let with = |ace| SecurityDescriptor { dacl: Some(vec![ace]), ..SecurityDescriptor::default() };
         let named = with(ace(0, Sid::of_store([1, 2, 3], 1000), 1)).to_nfs4(OF).unwrap_err().to_string();

@@ -282,6 +282,35 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_as_long_as_an_attribute_and_no_longer() {
+        let entry = |subauthorities: usize| {
+            let sid = format!("S-1-5{}", "-1".repeat(subauthorities)).parse().unwrap();
+            Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask(1), sid }
+        };
+        let of = |entries| {
+            let dacl = Some(entries);
+            SecurityDescriptor { dacl, ..SecurityDescriptor::default() }
+        };
+        for (count, fits) in [(1023, true), (1024, true), (1025, false), (1026, false)] {
+            let written = of(vec![entry(1); count]).to_ntacl();
+            assert_eq!(written.is_ok(), fits, "{count} entries");
+            if let Ok(blob) = written {
+                let read = SecurityDescriptor::from_ntacl(&blob).unwrap();
+                assert_eq!(read.dacl.map(|entries| entries.len()), Some(count));
+            }
+        }
+        // 28 bytes, the list's own 8, and of each entry 16 and 4 for each number of its SID.
+        for (wide, bytes) in [(374, 65_532), (375, 65_536), (376, 65_540)] {
+            let entries = [vec![entry(13); wide], vec![entry(12); 1_000 - wide]].concat();
+            let written = of(entries).to_ntacl();
+            assert_eq!(written.as_ref().map(Vec::len).ok(), (bytes <= ACL_BYTES_MAX).then_some(bytes));
+            if let Ok(blob) = written {
+                assert!(SecurityDescriptor::from_ntacl(&blob).is_ok(), "{bytes}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_cut_or_unknown_is_refused() {
         for blob in from_samba() {
             for length in 0..blob.len() {

@@ -267,6 +267,8 @@ mod tests {
         assert_eq!(sums[0].mask, AccessMask(0xf_01ff));
         assert_eq!(from_sddl("D:(A;;1179817;;;WD)").unwrap().dacl.unwrap()[0].mask, AccessMask(0x12_00a9));
         for (text, why) in [
+            ("O:BAO:SYD:", "`O:` is not expected"),
+            ("G:BAG:SYD:", "`G:` is not expected"),
             ("", "no `D:`"),
             ("O:WD", "no `D:`"),
             ("D:(A;;FA;;;WD)D:(A;;FA;;;WD)", "each once"),

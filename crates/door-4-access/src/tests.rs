@@ -1,6 +1,7 @@
 //! The decision as a whole, on facts made up here.
 
 mod deciding;
+mod managing;
 mod seeing;
 
 use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};

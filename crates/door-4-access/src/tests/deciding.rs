@@ -6,6 +6,7 @@ use crate::explain::judge;
 use crate::open::{AccessCheck, knows_roles, would};
 use crate::refuse::Refusal;
 use crate::view::View;
+use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
     AccessRules, Assignment, AssignmentKey, FileFault, FileName, MirroredFile, Who,
 };
@@ -110,6 +111,20 @@ fn a_path_longer_than_any_assignment_still_resolves() {
 }
 
 #[test]
+fn a_role_on_the_longest_path_counts() {
+    let (root, mut deep) = ("/datastore/tank/", String::new());
+    while root.len() + deep.len() < ROLE_PATH_BYTES_MAX {
+        deep.push(if deep.len() % 9 == 8 { '/' } else { 'x' });
+    }
+    assert!(!deep.ends_with('/'));
+    let target = subject(NodeKind::File, everything());
+    let facts = format!("{READER}\n{root}{deep} alice NoAccess");
+    for (at, expected) in [(deep.as_str(), false), ("xxxxxxxx", true)] {
+        assert_eq!(decide(&facts, at, &target, Wanted::On(AccessMask::READ)).is_ok(), expected, "{at}");
+    }
+}
+
+#[test]
 fn whom_a_store_admits() {
     for (facts, admitted) in [
         ("", false),
@@ -121,6 +136,9 @@ fn whom_a_store_admits() {
         ("/datastore/tank alice NoAccess\n/datastore/tank staff Admin", false),
         ("/datastore/tank alice NoAccess\n/datastore/tank/a alice DatastoreReader", true),
         ("/datastore/tank/a alice NoAccess", false),
+        ("/datastore/tank alice@local DatastoreReader", true),
+        ("/datastore/tank bob@local DatastoreReader", false),
+        ("/datastore/tank bob@local!test DatastoreReader", false),
         ("/datastore/tank/a alice NoAccess DatastoreReader", false),
         ("/datastore/tank alice NoAccess- DatastoreReader", true),
         ("/datastore/tank/a alice NoAccess- DatastoreReader", true),
@@ -129,6 +147,26 @@ fn whom_a_store_admits() {
         for _ in 0..2 {
             let answer = case_with(&facts, &alice(), &memo, |case| case.is_admitted());
             assert_eq!(answer, Ok(admitted));
+        }
+    }
+}
+
+#[test]
+fn each_principal_and_store_is_admitted_for_itself() {
+    let facts = Facts::of("/datastore/tank alice DatastoreReader");
+    let view = enfilade_facts::View::new(&facts);
+    let memo = super::memo();
+    let bob = Principal { user: super::BOB, groups: Vec::new(), set: SetId(2), ..alice() };
+    for round in 0..2 {
+        for (who, principal, datastore, expected) in [
+            ("alice", alice(), "tank", true),
+            ("alice", alice(), "lake", false),
+            ("bob", bob.clone(), "tank", false),
+            ("her token", token_of_alice(), "tank", false),
+        ] {
+            let datastore = datastore.parse().unwrap();
+            let admits = crate::admits(&view, NOW, &principal, &datastore, &memo).is_ok();
+            assert_eq!(admits, expected, "{who} in {datastore}, round {round}");
         }
     }
 }

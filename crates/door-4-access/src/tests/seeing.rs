@@ -227,6 +227,8 @@ fn no_two_states_are_remembered_as_one() {
     let each: HashSet<_> = subjects.iter().filter_map(|subject| subject.state(key())).collect();
     assert_eq!(each.len(), subjects.len());
     let pair = |one, other| States::new(key()).all([one, other].into_iter()).unwrap();
+    let after_first: HashSet<_> = subjects.iter().map(|other| pair(&subjects[0], other)).collect();
+    assert_eq!(after_first.len(), subjects.len(), "of the second, what it shares with the first counts, too");
     let mut of_some = subjects.iter().step_by(7).collect::<Vec<_>>();
     of_some.truncate(60);
     let pairs: HashSet<_> =
