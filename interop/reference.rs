@@ -38,7 +38,7 @@ fn every_row_says_what_it_is() {
         for row in rows {
             let cells = row.as_object().unwrap();
             // Where nothing happens beyond a limit, or a row is a command itself or an argument without a default.
-            let may_be_empty = ["beyond", "default", "values", "argument"];
+            let may_be_empty = ["beyond", "default", "values", "argument", "labels", "status", "delegated"];
             let is_empty = |(column, cell): (&String, &Value)| {
                 cell.as_str() == Some("") && !may_be_empty.contains(&column.as_str())
             };
@@ -50,11 +50,43 @@ fn every_row_says_what_it_is() {
 #[test]
 fn one_row_for_a_person() {
     let said = reference(&["refusals", "ID05"]);
-    assert!(said.starts_with("ID05\n    door: identity\n    fault: client\n"), "{said}");
+    assert!(said.starts_with("ID05\n    door: identity\n    status: 401\n    fault: client\n"), "{said}");
     assert_eq!(said.lines().filter(|line| !line.starts_with(' ')).count(), 1, "{said}");
     let said = reference(&["configuration", "tls.listen"]);
     assert!(
         said.starts_with("tls.listen\n    values: ADDRESS:PORT\n    default: 127.0.0.1:8443\n"),
         "{said}"
     );
+}
+
+/// Only a refusal of door 1 has no status: it ends the handshake. Every code has one row.
+#[test]
+fn every_refusal_has_a_status() {
+    let reference: Value = serde_json::from_str(&reference(&["refusals", "--json"])).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for row in reference["refusals"].as_array().unwrap() {
+        let (code, status) = (row["code"].as_str().unwrap(), row["status"].as_str().unwrap());
+        assert_eq!(status.is_empty(), code.starts_with("TL"), "{row}");
+        assert!(seen.insert(code.to_owned()), "{row}");
+    }
+}
+
+/// The operations listener shows the metrics of the table in its order, each with the labels of the table.
+#[test]
+fn metrics_are_those_of_the_reference() {
+    let server = crate::server::Server::start();
+    let shown = Command::new("curl").args(["-s", &format!("http://{}/metrics", server.operations)]).output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    let reference: Value = serde_json::from_str(&reference(&["metrics", "--json"])).unwrap();
+    let metrics = reference["metrics"].as_array().unwrap();
+    let named: Vec<&str> = metrics.iter().map(|row| row["metric"].as_str().unwrap()).collect();
+    let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    assert_eq!(types.map(|(name, _)| name).collect::<Vec<_>>(), named);
+    for sample in shown.lines().filter(|line| !line.starts_with('#')) {
+        let name = sample.split(['{', ' ']).next().unwrap();
+        let row = metrics.iter().find(|row| row["metric"] == name).unwrap();
+        for label in row["labels"].as_str().unwrap().split(", ").filter(|label| !label.is_empty()) {
+            assert!(sample.contains(&format!("{label}=\"")), "{sample}");
+        }
+    }
 }

@@ -9,10 +9,14 @@ use std::process::Command;
 type Page = (&'static str, fn(&Value) -> String);
 
 /// Every page with tables of the program.
-pub const PAGES: [Page; 5] = [
+pub const PAGES: [Page; 9] = [
     ("docs/configuration.md", configuration),
     ("docs/limits.md", limits),
     ("docs/refusals.md", refusals),
+    ("docs/metrics.md", metrics),
+    ("docs/routes.md", listeners),
+    ("docs/proxmox.md", proxmox),
+    ("docs/identity-v3.md", identity_v3),
     ("docs/commands.md", commands),
     ("docs/endings.md", endings),
 ];
@@ -128,14 +132,62 @@ fn limits(reference: &Value) -> String {
 fn refusals(reference: &Value) -> String {
     let (mut page, mut last) = (String::new(), String::new());
     for row in rows(reference, "refusals") {
-        let [code, door, fault, meaning, action] =
-            ["code", "door", "fault", "meaning", "action"].map(|column| cell(row, column));
+        let [code, door, status, fault, meaning, action] =
+            ["code", "door", "status", "fault", "meaning", "action"].map(|column| cell(row, column));
         if door != last {
-            let _ = writeln!(page, "\n## Door `{door}`\n");
-            heading(&mut page, &["code", "fault", "meaning", "what to do"]);
+            let _ = match door.as_str() {
+                "face" => writeln!(page, "\n## The request itself (`face`)\n"),
+                _ => writeln!(page, "\n## Door `{door}`\n"),
+            };
+            heading(&mut page, &["code", "status", "fault", "meaning", "what to do"]);
             last = door;
         }
-        let _ = writeln!(page, "| {code} | {fault} | {meaning} | {action} |");
+        let _ = writeln!(page, "| {code} | {status} | {fault} | {meaning} | {action} |");
+    }
+    page
+}
+
+fn metrics(reference: &Value) -> String {
+    let mut page = "\n".to_owned();
+    heading(&mut page, &["metric", "type", "labels", "meaning"]);
+    for row in rows(reference, "metrics") {
+        let [metric, kind, labels, meaning] =
+            ["metric", "type", "labels", "meaning"].map(|column| cell(row, column));
+        let _ = writeln!(page, "| `{metric}` | {kind} | {labels} | {meaning} |");
+    }
+    page
+}
+
+fn listeners(reference: &Value) -> String {
+    let mut page = String::new();
+    for (of, title) in [("main listener", "Main listener"), ("operations listener", "Operations listener")] {
+        let _ = writeln!(page, "\n## {title}\n");
+        heading(&mut page, &["path", "methods", "credential", "meaning"]);
+        for row in rows(reference, "routes").iter().filter(|row| cell(row, "of") == of) {
+            let [path, methods, needs, meaning] =
+                ["path", "methods", "needs", "meaning"].map(|column| cell(row, column));
+            let _ = writeln!(page, "| `{path}` | {methods} | {needs} | {meaning} |");
+        }
+    }
+    page
+}
+
+fn proxmox(reference: &Value) -> String {
+    format!("\n{}", calls(reference, "proxmox", "needs"))
+}
+
+fn identity_v3(reference: &Value) -> String {
+    format!("\n{}", calls(reference, "identity v3", "any of"))
+}
+
+/// The calls of an API; `needs` is the title of what a call needs.
+fn calls(reference: &Value, of: &str, needs: &str) -> String {
+    let mut page = String::new();
+    heading(&mut page, &["call", needs, "delegated", "summary"]);
+    for row in rows(reference, "routes").iter().filter(|row| cell(row, "of") == of) {
+        let [path, method, needs, delegated, meaning] =
+            ["path", "methods", "needs", "delegated", "meaning"].map(|column| cell(row, column));
+        let _ = writeln!(page, "| `{method} {path}` | {needs} | {delegated} | {meaning} |");
     }
     page
 }

@@ -3,7 +3,7 @@
 use enfilade_faces::{Faces, Route, Router};
 
 /// On the main listener.
-const MAIN: [&[Route]; 4] = [
+pub(crate) const MAIN: [&[Route]; 4] = [
     &enfilade_operations::MAIN,
     &enfilade_webdav::ROUTES,
     &enfilade_proxmox::ROUTES,
@@ -11,7 +11,7 @@ const MAIN: [&[Route]; 4] = [
 ];
 
 /// On the listener for metrics and health.
-const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
+pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 
 /// All of them.
 pub(crate) fn router(faces: &Faces) -> Router {

@@ -2,10 +2,15 @@
 
 use crate::cli::{Cli, Subject};
 use crate::config::{Config, KEYS, Key};
+use crate::protocols;
 use clap::{Arg, Command, CommandFactory as _};
+use enfilade_faces::{METRICS, Metric, Route};
 use enfilade_facts::limits::{FIXED, LIMITS};
 use enfilade_facts::tables::ENDINGS;
 use enfilade_facts::{Door, RefusalRow};
+use enfilade_keystone::V3;
+use enfilade_passage::rule_named;
+use enfilade_proxmox::PROXMOX;
 use serde_json::{Map, Value, json};
 
 /// A table: the names of its columns, and its rows. The first column names the row.
@@ -32,6 +37,8 @@ pub(crate) fn table(subject: Subject) -> anyhow::Result<Table> {
         Subject::Limits => limits(),
         Subject::Fixed => fixed(),
         Subject::Refusals => refusals(),
+        Subject::Metrics => metrics(),
+        Subject::Routes => routes(),
         Subject::Commands => commands(),
         Subject::Endings => endings(),
     })
@@ -84,19 +91,70 @@ fn fixed() -> Table {
 }
 
 fn refusals() -> Table {
-    let doors: [(Door, &[RefusalRow]); 5] = [
-        (Door::Tls, &enfilade_tls::CODES),
-        (Door::Identity, &enfilade_identity::CODES),
-        (Door::Datastore, &enfilade_datastore::CODES),
-        (Door::Access, &enfilade_access::CODES),
-        (Door::Content, &enfilade_content::CODES),
+    let tables: [(&str, &[RefusalRow]); 6] = [
+        (Door::Tls.name(), &enfilade_tls::CODES),
+        (Door::Identity.name(), &enfilade_identity::CODES),
+        (Door::Datastore.name(), &enfilade_datastore::CODES),
+        (Door::Access.name(), &enfilade_access::CODES),
+        (Door::Content.name(), &enfilade_content::CODES),
+        ("face", &enfilade_faces::CODES),
     ];
-    let row = |door: &Door, row: &RefusalRow| {
+    let row = |door: &str, row: &RefusalRow| {
         let RefusalRow { code, fault, meaning, action } = row;
-        vec![json!(code), json!(door.name()), json!(fault.name()), json!(meaning), json!(action)]
+        let statuses = enfilade_faces::statuses_of_code(code);
+        let statuses: Vec<String> = statuses.iter().map(ToString::to_string).collect();
+        let (status, fault) = (statuses.join(", "), fault.name());
+        vec![json!(code), json!(door), json!(status), json!(fault), json!(meaning), json!(action)]
     };
-    let rows = doors.iter().flat_map(|(door, codes)| codes.iter().map(move |code| row(door, code)));
-    Table { columns: &["code", "door", "fault", "meaning", "action"], rows: rows.collect() }
+    let rows = tables.iter().flat_map(|(door, codes)| codes.iter().map(move |code| row(door, code)));
+    Table { columns: &["code", "door", "status", "fault", "meaning", "action"], rows: rows.collect() }
+}
+
+fn metrics() -> Table {
+    let row = |metric: &Metric| {
+        let labels = metric.labels.join(", ");
+        vec![json!(metric.name), json!(metric.kind), json!(labels), json!(metric.help)]
+    };
+    Table { columns: &["metric", "type", "labels", "meaning"], rows: METRICS.iter().map(row).collect() }
+}
+
+/// The routes of both listeners, then the calls of the APIs that have tables of their own.
+fn routes() -> Table {
+    let of_listener = |of: &'static str, tables: &'static [&'static [Route]]| {
+        tables.iter().copied().flatten().map(move |route| {
+            let [path, methods, needs, what] = route.described();
+            vec![json!(path), json!(of), json!(methods), json!(needs), json!(""), json!(what)]
+        })
+    };
+    let mut rows: Vec<_> = of_listener("main listener", &protocols::MAIN).collect();
+    rows.extend(of_listener("operations listener", &protocols::OPERATIONS));
+    rows.extend(PROXMOX.iter().map(|call| {
+        let (path, delegated) = (format!("/api2/json/{}", call.path), call.lending.says());
+        vec![
+            json!(path),
+            json!("proxmox"),
+            json!(call.method),
+            json!(call.needs),
+            json!(delegated),
+            json!(call.says),
+        ]
+    }));
+    rows.extend(V3.iter().map(|call| {
+        let rule = rule_named(call.rule);
+        let who: Vec<_> = rule.iter().flat_map(|rule| rule.who).map(|who| who.says()).collect();
+        let needs = if rule.is_some() { who.join(", ") } else { "nothing".to_owned() };
+        let delegated = rule.map_or("", |rule| rule.lending.says());
+        let path = format!("/v3{}", call.path);
+        vec![
+            json!(path),
+            json!("identity v3"),
+            json!(call.method),
+            json!(needs),
+            json!(delegated),
+            json!(call.says),
+        ]
+    }));
+    Table { columns: &["path", "of", "methods", "needs", "delegated", "meaning"], rows }
 }
 
 fn endings() -> Table {

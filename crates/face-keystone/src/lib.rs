@@ -50,8 +50,11 @@ use routes::{Match, V3Call};
 use serde_json::{Value, json};
 
 /// The routes of the API. At `/` it says where it is.
-pub const ROUTES: [Route; 3] =
-    [Route::own("/v3", handle), Route::own("/v3/", handle), Route::own("/", handle).only("GET, HEAD")];
+pub const ROUTES: [Route; 3] = [
+    Route::own("/v3", handle).says("Identity v3: show the version"),
+    Route::own("/v3/", handle).says("Identity v3"),
+    Route::own("/", handle).only("GET, HEAD").says("List the versions of the Identity API"),
+];
 
 fn handle(context: RequestContext<'_>) -> Reply<'_> {
     let RequestContext { faces, connection, request, trace } = context;

@@ -1,5 +1,5 @@
-//! The calls of Identity v3: what each needs, its handler, and its summary. The checks, JSON-home, the OpenAPI document and the page
-//! in `docs/` all come from this table.
+//! The calls of Identity v3: what each needs, its handler, and its summary. The checks, JSON-home, the OpenAPI document and the
+//! reference all come from this table.
 
 #[cfg(test)]
 mod documents;

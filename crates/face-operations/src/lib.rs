@@ -11,16 +11,16 @@ use whoami::padded;
 
 /// The routes of the main listener.
 pub const MAIN: [Route; 2] = [
-    Route::public("/.well-known/enfilade", well_known),
-    Route::guarded("/whoami", Takes::Everything, handle).only("GET, HEAD"),
+    Route::public("/.well-known/enfilade", well_known).says("Tell a client where the protocols are"),
+    Route::guarded("/whoami", Takes::Everything, handle).only("GET, HEAD").says("Show who the credential is"),
 ];
 
 /// The routes of the operations listener.
 pub const OPERATIONS: [Route; 4] = [
-    Route::public("/metrics", metrics),
-    Route::public("/livez", live),
-    Route::public("/healthz", live),
-    Route::public("/readyz", ready),
+    Route::public("/metrics", metrics).says("Show counters for Prometheus"),
+    Route::public("/livez", live).says("Show that the process runs"),
+    Route::public("/healthz", live).says("The same as `/livez`"),
+    Route::public("/readyz", ready).says("Show that the server takes requests; 503 while it ends"),
 ];
 
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {

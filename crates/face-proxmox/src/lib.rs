@@ -31,9 +31,10 @@ use serde_json::{Value, json};
 
 /// The routes of the API.
 pub const ROUTES: [Route; 3] = [
-    Route::public("/api2/json/ping", pong),
-    Route::own("/api2/json/access/ticket", log_in),
-    Route::guarded("/api2/json/", Takes::Tickets, handle),
+    Route::public("/api2/json/ping", pong).says("Show that the server runs"),
+    Route::own("/api2/json/access/ticket", log_in)
+        .says("POST: create a login ticket from a password or a ticket"),
+    Route::guarded("/api2/json/", Takes::Tickets, handle).says("The API of Proxmox Backup Server"),
 ];
 
 fn log_in(context: RequestContext<'_>) -> Reply<'_> {

@@ -46,13 +46,15 @@ const CLASSES: &str = "1, 2, 3";
 
 /// The routes of WebDAV, and of what its page for browsers needs.
 pub const ROUTES: [Route; 6] = [
-    Route::guarded("/dav", Takes::Everything, handle),
-    Route::guarded("/dav/", Takes::Everything, handle),
+    Route::guarded("/dav", Takes::Everything, handle).says("List the datastores that the user can see"),
+    Route::guarded("/dav/", Takes::Everything, handle).says("WebDAV: `/dav/DATASTORE/PATH`"),
     // Clients ask for each collection on the path to the one they mount.
-    Route::guarded("/", Takes::Everything, handle).only("OPTIONS, PROPFIND"),
-    Route::own("*", options_of_server),
-    Route::public("/page.css", style),
-    Route::public("/page.js", script),
+    Route::guarded("/", Takes::Everything, handle)
+        .only("OPTIONS, PROPFIND")
+        .says("WebDAV: the collection above `/dav`"),
+    Route::own("*", options_of_server).says("OPTIONS of the whole server"),
+    Route::public("/page.css", style).says("Style of the page for browsers"),
+    Route::public("/page.js", script).says("Script of the page for browsers"),
 ];
 
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {

@@ -7,6 +7,61 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+/// A metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// `counter` or `gauge`.
+    pub kind: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts or measures.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($metric:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
+        $(const $metric: Metric = Metric {
+            name: $name,
+            kind: stringify!($kind),
+            labels: &[$($label),*],
+            help: $help,
+        };)+
+
+        /// Every metric, in the order of `/metrics` and of the reference.
+        pub const METRICS: &[Metric] = &[$($metric),+];
+    };
+}
+
+metrics! {
+    INFO = gauge "enfilade_info" ["version", "store"] "version, and id of the store of facts";
+    REQUESTS = counter "enfilade_requests_total" ["outcome"] "requests by outcome: permit, refuse";
+    REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refusals by door, code and fault";
+    CONTENT_BYTES = counter "enfilade_content_bytes_total" [] "bytes of content in and out";
+    NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
+    CONNECTIONS = gauge "enfilade_connections" [] "open connections";
+    CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
+    CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";
+    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" [] "handshakes that failed because a certificate cannot be used";
+    CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificates that are not served because they cannot be used";
+    RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the last reload failed";
+    HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes: computed, shared by several requests, turned_away";
+    FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
+    REVOCATIONS = gauge "enfilade_revocations" [] "revocations that are not deleted yet, also of tokens that have expired";
+    FILE_LAST_LOOK = gauge "enfilade_file_last_look_timestamp_seconds" ["file"] "time at which an edited file was read or found unchanged last";
+    FILE_GOOD_REVISION = gauge "enfilade_file_good_revision" ["file"] "newest revision of the facts at which nothing was wrong with the file";
+    FILE_PROBLEMS = gauge "enfilade_file_problems" ["file"] "problems in the file";
+    FILE_PROBLEM = gauge "enfilade_file_problem" ["file", "line", "reason"] "1 for each line that cannot be read, the first of many";
+    FILE_REFUSES = gauge "enfilade_file_refuses" ["file"] "1 if everything in the file is refused";
+    REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
+    ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations inside a datastore now";
+    LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations that entered a datastore or were refused by it";
+    DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
+    DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
+    DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
+}
+
 /// What the faces have done since the start.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -112,83 +167,56 @@ impl Metrics {
         let mut text = String::new();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let at = house.source().at();
-        let info = format!("{{version=\"{}\",store=\"{}\"}}", env!("CARGO_PKG_VERSION"), at.store);
-        metric(&mut text, "enfilade_info", "gauge", "the version, and which store of facts", [(info, 1)]);
-        let permitted = (label("outcome", "permit"), read(&self.permitted));
+        INFO.write(&mut text, [(vec![env!("CARGO_PKG_VERSION").to_owned(), at.store.to_string()], 1)]);
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let total = (label("outcome", "refuse"), refused.values().sum());
-        metric(&mut text, "enfilade_requests_total", "counter", "requests by outcome", [permitted, total]);
+        let total = refused.values().sum();
+        REQUESTS.write(&mut text, [of("permit", read(&self.permitted)), of("refuse", total)]);
         let rows = refused.iter().map(|((door, code, fault), count)| {
-            (format!("{{door=\"{door}\",code=\"{code}\",fault=\"{fault}\"}}"), *count)
+            ([door, code, fault].map(|word| (*word).to_owned()).to_vec(), *count)
         });
-        metric(&mut text, "enfilade_refusals_total", "counter", "refusals by door, code and fault", rows);
-        let bytes = [(String::new(), read(&self.bytes))];
-        metric(&mut text, "enfilade_content_bytes_total", "counter", "bytes of content in and out", bytes);
-        let not_shown = [(String::new(), house.names_not_shown())];
-        let help = "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
-        metric(&mut text, "enfilade_names_not_shown_total", "counter", help, not_shown);
-        let connections = [(String::new(), read(&self.connections))];
-        metric(&mut text, "enfilade_connections", "gauge", "open connections", connections);
-        let count = [(String::new(), read(&self.certificates))];
-        metric(&mut text, "enfilade_certificates", "gauge", "certificates that are served", count);
+        REFUSALS.write(&mut text, rows);
+        CONTENT_BYTES.write(&mut text, [alone(read(&self.bytes))]);
+        NAMES_NOT_SHOWN.write(&mut text, [alone(house.names_not_shown())]);
+        CONNECTIONS.write(&mut text, [alone(read(&self.connections))]);
+        CERTIFICATES.write(&mut text, [alone(read(&self.certificates))]);
         let soonest = u64::try_from(self.soonest_expiry.load(Ordering::Relaxed)).unwrap_or(0);
-        let help = "when the first certificate ends";
-        let rows = [(String::new(), soonest)];
-        metric(&mut text, "enfilade_certificate_expiry_timestamp_seconds", "gauge", help, rows);
-        let failed = [(String::new(), read(&self.handshakes_failed))];
-        let help = "handshakes that ended because a certificate cannot be used";
-        metric(&mut text, "enfilade_handshakes_failed_total", "counter", help, failed);
-        let bad = [(String::new(), read(&self.bad_certificates))];
-        metric(&mut text, "enfilade_certificates_bad", "gauge", "certificates left out", bad);
-        let reload = [(String::new(), read(&self.reload_failed))];
-        metric(&mut text, "enfilade_reload_failed", "gauge", "1 when the last reload failed", reload);
+        CERTIFICATE_EXPIRY.write(&mut text, [alone(soonest)]);
+        HANDSHAKES_FAILED.write(&mut text, [alone(read(&self.handshakes_failed))]);
+        CERTIFICATES_BAD.write(&mut text, [alone(read(&self.bad_certificates))]);
+        RELOAD_FAILED.write(&mut text, [alone(read(&self.reload_failed))]);
         let gate = house.gate().counts();
-        let rows = [
-            (label("outcome", "computed"), gate.computed),
-            (label("outcome", "shared"), gate.shared),
-            (label("outcome", "turned_away"), gate.turned_away),
-        ];
-        metric(&mut text, "enfilade_hashes_total", "counter", "slow hashes at the gate", rows);
+        let rows = [("computed", gate.computed), ("shared", gate.shared), ("turned_away", gate.turned_away)];
+        HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));
         let penalties = house.penalties().counts();
-        let rows =
-            [(label("outcome", "failed"), penalties.failed), (label("outcome", "barred"), penalties.barred)];
-        metric(&mut text, "enfilade_failed_logins_total", "counter", "attempts to come in that failed", rows);
+        FAILED_LOGINS.write(&mut text, [of("failed", penalties.failed), of("barred", penalties.barred)]);
         // Where they cannot be read no token is judged either, and that is told elsewhere.
-        let revocations = house.revocations().ok().map(|count| (String::new(), count));
-        let help = "revocations that are not deleted yet, also of tokens that have expired";
-        metric(&mut text, "enfilade_revocations", "gauge", help, revocations);
+        REVOCATIONS.write(&mut text, house.revocations().ok().map(alone));
         self.render_files(&mut text);
-        let revision = [(String::new(), at.revision.0)];
-        metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);
+        REVISION.write(&mut text, [alone(at.revision.0)]);
         self.render_datastores(&mut text, house);
         text
     }
 
     fn render_datastores(&self, text: &mut String, house: &House) {
-        let of_kind = |name: &DatastoreName, kind: &str, count| {
-            (format!("{{datastore=\"{name}\",kind=\"{kind}\"}}"), count)
-        };
+        let of_kind =
+            |name: &DatastoreName, kind: &str, count| (vec![name.to_string(), kind.to_owned()], count);
         let inside = house.inside().into_iter().flat_map(|process| process.inside);
         let rows = inside.flat_map(|(name, active)| {
             [of_kind(&name, "read", active.readers), of_kind(&name, "write", active.writers)]
         });
-        metric(text, "enfilade_active_operations", "gauge", "operations inside a datastore", rows);
+        ACTIVE_OPERATIONS.write(text, rows);
         let rows = house.entered().into_iter().flat_map(|(name, entered)| {
             let Entered { lookups, reads, writes } = entered;
             let kinds = [("lookup", lookups), ("read", reads), ("write", writes)];
             kinds.map(|(kind, count)| of_kind(&name, kind, count))
         });
-        let help = "how often a datastore was entered, whether it let in or not";
-        metric(text, "enfilade_datastore_lookups_total", "counter", help, rows);
+        LOOKUPS.write(text, rows);
         let stores = house.datastores();
         let refused = self.refused_by_store.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_there = |name: &str| stores.binary_search_by(|store| store.name.as_str().cmp(name)).is_ok();
-        let rows = refused
-            .iter()
-            .filter(|((name, _), _)| is_there(name))
-            .map(|((name, code), count)| (format!("{{datastore=\"{name}\",code=\"{code}\"}}"), *count));
-        let help = "requests that were refused, by datastore and code";
-        metric(text, "enfilade_datastore_refusals_total", "counter", help, rows);
+        let exists = |name: &str| stores.binary_search_by(|store| store.name.as_str().cmp(name)).is_ok();
+        let rows = refused.iter().filter(|((name, _), _)| exists(name));
+        DATASTORE_REFUSALS
+            .write(text, rows.map(|((name, code), count)| (vec![name.clone(), (*code).to_owned()], *count)));
         let rows = stores.iter().map(|DatastoreState { name, maintenance, is_mounted }| {
             let mount = match is_mounted {
                 None => "fixed",
@@ -196,53 +224,57 @@ impl Metrics {
                 Some(false) => "notmounted",
             };
             let maintenance = maintenance.as_deref().unwrap_or("none");
-            (format!("{{datastore=\"{name}\",maintenance=\"{maintenance}\",mount=\"{mount}\"}}"), 1)
+            (vec![name.to_string(), maintenance.to_owned(), mount.to_owned()], 1)
         });
-        metric(text, "enfilade_datastore_info", "gauge", "the datastores, and how each is", rows);
+        DATASTORE_INFO.write(text, rows);
         let amiss = self.amiss.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let rows = amiss.iter().map(|(name, count)| (label("datastore", name.as_str()), *count));
-        metric(text, "enfilade_datastore_warnings", "gauge", "what `enfilade doctor` warns of", rows);
+        DATASTORE_WARNINGS.write(text, amiss.iter().map(|(name, count)| of(name.as_str(), *count)));
     }
 
     fn render_files(&self, text: &mut String) {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let rows = |value: fn(&FileLook) -> u64| {
-            files.iter().map(move |(name, look)| (label("file", name), value(look))).collect::<Vec<_>>()
-        };
-        let looks = rows(|look| u64::try_from(look.unix_seconds).unwrap_or(0));
-        let help = "when a file people edit was looked at last";
-        metric(text, "enfilade_file_last_look_timestamp_seconds", "gauge", help, looks);
-        let help = "the newest revision of the facts at which nothing was wrong with the file";
-        metric(text, "enfilade_file_good_revision", "gauge", help, rows(|look| look.good_revision));
-        let help = "how many things are wrong with the file";
-        metric(text, "enfilade_file_problems", "gauge", help, rows(|look| look.problems));
+        let rows = |value: fn(&FileLook) -> u64| files.iter().map(move |(name, look)| of(name, value(look)));
+        FILE_LAST_LOOK.write(text, rows(|look| u64::try_from(look.unix_seconds).unwrap_or(0)));
+        FILE_GOOD_REVISION.write(text, rows(|look| look.good_revision));
+        FILE_PROBLEMS.write(text, rows(|look| look.problems));
         let lines = files.iter().flat_map(|(file, look)| {
-            let row = |(line, reason): &(u32, String)| {
-                let reason = reason.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
-                (format!("{{file=\"{file}\",line=\"{line}\",reason=\"{reason}\"}}"), 1)
-            };
-            look.lines.iter().map(row).collect::<Vec<_>>()
+            look.lines
+                .iter()
+                .map(|(line, reason)| (vec![(*file).to_owned(), line.to_string(), reason.clone()], 1))
         });
-        let help = "1 for each line that cannot be read, the first of many";
-        metric(text, "enfilade_file_problem", "gauge", help, lines);
-        let help = "1 when everything in the file refuses";
-        metric(text, "enfilade_file_refuses", "gauge", help, rows(|look| u64::from(look.refuses)));
+        FILE_PROBLEM.write(text, lines);
+        FILE_REFUSES.write(text, rows(|look| u64::from(look.refuses)));
     }
 }
 
-fn label(name: &str, value: &str) -> String {
-    format!("{{{name}=\"{value}\"}}")
+/// The values of the labels, and the number.
+type Sample = (Vec<String>, u64);
+
+/// Of a metric with one label.
+fn of(value: &str, count: u64) -> Sample {
+    (vec![value.to_owned()], count)
 }
 
-fn metric(
-    text: &mut String,
-    name: &str,
-    kind: &str,
-    help: &str,
-    rows: impl IntoIterator<Item = (String, u64)>,
-) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    for (labels, value) in rows {
-        let _ = writeln!(text, "{name}{labels} {value}");
+/// Of a metric without labels.
+fn alone(count: u64) -> Sample {
+    (Vec::new(), count)
+}
+
+impl Metric {
+    /// Writes its samples in Prometheus' text form.
+    fn write(&self, text: &mut String, samples: impl IntoIterator<Item = Sample>) {
+        let Metric { name, kind, labels, help } = self;
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (values, count) in samples {
+            debug_assert_eq!(values.len(), labels.len(), "{name}");
+            let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+            let pairs =
+                labels.iter().zip(&values).map(|(label, value)| format!("{label}=\"{}\"", escaped(value)));
+            let pairs = pairs.collect::<Vec<_>>().join(",");
+            let _ = match pairs.is_empty() {
+                true => writeln!(text, "{name} {count}"),
+                false => writeln!(text, "{name}{{{pairs}}} {count}"),
+            };
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Errors of a request itself, which no door was asked about, and how a request fails.
 
+use enfilade_facts::{Fault, RefusalRow};
 use enfilade_passage::Refusal;
 
 /// Why a request failed.
@@ -106,6 +107,39 @@ pub enum RequestError {
     Worker,
 }
 
+/// Every refusal of a request as such, in the order of the codes. Doors have tables of their own.
+#[rustfmt::skip]
+pub const CODES: [RefusalRow; 28] = [
+    RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
+    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not its only spelling", "the answer names the reason; the same file has one URL"),
+    RefusalRow::new("HT03", Fault::Client, "the path does not have this method", "use another method"),
+    RefusalRow::new("HT04", Fault::Client, "the request target is too long", "limit `uri_bytes`"),
+    RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "limits `header_bytes`, `head_bytes`, `headers`"),
+    RefusalRow::new("HT06", Fault::Client, "the body is too long", "limits `json_bytes`, `xml_bytes`"),
+    RefusalRow::new("HT07", Fault::Client, "the request body ended early, or its framing is malformed", "repeat the request; check a proxy in between"),
+    RefusalRow::new("HT08", Fault::Client, "the XML body is refused", "the answer names the reason"),
+    RefusalRow::new("HT09", Fault::Client, "`Depth: infinity` is not served", "use `Depth: 0` or `1`, or set `deep_listing_entries`"),
+    RefusalRow::new("HT10", Fault::Client, "a header cannot be read", "the answer names the header"),
+    RefusalRow::new("HT11", Fault::Client, "this method takes no body", "send none"),
+    RefusalRow::new("HT12", Fault::Client, "a condition of the request does not hold", "read the file again and repeat the request"),
+    RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
+    RefusalRow::new("HT14", Fault::Source, "a fault of the server: a worker ended", "report it, with the lines of the log"),
+    RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer names the reason"),
+    RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send it from a script, or from the page of this server"),
+    RefusalRow::new("HT17", Fault::Client, "the connection was opened for a host with other TLS options", "open a new connection"),
+    RefusalRow::new("HT18", Fault::Client, "the destination is on another server or in another datastore", "copy with the client; a proxy must not change `Host`"),
+    RefusalRow::new("HT19", Fault::Client, "the content does not have the digest that the request names", "send it again"),
+    RefusalRow::new("HT20", Fault::Client, "the JSON is nested too deeply, or has too many values", "limits `json_depth`, `json_values`"),
+    RefusalRow::new("HT21", Fault::Client, "the request target is refused", "the answer names the reason"),
+    RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer names the reason"),
+    RefusalRow::new("HT23", Fault::Client, "the Transfer-Encoding is not supported", "send `chunked`, or a Content-Length"),
+    RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "send it without"),
+    RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "limits `body_seconds`, `upload_bytes_per_second`"),
+    RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer names the reason; check a proxy in between"),
+    RefusalRow::new("HT27", Fault::Client, "a header came more than once", "send it once"),
+    RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
+];
+
 impl<R: Into<Refusal>> From<R> for Failure {
     fn from(refusal: R) -> Self {
         Failure::Refused(refusal.into())
@@ -153,6 +187,11 @@ impl RequestError {
             RequestError::Twice(_) => "HT27",
             RequestError::UnknownMethod => "HT28",
         }
+    }
+
+    /// Who has to act.
+    pub(crate) fn fault(self) -> Fault {
+        RefusalRow::fault_of(&CODES, self.code())
     }
 
     /// Whether the begin of the next request on the connection is ambiguous.

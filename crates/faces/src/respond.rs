@@ -4,7 +4,7 @@
 use crate::body::Body;
 use crate::request_error::{Failure, RequestError};
 use crate::trace::Trace;
-use enfilade_passage::AccessRefusal as Access;
+use enfilade_facts::Refuse;
 use enfilade_passage::ContentRefusal as Content;
 use enfilade_passage::DatastoreRefusal as Datastore;
 use enfilade_passage::IdentityRefusal as Identity;
@@ -14,41 +14,6 @@ use hyper::{Response, StatusCode};
 
 /// A response.
 pub type Answer = Response<Body>;
-
-impl RequestError {
-    fn status(self) -> StatusCode {
-        match self {
-            RequestError::NoRoute => StatusCode::NOT_FOUND,
-            RequestError::Path(_)
-            | RequestError::Xml(_)
-            | RequestError::Header(_)
-            | RequestError::Parameter(_)
-            | RequestError::Digest
-            | RequestError::JsonDepth
-            | RequestError::BodyBroken
-            | RequestError::Target(_)
-            | RequestError::Host(_)
-            | RequestError::Framing(_)
-            | RequestError::Twice(_)
-            | RequestError::Blanks => StatusCode::BAD_REQUEST,
-            RequestError::Method => StatusCode::METHOD_NOT_ALLOWED,
-            RequestError::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
-            RequestError::HeaderTooLong(_)
-            | RequestError::HeadTooLong(_)
-            | RequestError::TooManyHeaders(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            RequestError::BodyTooLong(..) => StatusCode::PAYLOAD_TOO_LARGE,
-            RequestError::BodySlow => StatusCode::REQUEST_TIMEOUT,
-            RequestError::UnknownCoding | RequestError::UnknownMethod => StatusCode::NOT_IMPLEMENTED,
-            RequestError::Depth | RequestError::CrossSite => StatusCode::FORBIDDEN,
-            RequestError::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            RequestError::Condition => StatusCode::PRECONDITION_FAILED,
-            RequestError::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
-            RequestError::Misdirected => StatusCode::MISDIRECTED_REQUEST,
-            RequestError::Elsewhere => StatusCode::BAD_GATEWAY,
-            RequestError::Worker => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-}
 
 impl Trace {
     /// Records the status, and the bytes of an answer in memory.
@@ -100,7 +65,7 @@ fn not_there(aim: Aim, stands: Stands) -> StatusCode {
 /// The response to a request that failed.
 pub fn failed(failure: &Failure, aim: Aim) -> Answer {
     let (status, hint) = match failure {
-        Failure::Request(error) => (error.status(), Some(error.to_string())),
+        Failure::Request(error) => (status_of(failure), Some(error.to_string())),
         Failure::Refused(refusal) => (status(refusal, aim), hint(refusal)),
     };
     // A reason is given only if it discloses nothing about resources; otherwise the text is that of the status.
@@ -171,7 +136,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
 /// The status alone, for a protocol with its own form of errors.
 pub fn status_of(failure: &Failure) -> StatusCode {
     match failure {
-        Failure::Request(error) => error.status(),
+        Failure::Request(error) => status_of_code(error.code(), Aim::Target, Stands::Itself),
         Failure::Refused(refusal) => status(refusal, Aim::Target),
     }
 }
@@ -183,97 +148,92 @@ pub fn status_of_member(refusal: &Refusal) -> StatusCode {
 
 fn status(refusal: &Refusal, aim: Aim) -> StatusCode {
     let (stands, refusal) = refusal.parts();
-    match refusal {
-        Refusal::Identity(identity) => identity_status(identity),
-        Refusal::Datastore(datastore) => datastore_status(datastore),
-        Refusal::Access(access) => access_status(access, aim, stands),
-        Refusal::Content(content) => content_status(content, aim, stands),
-        Refusal::About { why, .. } => status(why, aim),
+    if let Refusal::About { why, .. } = refusal {
+        return status(why, aim);
     }
+    status_of_code(refusal.code(), aim, stands)
 }
 
-fn identity_status(refusal: &Identity) -> StatusCode {
-    match refusal {
-        Identity::Malformed(_) => StatusCode::BAD_REQUEST,
-        Identity::NoCredential
-        | Identity::Revoked(_)
-        | Identity::Unknown(_)
-        | Identity::WrongSecret(_)
-        | Identity::Disabled { .. }
-        | Identity::Expired { .. }
-        | Identity::NotOurs
-        | Identity::TokenUnsupported(_)
-        | Identity::TokenExpired { .. }
-        | Identity::TokenFromFuture { .. }
-        | Identity::TokenRevoked { .. }
-        | Identity::SubjectDeleted
-        | Identity::UnknownCertificate
-        | Identity::WrongSignature
-        | Identity::PasswordExpired { .. }
-        | Identity::NoScope(_)
-        | Identity::CsrfToken
-        | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
-        Identity::Delegated(_) => StatusCode::FORBIDDEN,
-        Identity::Blocked { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
-        Identity::Busy
-        | Identity::NoKeys
-        | Identity::File { .. }
-        | Identity::ClockBehind { .. }
-        | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
+/// The status of every code but those of what looks absent.
+const STATUSES: [(StatusCode, &[&str]); 21] = [
+    (
+        StatusCode::BAD_REQUEST,
+        &[
+            "ID02", "CT15", "HT02", "HT07", "HT08", "HT10", "HT15", "HT19", "HT20", "HT21", "HT22", "HT24",
+            "HT26", "HT27",
+        ],
+    ),
+    (
+        StatusCode::UNAUTHORIZED,
+        &[
+            "ID01", "ID03", "ID04", "ID05", "ID06", "ID07", "ID08", "ID15", "ID16", "ID17", "ID18", "ID19",
+            "ID22", "ID23", "ID24", "ID25", "ID26",
+        ],
+    ),
+    (
+        StatusCode::FORBIDDEN,
+        &["ID10", "ID11", "ID20", "AC03", "AC06", "AC07", "AC08", "AC09", "CT22", "CT24", "HT09", "HT16"],
+    ),
+    (StatusCode::NOT_FOUND, &["DS01", "AC01", "HT01"]),
+    (StatusCode::METHOD_NOT_ALLOWED, &["CT04", "CT14", "HT03"]),
+    (StatusCode::REQUEST_TIMEOUT, &["HT25"]),
+    (StatusCode::CONFLICT, &["CT03", "CT05", "CT09", "CT25", "CT27"]),
+    (StatusCode::PRECONDITION_FAILED, &["CT19", "CT26", "HT12"]),
+    (StatusCode::PAYLOAD_TOO_LARGE, &["HT06"]),
+    (StatusCode::URI_TOO_LONG, &["CT13", "HT04"]),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, &["HT11"]),
+    (StatusCode::RANGE_NOT_SATISFIABLE, &["HT13"]),
+    (StatusCode::MISDIRECTED_REQUEST, &["HT17"]),
+    (StatusCode::LOCKED, &["CT18"]),
+    (StatusCode::TOO_MANY_REQUESTS, &["ID13"]),
+    (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &["HT05"]),
+    (StatusCode::INTERNAL_SERVER_ERROR, &["CT08", "CT10", "CT12", "HT14"]),
+    (StatusCode::NOT_IMPLEMENTED, &["HT23", "HT28"]),
+    (StatusCode::BAD_GATEWAY, &["HT18"]),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        &[
+            "ID09", "ID12", "ID14", "ID21", "ID27", "DS02", "DS03", "DS04", "DS05", "DS06", "DS07", "AC05",
+            "CT07", "CT21", "CT23",
+        ],
+    ),
+    (StatusCode::INSUFFICIENT_STORAGE, &["CT06", "CT16", "CT17", "CT20"]),
+];
+
+/// Another status where the request was about to do this.
+const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
+    // RFC 4918 §9.3.1.
+    ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),
+    // RFC 4918 §10.6: the header said not to overwrite.
+    ("CT03", Aim::Destination, StatusCode::PRECONDITION_FAILED),
+    // The request named another; this one cannot be asked for.
+    ("CT15", Aim::Member, StatusCode::FORBIDDEN),
+];
+
+/// What looks absent; [`NOT_THERE`] has the status. A DELETE below a directory that is not there finds nothing (`CT02`).
+const ABSENT: [&str; 5] = ["AC02", "AC04", "CT01", "CT02", "CT11"];
+
+fn status_of_code(code: &str, aim: Aim, stands: Stands) -> StatusCode {
+    if ABSENT.contains(&code) {
+        return not_there(aim, stands);
     }
+    if let Some((.., status)) = STATUSES_OF_AIMS.iter().find(|row| (row.0, row.1) == (code, aim)) {
+        return *status;
+    }
+    let row = STATUSES.iter().find(|(_, codes)| codes.contains(&code));
+    row.map_or(StatusCode::INTERNAL_SERVER_ERROR, |(status, _)| *status)
 }
 
-fn datastore_status(refusal: &Datastore) -> StatusCode {
-    match refusal {
-        Datastore::Unknown(_) => StatusCode::NOT_FOUND,
-        Datastore::Maintenance { .. }
-        | Datastore::UnknownMode { .. }
-        | Datastore::NotMounted { .. }
-        | Datastore::Broken { .. }
-        | Datastore::LedgerFull(_)
-        | Datastore::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
-
-fn access_status(refusal: &Access, aim: Aim, stands: Stands) -> StatusCode {
-    match refusal {
-        // No role: the datastore looks absent for every purpose.
-        Access::NoRole { .. } => StatusCode::NOT_FOUND,
-        refusal if refusal.looks_absent() => not_there(aim, stands),
-        Access::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::FORBIDDEN,
-    }
-}
-
-fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
-    match refusal {
-        // A DELETE below an absent directory finds nothing.
-        Content::Absent { .. } | Content::Special { .. } | Content::ParentAbsent { .. } => {
-            not_there(aim, stands)
-        }
-        Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
-        // RFC 4918 §10.6: the request says not to overwrite.
-        Content::Exists { .. } if aim == Aim::Destination => StatusCode::PRECONDITION_FAILED,
-        Content::Exists { .. }
-        | Content::NotEmpty { .. }
-        | Content::ChangedMeanwhile { .. }
-        | Content::NotTakenBack { .. }
-        | Content::Uploading(_) => StatusCode::CONFLICT,
-        Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
-        Content::NoSpace { .. } | Content::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
-        Content::TooMuch(_) | Content::TooManyLocks => StatusCode::INSUFFICIENT_STORAGE,
-        Content::Locked(_) => StatusCode::LOCKED,
-        Content::NoSuchLock | Content::Unmet => StatusCode::PRECONDITION_FAILED,
-        Content::Locks(_) => StatusCode::SERVICE_UNAVAILABLE,
-        Content::WithinItself | Content::NotAll(_) => StatusCode::FORBIDDEN,
-        Content::TooLong(_) => StatusCode::URI_TOO_LONG,
-        // The request names another resource; this one has no URL.
-        Content::BadName { .. } if aim == Aim::Member => StatusCode::FORBIDDEN,
-        Content::BadName { .. } => StatusCode::BAD_REQUEST,
-        Content::RootUnavailable { .. } | Content::Reserved { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        Content::Io { .. } | Content::NotCovered { .. } | Content::AclNotWritable { .. } => {
-            StatusCode::INTERNAL_SERVER_ERROR
+/// Every status that a code can have, the usual one first; none for a code of door 1, which ends the handshake.
+pub fn statuses_of_code(code: &str) -> Vec<u16> {
+    let usual = STATUSES.iter().filter(|(_, codes)| codes.contains(&code)).map(|(status, _)| *status);
+    let of_aims = STATUSES_OF_AIMS.iter().filter(|row| row.0 == code).map(|row| row.2);
+    let absent = NOT_THERE.iter().filter(|_| ABSENT.contains(&code)).map(|row| row.2);
+    let mut statuses: Vec<u16> = Vec::new();
+    for status in usual.chain(of_aims).chain(absent).map(|status| status.as_u16()) {
+        if !statuses.contains(&status) {
+            statuses.push(status);
         }
     }
+    statuses
 }

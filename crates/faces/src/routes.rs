@@ -63,28 +63,46 @@ pub struct Route {
     /// Where they are few. Other handlers refuse methods themselves.
     methods: Option<&'static str>,
     pub(crate) need: Need,
+    /// Its summary in the reference.
+    what: &'static str,
 }
 
 impl Route {
     /// A route that needs an identity permit.
     pub const fn guarded(path: &'static str, takes: Takes, answer: Guarded) -> Self {
-        Route { path, methods: None, need: Need::Identity(takes, answer) }
+        Route { path, methods: None, need: Need::Identity(takes, answer), what: "" }
     }
 
     /// A route that needs no identity. It takes GET and HEAD.
     pub const fn public(path: &'static str, answer: Public) -> Self {
-        Route { path, methods: Some("GET, HEAD"), need: Need::Public(answer) }
+        Route { path, methods: Some("GET, HEAD"), need: Need::Public(answer), what: "" }
     }
 
     /// A route whose handler asks door 2 itself, such as a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
-        Route { path, methods: None, need: Need::Own(answer) }
+        Route { path, methods: None, need: Need::Own(answer), what: "" }
     }
 
     /// The same for these methods alone, separated by `, `. Several routes may share a path with methods of their own.
     #[must_use]
     pub const fn only(self, methods: &'static str) -> Self {
         Route { methods: Some(methods), ..self }
+    }
+
+    /// The same with a summary for the reference.
+    #[must_use]
+    pub const fn says(self, what: &'static str) -> Self {
+        Route { what, ..self }
+    }
+
+    /// Path, methods, the identity it needs, and summary, as the reference shows them.
+    pub fn described(&self) -> [&'static str; 4] {
+        let need = match self.need {
+            Need::Public(_) => "none",
+            Need::Identity(..) => "any credential",
+            Need::Own(_) => "as the call says",
+        };
+        [self.path, self.methods.unwrap_or("as the protocol says"), need, self.what]
     }
 
     /// Whether it answers requests with this path.

@@ -34,7 +34,7 @@ impl Trace {
                 self.event.verdict = "refuse";
                 self.event.door = "face";
                 self.event.code = error.code();
-                self.event.fault = "client";
+                self.event.fault = error.fault().name();
                 self.event.reason = error.to_string();
             }
         }

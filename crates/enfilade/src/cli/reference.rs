@@ -13,6 +13,10 @@ pub(crate) enum Subject {
     Fixed,
     /// Codes of refusals
     Refusals,
+    /// Metrics of the operations listener
+    Metrics,
+    /// Routes of HTTP, and the calls of each API
+    Routes,
     /// Commands and their arguments
     Commands,
     /// Changes that end sessions

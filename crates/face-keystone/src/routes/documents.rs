@@ -1,5 +1,4 @@
-//! The OpenAPI document and the page in `docs/` that are generated from the table. A test compares them with the table; with
-//! `UPDATE_EXPECT=1` it rewrites them.
+//! The OpenAPI document that is generated from the table. A test compares it with the table; with `UPDATE_EXPECT=1` it rewrites it.
 
 use super::super::resource::Resource as _;
 use super::super::schema::{Schema, Type};
@@ -351,24 +350,6 @@ fn openapi() -> Value {
     })
 }
 
-fn page() -> String {
-    let mut text = "# The calls of Identity v3\n\nGenerated from `crates/face-keystone/src/routes/table.rs`, like [identity-v3.openapi.json](identity-v3.openapi.json). The rules are \
-explained in [keystone.md](keystone.md).\n\n| call | any of | lent | summary |\n|---|---|---|---|\n"
-        .to_owned();
-    for route in V3.iter() {
-        let (needs, lent) = match rule_named(route.rule) {
-            Some(rule) => {
-                let who: Vec<_> = rule.who.iter().map(|who| who.says()).collect();
-                (who.join(", "), rule.lending.says())
-            }
-            None => ("nothing".to_owned(), ""),
-        };
-        let (method, path, says) = (route.method, route.path, route.says);
-        text.push_str(&format!("| `{method} /v3{path}` | {needs} | {lent} | {says} |\n"));
-    }
-    text
-}
-
 #[test]
 fn every_call_for_a_session_has_a_rule() {
     for route in V3.iter() {
@@ -381,7 +362,6 @@ fn every_call_for_a_session_has_a_rule() {
 fn what_is_written_down_is_the_table() {
     let document = serde_json::to_string_pretty(&openapi()).unwrap();
     expect_file!["../../../../docs/identity-v3.openapi.json"].assert_eq(&format!("{document}\n"));
-    expect_file!["../../../../docs/identity-v3.md"].assert_eq(&page());
 }
 
 /// Every routing rule of Keystone 30, as Keystone prints them.
