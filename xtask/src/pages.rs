@@ -81,7 +81,7 @@ fn cell(row: &Value, column: &str) -> String {
 fn thousands(digits: &str) -> String {
     let mut apart = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             apart.push(',');
         }
         apart.push(digit);

@@ -108,8 +108,8 @@ impl PropagationPermit {
     /// Of this one.
     pub fn new(by: PropagationBy<'_>) -> Self {
         match by {
-            PropagationBy::Mover(AccessPermit { object, granted, .. }) => {
-                PropagationPermit { object: *object, granted: *granted, is_operators: false }
+            PropagationBy::Mover(permit) => {
+                PropagationPermit { object: permit.object, granted: permit.granted, is_operators: false }
             }
             PropagationBy::Operator(object) => {
                 PropagationPermit { object, granted: AccessMask::ALL, is_operators: true }

@@ -63,6 +63,6 @@ pub use refuse::{CODES, Refusal};
 pub use relocate::{Draft, EntryRef, Relocated, copy_properties, rename};
 pub use reserved::{Reserved, ReservedPaths};
 pub use root::{Root, Usage};
-pub use tree_walk::{Directory, Failed, Member, Met, TreeBudget, TreePath, TreeWalk, Unopened};
+pub use tree_walk::{Directory, Failed, In, Member, Met, TreeBudget, TreePath, TreeWalk, Unopened};
 pub use upload::Upload;
 pub use watch::Watch;

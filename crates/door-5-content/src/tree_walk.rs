@@ -116,6 +116,9 @@ pub struct Directory<P, C> {
     pub carried: C,
 }
 
+/// What a walk met, and the directory in which it met that.
+pub type In<P, C, M> = (Rc<Directory<P, C>>, M);
+
 /// A file or directory in a directory.
 #[derive(Debug)]
 pub struct Member<P> {
@@ -244,7 +247,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
 
     /// What is met next, and in which directory; `None` at the end of the walk.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not be told to enter a directory")]
-    pub fn next(&mut self) -> Option<(Rc<Directory<P, C>>, Met<P>)> {
+    pub fn next(&mut self) -> Option<In<P, C, Met<P>>> {
         loop {
             let level = self.levels.last_mut()?;
             let directory = Rc::clone(&level.directory);
@@ -283,7 +286,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read; the walk then goes on in it.
-    pub fn next_unopened(&mut self) -> Result<Option<(Rc<Directory<P, C>>, Unopened)>, Refusal> {
+    pub fn next_unopened(&mut self) -> Result<Option<In<P, C, Unopened>>, Refusal> {
         while let Some(level) = self.levels.last_mut() {
             if let Some(entry) = level.next()? {
                 return Ok(Some((Rc::clone(&level.directory), entry)));

@@ -2,7 +2,7 @@
 
 use super::listing::{self, Filters, plain};
 use super::request_body::{RequestBody, invalid};
-use super::resource::{Record, Resource, Store, answer, described_whole};
+use super::resource::{Record, Resource, Store, add, answer, described_whole};
 use super::schema::{Schema, Type};
 use super::{ApiError, ApiResponse, Call, Outcome, query, users};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -92,7 +92,7 @@ impl Resource for Blob {
         let is_told = permit.tells_secrets_of(&record.row.user);
         let mut body = described_whole(base, record);
         if !is_told {
-            body["blob"] = Value::Null;
+            add(&mut body, "blob", Value::Null);
         }
         body
     }

@@ -65,9 +65,12 @@ pub(super) struct InDomain<R: Row> {
 /// The condition of a list request that its kind judges itself.
 pub(super) type Selection<R> = Box<dyn Fn(&R) -> bool + Send>;
 
+/// Changes a record as a request body says.
+type ChangeRecord<R> = fn(&Desk<'_>, &Record<R>, &RequestBody) -> Result<Record<R>, Error>;
+
 /// The functions that change and delete records of a kind.
 pub(super) struct Store<R: Row> {
-    pub(super) change: fn(&Desk<'_>, &Record<R>, &RequestBody) -> Result<Record<R>, Error>,
+    pub(super) change: ChangeRecord<R>,
     pub(super) delete: fn(&Desk<'_>, &Record<R>) -> Result<(), Error>,
 }
 
@@ -80,6 +83,13 @@ impl<R: Resource + StoredResource> Store<R> {
         },
         delete: |desk, record| delete::<R>(desk, &record.id).map(drop),
     };
+}
+
+/// Adds a member to a JSON object, or replaces it.
+pub(super) fn add(body: &mut Value, name: &str, value: Value) {
+    if let Some(object) = body.as_object_mut() {
+        object.insert(name.to_owned(), value);
+    }
 }
 
 /// A record with its id and its additional attributes.

@@ -2,7 +2,7 @@
 
 use super::listing::plain;
 use super::request_body::{RequestBody, invalid};
-use super::resource::{Resource, Store, created, permitted};
+use super::resource::{Resource, Store, add, created, permitted};
 use super::schema::{Schema, Type};
 use super::{ApiError, Call, Outcome};
 use enfilade_admin::Error;
@@ -33,7 +33,7 @@ impl Resource for Service {
     fn attributes(&self) -> Value {
         let mut body = json!({ "name": self.name, "type": self.kind, "enabled": self.enabled });
         if let Some(description) = &self.description {
-            body["description"] = json!(description);
+            add(&mut body, "description", json!(description));
         }
         body
     }

@@ -4,7 +4,7 @@ use super::listing::plain;
 use super::render::time;
 use super::request_body::{RequestBody, has_option, invalid};
 use super::resource::{
-    InDomain, Record, Resource, Selection, Store, answer, attributes, permitted_in_domain,
+    InDomain, Record, Resource, Selection, Store, add, answer, attributes, permitted_in_domain,
 };
 use super::schema::{Schema, Type};
 use super::{ApiError, Call, Outcome, query};
@@ -56,7 +56,7 @@ impl Resource for User {
             "password_expires_at": password_end(self),
         });
         if let Some(description) = &self.comment {
-            body["description"] = json!(description);
+            add(&mut body, "description", json!(description));
         }
         body
     }

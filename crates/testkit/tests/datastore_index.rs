@@ -41,7 +41,7 @@ fn each_change_of_a_datastore_is_followed() {
         Seen { is_there: false, maintenance: None, mount_point: None, is_removable: false, is_kept: false };
     let (profile, none) = (DatastoreProfile::default, None::<DatastoreProfile>);
     facts.commit(change().put(&name, &plain())).unwrap();
-    let mut index = facts.read(|view| Stores::<u8>::build(view)).unwrap().unwrap();
+    let mut index = facts.read(Stores::<u8>::build).unwrap().unwrap();
     for (what, datastore, profile, expected) in [
         ("nothing", Some(plain()), none.clone(), seen(None, None, true)),
         ("in maintenance", Some(closed()), none.clone(), seen(Some("offline"), None, true)),
@@ -93,7 +93,7 @@ fn a_file_that_is_not_believed_any_more_refuses_every_datastore() {
     let change = || Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 });
     let datastore = Datastore { path: "/tank".into(), ..Datastore::default() };
     facts.commit(change().put(&name, &datastore)).unwrap();
-    let mut index = facts.read(|view| Stores::<u8>::build(view)).unwrap().unwrap();
+    let mut index = facts.read(Stores::<u8>::build).unwrap().unwrap();
     let fault = |refuses| Some(FileFault { line: 3, reason: "it is gone".into(), since: 0, refuses });
     for (what, fault, expected) in [
         ("no fault", None, None),
@@ -110,7 +110,7 @@ fn a_file_that_is_not_believed_any_more_refuses_every_datastore() {
                 Record::on(view, &name).unwrap()
             })
             .unwrap();
-        let built = facts.read(|view| Stores::<u8>::build(view)).unwrap().unwrap();
+        let built = facts.read(Stores::<u8>::build).unwrap().unwrap();
         let now = Clocks { unix_seconds: 0, tick_millis: 0, mirror: MirrorHealth::Current };
         let ask = Ask { name: &name, kind: OperationKind::Read, phase: Phase::Entering };
         for record in [index.record(&name, facts.at()), built.record(&name, facts.at()), read] {

@@ -137,9 +137,9 @@ impl Results {
         let log = std::fs::OpenOptions::new().append(true).create(true).open(&self.log);
         log.and_then(|mut log| writeln!(log, "{row}"))
             .map_err(|why| format!("`{}`: {why}", self.log.display()))?;
-        let beside = self.page.with_extension("new");
-        std::fs::write(&beside, self.text())
-            .and_then(|()| std::fs::rename(&beside, &self.page))
+        let renewed = self.page.with_extension("new");
+        std::fs::write(&renewed, self.text())
+            .and_then(|()| std::fs::rename(&renewed, &self.page))
             .map_err(|why| format!("`{}`: {why}", self.page.display()))
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 type Retired = (&'static str, &'static str, usize);
 
 const RETIRED: [Retired; 13] = [
-    ("whoever", "the person or the program: the user, the client, the server", 1),
+    ("whoever", "the person or the program: the user, the client, the server", 0),
     ("whatever", "what it is, or `any`", 0),
     ("whom", "a sentence with a subject and a verb", 0),
     ("beside", "`next to`, `in the same directory` or `at the same time`", 4),

@@ -47,7 +47,7 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
         let lent = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
-            let why = || format!("whoever trusts has no role {said} on the project, so cannot lend it");
+            let why = || format!("the trustor has no role {said} on the project, so cannot lend it");
             held.iter().find(is_it).map(|held| held.id).ok_or_else(|| Error::Invalid(why()))
         };
         let roles: Vec<_> = new.roles.iter().map(lent).collect::<Result<_, _>>()?;

@@ -184,7 +184,8 @@ fn a_manager_changes_nobody_whom_acl_cfg_may_name() {
     let given = Some("a role on /datastore/tank by acl.cfg");
     let says = Some("what acl.cfg says, which is not known now");
     let local = (LOCAL, NOW);
-    let cases: [(&str, &str, (DomainId, Clocks), Party<'_>, Option<&str>); 13] = [
+    type Case<'a> = (&'a str, &'a str, (DomainId, Clocks), Party<'a>, Option<&'a str>);
+    let cases: [Case<'_>; 13] = [
         ("a user", "alice@local", local, Party::User(&ALICE), given),
         ("another user", "alice@local", local, Party::User(&BOB), None),
         ("a name to come", "carol@local", local, Party::UserNamed("carol"), given),
@@ -389,7 +390,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         let lets = rule_named(rule).and_then(|rule| rule.lets(&alice(), &session, &about));
         assert_eq!(lets, expected, "{rule} by {role} on {scope:?} about {about:?}");
     }
-    // In a session by a key nobody is changed, whatever the role.
+    // In a session by a key no user is changed, with any role.
     let mut key = session(Methods::EC2_KEY, None);
     key.roles = vec![HeldRole { name: "admin".into(), id: ADMIN }];
     let lets = |rule| rule_named(rule).unwrap().lets(&alice(), &key, &nothing);
