@@ -36,7 +36,7 @@ pub enum DatastoreEdit {
     Set(Vec<(String, Option<String>)>),
     /// Close it, or open it.
     Maintenance(Option<Maintenance>),
-    /// Remove its section, and every role on it.
+    /// Remove the section of `datastore.cfg`, and every role on the datastore.
     Remove,
 }
 

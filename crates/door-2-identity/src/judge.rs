@@ -190,7 +190,7 @@ fn what_by(by: &Revoked) -> &'static str {
     }
 }
 
-/// The reach of an application credential that is used itself, without a session: that of its sessions.
+/// The reach of a request by an application credential itself, without a session. It is the reach that a session of it would have.
 pub(crate) fn reach_of(
     view: &View<'_>,
     user: &UserId,

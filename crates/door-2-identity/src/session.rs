@@ -132,7 +132,7 @@ pub struct Session {
     pub delegation: Option<Delegation>,
     /// The trust it rests on.
     pub trusted: Option<Box<Trusted>>,
-    /// The revision of the last change other than a revocation when it was judged; `None` if that was not known.
+    /// When the session was judged, this was the revision of the last change that was no revocation; `None` if that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
 
@@ -162,7 +162,8 @@ impl Session {
         }
     }
 
-    /// The revision of the last change other than a revocation when it was judged. While it is the same, so is every answer about the session.
+    /// When the session was judged, this was the revision of the last change that was no revocation. While that revision is the same, every
+    /// answer about the session is the same.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on
     }

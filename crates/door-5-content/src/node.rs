@@ -175,7 +175,7 @@ impl Node {
     /// something that is never served: a link, a mount, a pipe, a device.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
-        // What it is, before it is opened: a pipe or a device is not.
+        // The kind is asked for first: a pipe or a device is never opened.
         let checked = is_served(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
         let file = checked.and_then(|()| open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty()));
         let file = file.map_err(|errno| match errno {

@@ -158,8 +158,8 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
     std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
 }
 
-/// Gives `target` another name; `replaced` is what has that name now. `judge` is asked in the turn in which the names change, `still_there`
-/// right afterwards in the same turn ([`Relocated::still_there`]).
+/// Gives `target` another name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before the names
+/// change, and `still_there` right afterwards ([`Relocated::still_there`]), under the same lock of the names.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken; and what `judge`
@@ -298,7 +298,8 @@ impl Draft {
         &self.node
     }
 
-    /// Gives it its name; `replaced` is what has that name now. `judge` is asked in the turn in which that is done.
+    /// Gives the new directory its name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before, under
+    /// the same lock of the names.
     ///
     /// # Refuses
     /// As [`rename`].
@@ -390,8 +391,8 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name once every byte is on the disk; `replaced` is what has that name now. `judge` is asked in the turn in which
-    /// that is done.
+    /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now, and that loses it. `judge` is
+    /// asked right before, under the same lock of the names.
     ///
     /// # Refuses
     /// As [`rename`].

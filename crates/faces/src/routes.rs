@@ -89,7 +89,7 @@ impl Route {
         Route { methods: Some(methods), ..self }
     }
 
-    /// The same with a summary for the reference.
+    /// The same route, with a summary for docs/routes.md and `enfilade reference routes`.
     #[must_use]
     pub const fn says(self, what: &'static str) -> Self {
         Route { what, ..self }

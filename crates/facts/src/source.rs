@@ -11,7 +11,7 @@ pub trait Source: Send + Sync {
     /// never use it as the revision of a view taken before.
     fn at(&self) -> At;
 
-    /// Lends a view of one revision to `look`, once.
+    /// Takes a view of one revision and calls `look` with it, once.
     ///
     /// # Errors
     /// When the store cannot be read; then `look` was not called.

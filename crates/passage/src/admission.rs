@@ -50,7 +50,8 @@ impl House {
     /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid.
     ///
     /// # Errors
-    /// The digest of the bytes, when the credential has to be parsed. [`LastVisitor::remember`] takes it after that.
+    /// Returns the digest of the bytes if they are not those of the last request: the caller parses the credential, asks door 2, and gives the
+    /// digest to [`LastVisitor::remember`].
     pub fn recognise(
         self: &Arc<Self>,
         last: &LastVisitor,

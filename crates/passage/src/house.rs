@@ -141,7 +141,8 @@ impl House {
         (self.parts.clock)()
     }
 
-    /// Reads all events of the kernel about changed files. If nothing reads them for long, the queue of the kernel overflows.
+    /// Reads all events of the kernel about changed files. The server calls it regularly: when the kernel's queue overflows, all that is
+    /// remembered of directories is dropped.
     pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::drain);
     }

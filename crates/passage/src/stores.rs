@@ -130,7 +130,7 @@ impl House {
             self.open().iter().map(|(name, handle)| (name.clone(), Arc::clone(handle))).collect();
         let mut is_all = true;
         for (name, handle) in handles {
-            // Somebody is just opening it, which may take long: another time.
+            // Another thread opens this root now, which may take long: it is tried again at the next call.
             let Ok(mut root) = handle.root.try_lock() else {
                 is_all = false;
                 continue;

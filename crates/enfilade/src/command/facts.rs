@@ -285,7 +285,7 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
 
 fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else {
-        // What is wrong with a store that need not be upgraded is said, too.
+        // The store is opened even if it needs no upgrade: opening reports damage.
         let revision = open(installation)?.at().revision;
         let value = json!({ "upgraded": false, "revision": revision.0 });
         output::done(json, &value, "the facts have the format of this version: nothing was changed");

@@ -47,7 +47,7 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// LMDB knows no keys of other lengths and fails on them; here there is just no record under such a key.
+/// Whether LMDB can have a record under this key. It fails on an empty key and on one that is too long; no record has such a key.
 fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }
