@@ -22,29 +22,71 @@ impl House {
         named: &(impl Display + Sync),
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        let penalties = &self.parts.penalties;
         // Not even a remembered password is accepted: a blocked address could guess it without a delay.
         if ask.authid.token.is_none() {
             self.refuse_blocked(from)?;
         }
-        let refusal = match self.open_credential(Ask::Secret(ask), from).await {
-            Ok(identity) => {
-                penalties.succeeded(named, self.now());
-                return Ok(identity);
-            }
+        match self.identify(Ask::Secret(ask)) {
+            Ok(identity) => Ok(identity),
+            // On the heap, so that a remembered secret does not move the state of a wait.
+            Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
+        }
+    }
+
+    /// Computes the slow hash that is missing, and delays the answer to a failure.
+    async fn prove(
+        &self,
+        ask: &SecretAsk,
+        closed: Closed,
+        named: &(impl Display + Sync),
+        from: IpAddr,
+    ) -> Result<IdentityPermit, Refusal> {
+        let refusal = match self.prove_by_hash(ask, closed, from).await {
+            Ok(identity) => return Ok(identity),
             Err(refusal) => refusal,
         };
         if let Refusal::Identity(identity) = &refusal
             && identity.is_failure()
         {
             self.refuse_blocked(from)?;
-            let delay = penalties.failed(from, named, self.now());
+            let delay = self.parts.penalties.failed(from, named, self.now());
             // Even the shortest sleep waits for a tick of the timer.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
         }
         Err(refusal)
+    }
+
+    /// The gate computes a slow hash, which only fills the memo. Then the door is asked again, on fresh facts.
+    ///
+    /// # Errors
+    /// The door's refusal, or that the gate has no slot in time.
+    async fn prove_by_hash(
+        &self,
+        ask: &SecretAsk,
+        mut closed: Closed,
+        from: IpAddr,
+    ) -> Result<IdentityPermit, Refusal> {
+        let parts = &self.parts;
+        // The second time succeeds, unless the stored hash was changed meanwhile.
+        for _ in 0..4 {
+            let work = match closed {
+                Closed::Refused(refusal) => return Err(refusal.into()),
+                Closed::NeedsWork(work) => work,
+            };
+            self.refuse_blocked(from)?;
+            let asker = Asker { from, failures: parts.penalties.failures(from, self.now()) };
+            match parts.gate.run(work.clone(), asker).await? {
+                Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
+                Outcome::Differs => return Err(work.refuse().into()),
+            }
+            closed = match self.identify(Ask::Secret(ask)) {
+                Ok(identity) => return Ok(identity),
+                Err(closed) => closed,
+            };
+        }
+        Err(enfilade_identity::Refusal::Busy.into())
     }
 
     /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid.
@@ -85,34 +127,6 @@ impl House {
     /// The door's refusal, or the slow hash that is missing.
     pub fn identify(&self, ask: Ask<'_>) -> Result<IdentityPermit, Closed> {
         enfilade_identity::open(self.source(), || self.now(), ask, &self.identity_context())
-    }
-
-    /// Door 2 for any credential. The gate computes a slow hash that is missing, which only fills the memo. Then the door is asked again, on fresh
-    /// facts. Only a secret needs one.
-    ///
-    /// # Errors
-    /// The door's refusal, or that the gate has no slot in time.
-    pub(crate) async fn open_credential(
-        &self,
-        ask: Ask<'_>,
-        from: IpAddr,
-    ) -> Result<IdentityPermit, Refusal> {
-        let parts = &self.parts;
-        // The second time succeeds, unless the stored hash was changed meanwhile.
-        for _ in 0..4 {
-            let work = match self.identify(ask) {
-                Ok(identity) => return Ok(identity),
-                Err(Closed::Refused(refusal)) => return Err(refusal.into()),
-                Err(Closed::NeedsWork(work)) => work,
-            };
-            self.refuse_blocked(from)?;
-            let asker = Asker { from, failures: parts.penalties.failures(from, self.now()) };
-            match parts.gate.run(work.clone(), asker).await? {
-                Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
-                Outcome::Differs => return Err(work.refuse().into()),
-            }
-        }
-        Err(enfilade_identity::Refusal::Busy.into())
     }
 }
 

@@ -23,7 +23,7 @@ use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, P
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{At, Clocks, Read, View};
-use enfilade_identity::{IdentityPermit, Principal};
+use enfilade_identity::{Closed, IdentityPermit, Principal};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,9 +37,13 @@ impl House {
     pub async fn admit(self: &Arc<Self>, credential: &Credential, from: IpAddr) -> Result<Visit, Refusal> {
         let identity = match credential {
             Credential::Secret(ask) => self.open_secret(ask, &ask.authid, from).await?,
-            Credential::NamedSecret(ask, named) => self.open_secret(ask, named, from).await?,
+            Credential::NamedSecret(ask, named) => {
+                let identity = self.open_secret(ask, named, from).await?;
+                self.parts.penalties.succeeded(named, self.now());
+                identity
+            }
             Credential::Session(_) | Credential::Certificate(_) | Credential::Ticket { .. } => {
-                self.open_credential(credential.ask(), from).await?
+                self.identify(credential.ask()).map_err(Closed::refuse)?
             }
         };
         let visit = self.welcome(identity, from);
@@ -49,19 +53,21 @@ impl House {
         Ok(visit)
     }
 
-    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token.
+    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token. The session of a password has none of
+    /// these, so the clock is not read for it.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
-        let now = self.now();
-        if identity.session().is_none() {
-            self.parts.penalties.succeeded(&identity.principal().authid, now);
-        }
-        if let Some(token) = identity.token()
-            && identity.is_first_use(now)
-        {
-            self.parts.audit.used(token, from, now);
-        }
-        if let Some(upgrade) = identity.upgrade() {
-            let _ = self.parts.upgrades.try_send(upgrade.clone());
+        let (is_session, token) = (identity.session().is_some(), identity.token());
+        if !is_session || token.is_some() {
+            let now = self.now();
+            if !is_session {
+                self.parts.penalties.succeeded(&identity.principal().authid, now);
+            }
+            if let Some(token) = token.filter(|_| identity.is_first_use(now)) {
+                self.parts.audit.used(token, from, now);
+            }
+            if let Some(upgrade) = identity.upgrade() {
+                let _ = self.parts.upgrades.try_send(upgrade.clone());
+            }
         }
         Visit { house: Arc::clone(self), identity }
     }
