@@ -2,7 +2,7 @@
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
 use enfilade_faces::RequestError;
-use enfilade_passage::Lending;
+use enfilade_passage::Lending::{self, Manages, People, Reads};
 use hyper::Method;
 
 /// A call.
@@ -22,65 +22,47 @@ pub struct ProxmoxRoute {
     pub says: &'static str,
 }
 
-const fn reads(
-    path: &'static str,
-    answer: fn(&mut Call) -> Outcome,
-    needs: &'static str,
-    says: &'static str,
-) -> ProxmoxRoute {
-    ProxmoxRoute { method: "GET", path, lending: Lending::Reads, answer, needs, says }
-}
-
-const fn manages(
+const fn row(
+    lending: Lending,
     method: &'static str,
     path: &'static str,
     answer: fn(&mut Call) -> Outcome,
     needs: &'static str,
     says: &'static str,
 ) -> ProxmoxRoute {
-    ProxmoxRoute { method, path, lending: Lending::Manages, answer, needs, says }
-}
-
-const fn people(
-    method: &'static str,
-    path: &'static str,
-    answer: fn(&mut Call) -> Outcome,
-    needs: &'static str,
-    says: &'static str,
-) -> ProxmoxRoute {
-    ProxmoxRoute { method, path, lending: Lending::People, answer, needs, says }
+    ProxmoxRoute { method, path, lending, answer, needs, says }
 }
 
 /// Every call.
 #[rustfmt::skip]
 pub static PROXMOX: &[ProxmoxRoute] = &[
-    reads("version", version, "any login", "Show version"),
-    reads("config/datastore", datastores::configs, "Datastore.Audit on each", "List configurations of datastores"),
-    manages("POST", "config/datastore", datastores::create, "Datastore.Allocate on `/datastore`", "Create datastore"),
-    reads("config/datastore/{name}", datastores::config, "Datastore.Audit", "Show configuration of a datastore"),
-    manages("PUT", "config/datastore/{name}", datastores::change, "Datastore.Modify", "Change datastore"),
-    manages("DELETE", "config/datastore/{name}", datastores::remove, "Datastore.Allocate", "Remove datastore; its content stays"),
-    reads("admin/datastore", datastores::stores, "Datastore.Audit or Datastore.Backup on each", "List datastores"),
-    reads("admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; for others the datastore looks absent", "Show usage"),
-    reads("admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1`: of each process; `wait=SECONDS`: when none is left, 60 s at most"),
-    reads("status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each", "Show usage of all datastores; an error of one is shown with it"),
+    row(Reads, "GET", "version", version, "any login", "Show version"),
+    row(Reads, "GET", "config/datastore", datastores::configs, "Datastore.Audit on each", "List configurations of datastores"),
+    row(Manages, "POST", "config/datastore", datastores::create, "Datastore.Allocate on `/datastore`", "Create datastore"),
+    row(Reads, "GET", "config/datastore/{name}", datastores::config, "Datastore.Audit", "Show configuration of a datastore"),
+    row(Manages, "PUT", "config/datastore/{name}", datastores::change, "Datastore.Modify", "Change datastore"),
+    row(Manages, "DELETE", "config/datastore/{name}", datastores::remove, "Datastore.Allocate", "Remove datastore; its content stays"),
+    row(Reads, "GET", "admin/datastore", datastores::stores, "Datastore.Audit or Datastore.Backup on each", "List datastores"),
+    row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; for others the datastore looks absent", "Show usage"),
+    row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1`: of each process; `wait=SECONDS`: when none is left, 60 s at most"),
+    row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each", "Show usage of all datastores; an error of one is shown with it"),
     // The name of the service is ignored: this server has one.
-    manages("POST", "nodes/{node}/services/{service}/reload", reload, "Sys.Modify on `/system/services/{service}`", "Read configuration and certificates again; the answer is the result"),
-    reads("access/users", users::list, "Sys.Audit on `/access/users` for all, else only oneself", "List users"),
-    people("POST", "access/users", users::create, "Permissions.Modify", "Create user"),
-    reads("access/users/{userid}", users::show, "Sys.Audit, or being that user", "Show user"),
-    people("PUT", "access/users/{userid}", users::change, "Permissions.Modify", "Change user"),
-    people("DELETE", "access/users/{userid}", users::remove, "Permissions.Modify", "Remove user"),
-    reads("access/users/{userid}/token", tokens::list, "Sys.Audit, or being that user", "List tokens"),
-    reads("access/users/{userid}/token/{name}", tokens::show, "Sys.Audit, or being that user", "Show token"),
-    people("POST", "access/users/{userid}/token/{name}", tokens::create, "Permissions.Modify, or being that user", "Create token; the answer shows its secret once"),
-    people("PUT", "access/users/{userid}/token/{name}", tokens::change, "Permissions.Modify, or being that user", "Change token; `regenerate=1`: replace its secret"),
-    people("DELETE", "access/users/{userid}/token/{name}", tokens::remove, "Permissions.Modify, or being that user", "Delete token"),
-    reads("access/acl", acl::list, "Sys.Audit on `/access/acl` for all, else only one's own tokens", "List roles on paths"),
-    people("PUT", "access/acl", acl::change, "Permissions.Modify, or owning the token", "Assign a role on a path; `delete=1`: remove it"),
-    reads("access/permissions", acl::permissions, "Sys.Audit on `/access`; none for one's own and those of one's own tokens", "Show privileges"),
-    reads("access/roles", acl::roles, "any login", "List roles and their privileges"),
-    reads("access/domains", realms, "any login that is not limited to a project", "List realms"),
+    row(Manages, "POST", "nodes/{node}/services/{service}/reload", reload, "Sys.Modify on `/system/services/{service}`", "Read configuration and certificates again; the answer is the result"),
+    row(Reads, "GET", "access/users", users::list, "Sys.Audit on `/access/users` for all, else only oneself", "List users"),
+    row(People, "POST", "access/users", users::create, "Permissions.Modify", "Create user"),
+    row(Reads, "GET", "access/users/{userid}", users::show, "Sys.Audit, or being that user", "Show user"),
+    row(People, "PUT", "access/users/{userid}", users::change, "Permissions.Modify", "Change user"),
+    row(People, "DELETE", "access/users/{userid}", users::remove, "Permissions.Modify", "Remove user"),
+    row(Reads, "GET", "access/users/{userid}/token", tokens::list, "Sys.Audit, or being that user", "List tokens"),
+    row(Reads, "GET", "access/users/{userid}/token/{name}", tokens::show, "Sys.Audit, or being that user", "Show token"),
+    row(People, "POST", "access/users/{userid}/token/{name}", tokens::create, "Permissions.Modify, or being that user", "Create token; the answer shows its secret once"),
+    row(People, "PUT", "access/users/{userid}/token/{name}", tokens::change, "Permissions.Modify, or being that user", "Change token; `regenerate=1`: replace its secret"),
+    row(People, "DELETE", "access/users/{userid}/token/{name}", tokens::remove, "Permissions.Modify, or being that user", "Delete token"),
+    row(Reads, "GET", "access/acl", acl::list, "Sys.Audit on `/access/acl` for all, else only one's own tokens", "List roles on paths"),
+    row(People, "PUT", "access/acl", acl::change, "Permissions.Modify, or owning the token", "Assign a role on a path; `delete=1`: remove it"),
+    row(Reads, "GET", "access/permissions", acl::permissions, "Sys.Audit on `/access`; none for one's own and those of one's own tokens", "Show privileges"),
+    row(Reads, "GET", "access/roles", acl::roles, "any login", "List roles and their privileges"),
+    row(Reads, "GET", "access/domains", realms, "any login that is not limited to a project", "List realms"),
 ];
 
 /// The call for a path, and the values of its segments in braces.

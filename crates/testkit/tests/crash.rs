@@ -15,6 +15,7 @@ use enfilade_passage::{Blocking, LockTerms, Placing, Refusal, Stay};
 use enfilade_sources::locks::LmdbLocks;
 use enfilade_testkit::{Remembering, TestHouse};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -167,16 +168,22 @@ fn worker() {
     drop(house);
 }
 
-/// Waits for something about another process.
-fn until(what: impl Fn() -> bool) {
-    // Minutes: a machine under load takes its time, and only a worker that hangs does not come at all.
+/// Waits until something is true of a worker. `ended` is looked at as well: the process that makes it true, with the file of its messages.
+fn until(what: impl Fn() -> bool, ended: &mut Child, messages: &Path) {
+    // Minutes: a machine under load takes its time, and only a worker that hangs never gets there.
     for _ in 0..150_000 {
         if what() {
             return;
         }
+        if let Some(status) = ended.try_wait().unwrap() {
+            panic!("it ended with {status}: {}", std::fs::read_to_string(messages).unwrap());
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
-    panic!("it does not come");
+    panic!(
+        "after five minutes it is neither there nor ended: {}",
+        std::fs::read_to_string(messages).unwrap()
+    );
 }
 
 fn status(pid: u32, field: &str) -> String {
@@ -206,8 +213,10 @@ fn start(verb: &str, place: &Path) -> Child {
         .env(VERB, verb)
         .env(PLACE, place);
     command.env("TMPDIR", place.join("tmp"));
-    let worker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until(|| status(worker.id(), "State:").starts_with('T'));
+    let messages = place.join("worker-messages");
+    let mut worker = command.stdout(Stdio::null()).stderr(File::create(&messages).unwrap()).spawn().unwrap();
+    let pid = worker.id();
+    until(|| status(pid, "State:").starts_with('T'), &mut worker, &messages);
     worker
 }
 
@@ -215,15 +224,15 @@ fn start(verb: &str, place: &Path) -> Child {
 fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     let mut worker = start(verb, place);
     let pid = worker.id();
-    let trace = place.join("trace");
+    let (trace, messages) = (place.join("trace"), place.join("strace-messages"));
     let mut strace = Command::new("strace")
         .args(["-f", "-qq", "-e", "signal=none", "-e", fault, "-o"])
         .arg(&trace)
         .args(["-p", &pid.to_string()])
-        .stderr(Stdio::null())
+        .stderr(File::create(&messages).unwrap())
         .spawn()
         .expect("strace is needed");
-    until(|| is_traced(pid));
+    until(|| is_traced(pid), &mut strace, &messages);
     Command::new("kill").args(["-CONT", &pid.to_string()]).status().unwrap();
     let ended = worker.wait().unwrap();
     strace.wait().unwrap();
