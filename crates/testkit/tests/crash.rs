@@ -168,20 +168,23 @@ fn worker() {
     drop(house);
 }
 
-/// Waits until something is true of a worker. `ended` is looked at as well: the process that makes it true, with the file of its messages.
-fn until(what: impl Fn() -> bool, ended: &mut Child, messages: &Path) {
-    // Minutes: a machine under load takes its time, and only a worker that hangs never gets there.
+/// Waits until `is_true`. If `process` ends first, or five minutes are over, it panics with the messages that the process wrote to this file.
+fn until(is_true: impl Fn() -> bool, process: &mut Child, messages: &Path) {
+    // A loaded machine may need minutes.
     for _ in 0..150_000 {
-        if what() {
+        if is_true() {
             return;
         }
-        if let Some(status) = ended.try_wait().unwrap() {
-            panic!("it ended with {status}: {}", std::fs::read_to_string(messages).unwrap());
+        if let Some(status) = process.try_wait().unwrap() {
+            panic!(
+                "the process ended too early, with {status}: {}",
+                std::fs::read_to_string(messages).unwrap()
+            );
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     panic!(
-        "after five minutes it is neither there nor ended: {}",
+        "the process runs, but nothing happened in five minutes: {}",
         std::fs::read_to_string(messages).unwrap()
     );
 }
