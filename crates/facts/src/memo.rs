@@ -51,8 +51,8 @@ impl std::fmt::Debug for MemoKey {
     }
 }
 
-/// Takes the inputs one after the other, in words: of each its tag and length, and then itself, filled up with zeros. A short one shares the word of
-/// its tag.
+/// Takes the inputs one after the other, as words. Each input is a word with its tag and length, followed by its bytes, padded with zeros. An input
+/// of fewer than eight bytes is stored in its first word, after tag and length.
 ///
 /// That is SipHash-1-3 of those words. Its state is kept here and not in a library that takes bytes, because inputs are
 /// many and short, and what they cost there is the joining of pieces; the library is what tests compare it with.
@@ -77,7 +77,7 @@ impl KeyMaker {
         KeyMaker { state, words: 0 }.bytes(step.as_bytes())
     }
 
-    /// An input of any length. Always inlined: through a call the state would be stored and loaded for every input.
+    /// An input of any length. Always inlined: a call would write the state to memory and read it back for every input.
     #[must_use]
     #[inline(always)]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
@@ -91,7 +91,7 @@ impl KeyMaker {
         let (whole, rest) = bytes.as_chunks::<8>();
         whole.iter().for_each(|word| self.word(u64::from_le_bytes(*word)));
         if !rest.is_empty() {
-            // The bytes before the rest are shifted out: one load instead of a loop.
+            // `last` holds the last eight bytes. The shift drops those that are hashed already. One load replaces a loop.
             self.word(u64::from_le_bytes(*last) >> (64 - 8 * rest.len()));
         }
         self
@@ -174,7 +174,7 @@ impl KeyMaker {
     }
 }
 
-/// The word of at most seven bytes, by loads that may overlap.
+/// Up to seven bytes as a little-endian number. From four bytes on, two loads of four may overlap: both have the same bytes there.
 #[inline]
 fn short_word(bytes: &[u8]) -> u64 {
     let shifted = |word: u64, from: usize| word << (8 * from);

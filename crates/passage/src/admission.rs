@@ -28,12 +28,13 @@ impl House {
         }
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(identity),
-            // On the heap, so that a remembered secret does not move the state of a wait.
+            // Boxed: otherwise the future of every login has room for the state of a wait, and each login pays for moving it.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
 
-    /// Computes the slow hash that is missing, and delays the answer to a failure.
+    /// Finishes a login that the door did not admit at once: computes the missing slow hash, if one is missing, and delays the answer if the login
+    /// fails.
     async fn prove(
         &self,
         ask: &SecretAsk,
@@ -41,11 +42,8 @@ impl House {
         named: &(impl Display + Sync),
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        let refusal = match self.prove_by_hash(ask, closed, from).await {
-            Ok(identity) => return Ok(identity),
-            Err(refusal) => refusal,
-        };
-        if let Refusal::Identity(identity) = &refusal
+        let proven = self.prove_by_hash(ask, closed, from).await;
+        if let Err(Refusal::Identity(identity)) = &proven
             && identity.is_failure()
         {
             self.refuse_blocked(from)?;
@@ -55,10 +53,11 @@ impl House {
                 tokio::time::sleep(delay).await;
             }
         }
-        Err(refusal)
+        proven
     }
 
-    /// The gate computes a slow hash, which only fills the memo. Then the door is asked again, on fresh facts.
+    /// Returns the refusal of `closed`, or lets the gate compute the slow hash. A match admits nobody: it is remembered, and the door is asked again
+    /// on fresh facts.
     ///
     /// # Errors
     /// The door's refusal, or that the gate has no slot in time.
@@ -69,7 +68,7 @@ impl House {
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
         let parts = &self.parts;
-        // The second time succeeds, unless the stored hash was changed meanwhile.
+        // One turn is enough, unless the stored hash changes while the gate computes.
         for _ in 0..4 {
             let work = match closed {
                 Closed::Refused(refusal) => return Err(refusal.into()),
@@ -86,7 +85,10 @@ impl House {
                 Err(closed) => closed,
             };
         }
-        Err(enfilade_identity::Refusal::Busy.into())
+        Err(match closed {
+            Closed::Refused(refusal) => refusal.into(),
+            Closed::NeedsWork(_) => enfilade_identity::Refusal::Busy.into(),
+        })
     }
 
     /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid.

@@ -53,8 +53,8 @@ impl House {
         Ok(visit)
     }
 
-    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token. The session of a password has none of
-    /// these, so the clock is not read for it.
+    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token. For a session that was opened with a
+    /// password there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -62,7 +62,9 @@ impl House {
             if !is_session {
                 self.parts.penalties.succeeded(&identity.principal().authid, now);
             }
-            if let Some(token) = token.filter(|_| identity.is_first_use(now)) {
+            if let Some(token) = token
+                && identity.is_first_use(now)
+            {
                 self.parts.audit.used(token, from, now);
             }
             if let Some(upgrade) = identity.upgrade() {

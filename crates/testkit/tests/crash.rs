@@ -168,7 +168,7 @@ fn worker() {
     drop(house);
 }
 
-/// Waits until `is_true`. If `process` ends first, or five minutes are over, it panics with the messages that the process wrote to this file.
+/// Waits until `is_true()` holds. Panics if `process` ends first or five minutes pass, and shows the content of the file `messages`.
 fn until(is_true: impl Fn() -> bool, process: &mut Child, messages: &Path) {
     // A loaded machine may need minutes.
     for _ in 0..150_000 {
@@ -177,14 +177,14 @@ fn until(is_true: impl Fn() -> bool, process: &mut Child, messages: &Path) {
         }
         if let Some(status) = process.try_wait().unwrap() {
             panic!(
-                "the process ended too early, with {status}: {}",
+                "the process ended with {status} before the awaited state; its messages: {}",
                 std::fs::read_to_string(messages).unwrap()
             );
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     panic!(
-        "the process runs, but nothing happened in five minutes: {}",
+        "the process runs, but the awaited state did not come within five minutes; its messages: {}",
         std::fs::read_to_string(messages).unwrap()
     );
 }
