@@ -26,21 +26,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use trees::{Acls, TREES};
 
-/// In how many groups the users are.
+/// The number of groups of each user.
 const GROUPS: [u32; 3] = [4, 400, 4_000];
 const LARGE: &str = "largedir_41000";
 /// The number of listings of a known tree, to measure the cost of one.
 const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
 
-/// Somebody on both servers.
+/// A user who exists on both servers.
 pub(crate) struct User {
     name: String,
     groups: u32,
 }
 
 fn users() -> Vec<User> {
-    // And a user who may see everything.
+    // `facts` adds a user who may see everything.
     let of = |(n, groups)| User { name: format!("user{n}"), groups };
     (0..).zip(GROUPS).map(of).collect()
 }
@@ -109,7 +109,7 @@ pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
 enum How {
     /// The kernel notifies of changes.
     Heard,
-    /// It asks for each.
+    /// The server asks the kernel for the state of each entry.
     Asked,
 }
 
@@ -192,7 +192,7 @@ impl Bench<'_> {
         Server::start(&data, &[("ENFILADE_ACCESS__WATCH", if how == How::Heard { "true" } else { "false" })])
     }
 
-    /// CPU seconds of the server for a tree, or for its first directory alone: the first time, and again.
+    /// CPU seconds of the server to list a tree, or only its first directory: the first time, and again.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
         // If everything comes from the disk, this takes longer than the idle limit of a connection.
@@ -222,7 +222,7 @@ impl Bench<'_> {
         Ok([first, (spent() - before) / f64::from(AGAIN)])
     }
 
-    /// The same thrice, each time by a server that begins anew: the middle one.
+    /// The median of three runs of [`Bench::listed`], each with a server that was started for it.
     fn listed_thrice(
         &self,
         acls: Acls,
@@ -268,7 +268,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// A tree, or its first directory alone.
+    /// Measures both servers with a tree, or only with its first directory.
     fn tree_beside(
         &self,
         report: &mut Report,
@@ -288,7 +288,7 @@ impl Bench<'_> {
             };
             report.once(&of("ours, first, server CPU"), groups, first * 1e3, "ms");
             report.once(&of("ours, again, server CPU"), groups, again * 1e3, "ms");
-            // In 4,000 groups the larger ones take Samba minutes, and clients give up before.
+            // With 4,000 groups Samba takes minutes for the larger trees, and its clients time out.
             let is_fit = groups <= 400 || tree == "largedir_1000";
             let Some(samba) = samba.filter(|_| is_fit) else { continue };
             let commands = if is_whole { "recurse; ls" } else { "ls" };
@@ -313,7 +313,7 @@ impl Bench<'_> {
             for (when, spent) in [("first", first), ("again", again)] {
                 report.once(&of(&format!("ours, {when}, to Samba's CPU")), groups, spent / theirs, "times");
             }
-            // The case of the goals: the directory alone, and few ACLs.
+            // The goals are for the directory alone, with few different ACLs.
             if tree == LARGE && acls == Acls::Few && !is_whole {
                 let goals = match groups {
                     4 => [("samba-4-first", first, 1.0 / 5.0), ("samba-4-again", again, 1.0 / 15.0)],
@@ -331,7 +331,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The least cost of any way to read these ACLs.
+    /// Measures the least cost at which any program can read these ACLs.
     fn acls_alone(&self, report: &mut Report, acls: Acls) -> Result<(), Failure> {
         let what = format!(
             "the directory {LARGE}, {} ACLs: its names and each ACL, and nothing else, CPU",
@@ -391,11 +391,11 @@ impl Bench<'_> {
     }
 }
 
-/// With TLS or without.
+/// A connection with or without TLS.
 trait Stream: Read + Write + Send {}
 impl<S: Read + Write + Send> Stream for S {}
 
-/// A connection on which directories are asked for.
+/// A client that lists directories on one connection.
 struct Client {
     stream: Box<dyn Stream>,
     authorization: String,
@@ -412,7 +412,7 @@ impl Client {
         Ok(Self::on(Box::new(stream), user))
     }
 
-    /// Over TLS, the only listener of a server by default.
+    /// A client over TLS, the only listener of a server by default.
     fn over_tls(server: &Server, user: usize) -> Result<Self, Failure> {
         Ok(Self::on(Box::new(server.https.stream()?), user))
     }
@@ -453,7 +453,7 @@ impl Client {
         Ok(hrefs.filter_map(|(href, _)| href.strip_prefix(&*base)).map(str::to_owned).collect())
     }
 
-    /// How many files may be seen in a tree.
+    /// The number of visible files in a tree.
     fn tree(&mut self, acls: Acls, tree: &str) -> Result<u64, Failure> {
         let (mut files, mut paths) = (0, vec![tree.to_owned()]);
         while let Some(path) = paths.pop() {

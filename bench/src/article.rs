@@ -49,7 +49,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             lmdb.commit(&change)?;
         }
         there = revocations;
-        // So many at once make the index anew, once.
+        // After so large a change the index is built again, once.
         run(report, "the first validations after that", revocations, &served.validate, 10, 1)?;
         let cpu = run(
             report,
@@ -65,7 +65,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Requests at once; requests a second, time and CPU of each.
+/// Sends requests on `at_once` connections. Reports requests per second, and the time and CPU of each; returns the CPU milliseconds of each.
 fn series(
     report: &mut Report,
     served: &Served,
@@ -127,7 +127,7 @@ fn stores_hash() -> Result<f64, Failure> {
     Ok(began.elapsed().as_secs_f64() * 1e3)
 }
 
-/// A creation, for the project.
+/// The request that creates a token for the project.
 fn login(by_password: bool) -> Result<Vec<Vec<u8>>, Failure> {
     let identity = match by_password {
         true => format!(

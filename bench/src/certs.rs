@@ -1,4 +1,4 @@
-//! A directory of certificates, from the start to the first answer: HAProxy's, and ours.
+//! The time from the start of a server with a directory of certificates to its first answer: HAProxy and Enfilade.
 
 mod handshakes;
 mod make;
@@ -39,7 +39,7 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     let peer = haproxy(report, &directory, &scratch, n, is_cold_possible)?;
     readers(report, &directory, n, is_cold_possible)?;
     let own = ours(report, &directory, &scratch, n, is_cold_possible)?;
-    // The goals are those of so many.
+    // The goals are for this number of certificates and more.
     let is_full = count >= FULL;
     if let Some(peer) = peer.filter(|_| is_full) {
         report.goal(
@@ -90,7 +90,7 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     spray::run(report, &directory, &scratch, count)
 }
 
-/// Start to the first accepted connection, in seconds.
+/// The time from the start to the first accepted connection, in seconds.
 struct Start {
     warm: f64,
     cold: Option<f64>,
@@ -131,7 +131,7 @@ fn haproxy(
     Ok(Some(Start { warm, cold }))
 }
 
-/// A HAProxy that listens.
+/// A running HAProxy that listens.
 struct Haproxy {
     child: Child,
     address: SocketAddr,
@@ -172,7 +172,7 @@ fn read_all(directory: &Path) -> Result<(), Failure> {
     Ok(Threads::default().read(directory, &list(directory)?, &|_, _| ())?)
 }
 
-/// Each way of reading, alone.
+/// Measures each way to read the files, without parsing them.
 fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool) -> Result<(), Failure> {
     let mut engines: Vec<Box<dyn Engine>> = vec![Box::new(Threads::new(1)), Box::new(Threads::default())];
     match Ring::probe() {
@@ -188,7 +188,7 @@ fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool
             engine.read(directory, names, &each)
         };
         let mut warm = Samples::default();
-        // Of very many each reading takes seconds, and says as much.
+        // Reading very many files takes seconds, and fewer rounds are as accurate.
         let (rounds, cold_rounds) = if n >= MILLION as u64 { (2, 1) } else { (ROUNDS, 3) };
         for _ in 0..rounds {
             let began = now();
@@ -276,7 +276,7 @@ fn files_of(directory: &Path) -> Result<CertificateFiles, Failure> {
     Ok(CertificateFiles::new(place, Digest::new(&MemoSeed([9; 16])), terms))
 }
 
-/// Checks that the last name is answered with its certificate.
+/// Checks that the certificate of the last name is found.
 fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<(), Failure> {
     let last = make::names_of(n as usize - 1).pop().ok_or("no name")?;
     let permit = enfilade_tls::open(certificates, &Ask::new(Some(&last)))?;
@@ -333,9 +333,9 @@ fn restart(
     Ok(checked)
 }
 
-/// A reload after ten files were rewritten.
+/// Measures a reload after ten files were rewritten, in seconds.
 fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> Result<f64, Failure> {
-    // In a directory of links to the same files, so that those stay as they are.
+    // The reload uses a directory of links to the same files, so that the original directory stays unchanged.
     let place = scratch.path().join("reloaded");
     std::fs::create_dir_all(&place)?;
     for name in list(directory)? {
@@ -369,7 +369,7 @@ fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> R
     Ok(report.middle("ours, a reload after 10 changed files, all of them asked", n, &samples, "ms") / 1e3)
 }
 
-/// The whole server, as an operator starts it.
+/// Measures the whole server, as an operator starts it.
 fn served(
     report: &mut Report,
     directory: &Path,
@@ -425,7 +425,7 @@ fn resident(process: u32) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Whether it could.
+/// Drops the caches of the kernel. Returns whether that was possible.
 pub(crate) fn drop_caches() -> bool {
     let _ = Command::new("sync").status();
     let is_dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MANY: usize = 41_000;
-/// Directories and files in each.
+/// The number of directories, and of files in each.
 const TREE: (usize, usize) = (200, 200);
 const FILE_BYTES: usize = 25_000;
 const CONNECTIONS: usize = 8;
@@ -166,7 +166,7 @@ fn make(files: &Path, size: &Size) -> Result<(), Failure> {
         left -= count;
     }
     give(&files.join("large"))?;
-    // Apache comes as another user.
+    // Apache runs as another user.
     directory(&files.join("up"), 0o777)?;
     directory(&files.join("up-apache"), 0o777)
 }
@@ -215,7 +215,7 @@ impl Compare<'_> {
         mut measure: impl FnMut(&Peer) -> Result<f64, Failure>,
     ) -> Result<(), Failure> {
         let mut values = Vec::new();
-        // In turns, so that a noisy moment meets both.
+        // The servers take turns, so that noise of the machine affects both.
         let mut samples: Vec<Samples> = peers.iter().map(|_| Samples::default()).collect();
         for _ in 0..self.size.rounds {
             for (peer, samples) in peers.iter().zip(&mut samples) {
@@ -253,7 +253,7 @@ impl Compare<'_> {
         ] {
             let ask = |peer: &Peer| propfind(peer, "/many/", body);
             for peer in peers {
-                // Known from here on.
+                // Warm up: afterwards the server knows the directory.
                 ask(peer)?;
             }
             self.both(peers, &format!("{what}, CPU"), "ms", goal, |peer| {
@@ -347,14 +347,14 @@ impl Compare<'_> {
         for (scheme, goal) in [("http", Some(("get-large", 1.1))), ("https", None)] {
             self.both(peers, &format!("GET of a large file by {scheme}, CPU"), "s", goal, |peer| {
                 let before = (peer.cpu)();
-                // The kernel counts in hundredths of a second, of which one of these takes about ten.
+                // The kernel counts in hundredths of a second, and one GET takes about ten of them.
                 curl(peer, &[], "/large?[1-10]", scheme)?;
                 Ok(((peer.cpu)() - before) / 10.0)
             })?;
         }
         let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("large");
         let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();
-        // Synced to disk for both: Apache acknowledges before that.
+        // The time includes the sync to disk for both servers: Apache acknowledges before it.
         self.both(peers, "PUT of a large file, on the disk, time", "s", Some(("put-large", 1.0)), |peer| {
             rustix::fs::sync();
             let began = now();
@@ -380,7 +380,7 @@ impl Compare<'_> {
         })
     }
 
-    /// The rest by TLS, as curl asks.
+    /// Measures the other requests over TLS, with curl as the client.
     fn by_tls(&mut self, peers: &[Peer]) -> Result<(), Failure> {
         let depth = ["--request", "PROPFIND", "--header", "Depth: 1"];
         self.both(peers, "PROPFIND of a directory, everything, by https, CPU", "ms", None, |peer| {
@@ -442,7 +442,7 @@ impl Compare<'_> {
 const FOUR: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:displayname/><D:getlastmodified/>\
                     <D:getcontentlength/><D:resourcetype/></D:prop></D:propfind>";
 
-/// Asks by a client that speaks either scheme; the answers have to be good, and are forgotten.
+/// Sends requests with curl, over either scheme. The responses must be successful, and are discarded.
 fn curl(peer: &Peer, arguments: &[&str], path: &str, scheme: &str) -> Result<(), Failure> {
     let address = if scheme == "https" { peer.tls } else { peer.address };
     let url = format!("{scheme}://{address}{}{path}", peer.base);
@@ -472,7 +472,7 @@ fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Milliseconds to the first byte, and how many bytes came.
+/// Milliseconds to the first byte, and the number of bytes received.
 fn propfind(peer: &Peer, path: &str, body: &str) -> Result<(f64, usize), Failure> {
     let mut stream = connect(peer.address)?;
     let mut request = request(peer, "PROPFIND", path, "Depth: 1\r\nConnection: close\r\n", body.len());

@@ -1,4 +1,4 @@
-//! Lookups of datastores, each with its drop: as Proxmox Backup Server had them, has them, and ours.
+//! Lookups of datastores, each with its drop: as in Proxmox Backup Server up to 4.1 ("before"), in later versions ("after"), and ours.
 
 mod http;
 
@@ -19,12 +19,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 const ROUNDS: usize = 9;
-/// Of the original, in hashes of `$5$` by the C library of the same machine.
+/// The time of the original's lookup, in `$5$` hashes by the C library of the same machine.
 const BEFORE_TO_CRYPT: f64 = 2.944 / 1.99;
 const AFTER_TO_CRYPT: f64 = 0.1158 / 1.99;
 const BEFORE_CALLS: f64 = 116.0;
 const AFTER_CALLS: f64 = 106.0;
-/// Stores, and lookups of each.
+/// Numbers of stores, and of lookups of each.
 const TABLE: [(u64, u64); 4] = [(1, 1_000), (10, 100), (100, 10), (1_000, 1)];
 const STORES: u64 = 1_000;
 
@@ -67,7 +67,7 @@ fn name(n: u64) -> Result<DatastoreName, Failure> {
     Ok(format!("store-{n}").parse()?)
 }
 
-/// The table of the original's report: so many stores, so often each, dropped at once and all together at the end.
+/// The table of the original's report: numbers of stores and lookups, with each operation dropped at once or all together at the end.
 fn table(
     report: &mut Report,
     theirs: &ServerFiles,
@@ -113,7 +113,7 @@ fn table(
             let (mut before, mut after, mut own, mut ratios) =
                 (Samples::default(), Samples::default(), Samples::default(), Samples::default());
             for _ in 0..ROUNDS {
-                // Every time is the same: a tenth of them says as much.
+                // Every uncached lookup does the same work, so fewer of them are as accurate.
                 before.push(run_theirs(false, if small { 10 } else { 100 })?);
                 let one = run_theirs(true, stores * each)?;
                 let mine = run_ours()?;
@@ -162,7 +162,7 @@ fn calls(report: &mut Report) -> Result<(), Failure> {
         return Ok(());
     }
     for part in PARTS {
-        // The fewest of some, because starting and ending a process takes now more of them and now fewer.
+        // The least of several runs, because the number of calls to start and end a process varies.
         let fewest = |times: u64| -> Result<f64, Failure> {
             (0..5).try_fold(f64::INFINITY, |least, _| Ok(least.min(counted(part, times)?)))
         };
@@ -198,7 +198,7 @@ fn counted(part: &str, times: u64) -> Result<f64, Failure> {
     last.filter(|_| output.status.success()).ok_or_else(|| format!("strace counted nothing: {text}").into())
 }
 
-/// The other runs of the original's report: 5 stores × 100,000 lookups, and all stores once after a start, and once more.
+/// The other runs of the original's report: 5 stores × 100,000 lookups, and one lookup of every store after a start, and a second one.
 fn rounds(
     report: &mut Report,
     theirs: &ServerFiles,
@@ -209,7 +209,7 @@ fn rounds(
 ) -> Result<(), Failure> {
     let names: Vec<DatastoreName> = (0..STORES).map(name).collect::<Result<_, _>>()?;
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
-    // Theirs takes half a minute for all of them; a tenth says as much.
+    // The original takes half a minute for all lookups; a tenth of them is as accurate.
     let (times, part) = if small { (1_000, 100) } else { (100_000, 10_000) };
     let each = |count: usize| (0..5_usize).flat_map(move |store| (0..count).map(move |_| store));
     let began = now();
@@ -257,7 +257,7 @@ fn rounds(
     Ok(())
 }
 
-/// So many that differences of the setup (random hash seeds) do not matter.
+/// The number of lookups. It is large, so that differences of the setup (random hash seeds) do not matter.
 const PROBES: u64 = 20_000;
 
 /// Instructions of a lookup and its drop; the number of stores does not matter.
@@ -308,7 +308,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
         let house = stores::still_house(Arc::new(memory));
         let any = |n: u64| name(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
         let names: Vec<DatastoreName> = (0..10).map(any).collect::<Result<_, _>>()?;
-        // Each once before, because the first lookup does more.
+        // Looks each store up once before the count, because the first lookup does more.
         names.iter().for_each(|name| look(&house, name));
         for n in 0..usize::try_from(times)? {
             look(&house, names.get(n % names.len()).ok_or("no name")?);
@@ -328,7 +328,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     (0..times).try_for_each(|_| theirs.look_up("store-1", part == "after")?.end())
 }
 
-/// Ours with ever more stores, and on both cores.
+/// Our lookups with more and more stores, and on two threads.
 fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
     let sizes: &[u64] = if small { &[10, 1_000] } else { &[10, 1_000, 100_000] };
     let mut houses = Vec::new();
@@ -346,7 +346,7 @@ fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Fail
     const EACH: usize = 200_000;
     for _ in 0..ROUNDS {
         for (at, (_, house, names)) in houses.iter().enumerate() {
-            // Pseudo-random, so that the next one is not in the processor's cache.
+            // Pseudo-random, so that the next store is not in the processor's cache.
             let any = |n: usize| names.get((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % names.len());
             let one = |n: usize| any(n).into_iter().for_each(|name| look(house, name));
             let hot = |_: usize| names.first().into_iter().for_each(|name| look(house, name));
@@ -366,7 +366,7 @@ fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Fail
         report.middle("ours, two threads, each its own", *size, apart, "ns");
         last = any - *first.get_or_insert(any);
         if *size == 1_000 {
-            // `shared` gives the time for each of all.
+            // `shared` gives the elapsed time divided by the lookups of all threads.
             report.goal(
                 "threads",
                 "ours, two threads in one store: time for each to that of one thread, at most 1/1.5",
@@ -380,7 +380,7 @@ fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Fail
     Ok(())
 }
 
-/// Two threads, each in a store of its own: nanoseconds for each lookup of all.
+/// Two threads, each in a store of its own: the elapsed nanoseconds divided by all lookups.
 fn two_apart(house: &House, names: &[DatastoreName], each: usize) -> f64 {
     let began = now();
     std::thread::scope(|scope| {

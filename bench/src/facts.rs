@@ -53,7 +53,7 @@ fn token(n: u64) -> (CredentialId, Credential) {
     stores::token(n, Verifier::Keyed([n as u8; 32]))
 }
 
-/// Reads. Returns the cost of a random record.
+/// Measures reads. Returns the cost of a random record, in nanoseconds.
 fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     let mut last = lmdb.at();
     let revision = nanos(ROUNDS, || last = std::hint::black_box(lmdb.at()));
@@ -132,7 +132,7 @@ fn commits(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<(), Failure>
     Ok(())
 }
 
-/// Another process: says when it first saw each revision, in nanoseconds of the clock both share.
+/// Runs in another process. Prints when it first saw each revision, in nanoseconds of the clock that both processes share.
 pub(crate) fn watch(place: &Path) -> Result<(), Failure> {
     let lmdb = Lmdb::open(place)?;
     let mut out = std::io::stdout().lock();
@@ -152,7 +152,7 @@ pub(crate) fn watch(place: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long after the acknowledgement another process sees a change; it may be before.
+/// The time from the acknowledgement of a change until another process sees it; it is negative if the process sees the change before.
 fn visibility(report: &mut Report, lmdb: &Lmdb, place: &Path) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("facts-watcher").arg(place).stdout(Stdio::piped());
@@ -194,7 +194,7 @@ fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), F
         began.elapsed().as_secs_f64() * 1e3,
         "ms",
     );
-    // Once around with everything it does each second.
+    // In this time the server runs all of its periodic work once.
     std::thread::park_timeout(Duration::from_millis(2_500));
     let bytes = anonymous_bytes(&server.child.0.id().to_string()).ok_or("the server has ended")?;
     let mebibytes = bytes as f64 / f64::from(1 << 20);
@@ -203,7 +203,7 @@ fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), F
     Ok(())
 }
 
-/// `user.cfg` and `token.shadow` of many tokens, and one line of them changed.
+/// Measures mirroring of `user.cfg` and `token.shadow` with many tokens, and of one changed line.
 fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure> {
     let place = scratch.join("files");
     std::fs::create_dir(&place)?;
@@ -258,7 +258,7 @@ fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure>
         let began = now();
         let outcome = mirror.look(&lmdb, late)?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
-        // The line that was changed the last time goes back.
+        // Two lines differ: the changed one, and the one of the last round, which is restored.
         if outcome.changed > 2 {
             return Err(format!("too much was changed: {outcome:?}").into());
         }

@@ -56,7 +56,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
 }
 
-/// Keystone and Enfilade alone.
+/// Only the comparison of Keystone and Enfilade.
 pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: bool) -> Result<(), Failure> {
     if install {
         peers::keystone::install()?;
@@ -71,8 +71,8 @@ pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: 
     }
 }
 
-/// Known sessions after an unrelated revocation: one look at the new mark. In turns with few and with many revocations, so that noise of
-/// the machine affects both. Returns the additional cost with many, in nanoseconds.
+/// Measures known sessions after an unrelated revocation, when only the new mark is read. Stores with few and with many revocations take turns,
+/// so that noise of the machine affects both. Returns the additional cost with many, in nanoseconds.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f64, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
@@ -87,7 +87,7 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f6
         for (cloud, revocations, house, known, samples) in &mut houses {
             let admit = |credential: &Credential| assert!(stores::come_in(house, credential).is_ok());
             cloud.revoke(*revocations + 1_000_000 + round)?;
-            // The first brings the index up; the first round of all makes them known.
+            // The first session updates the index, and is not timed; in round 0 the sessions become known.
             known.iter().take(1).for_each(admit);
             let began = now();
             known.iter().skip(1).for_each(admit);
@@ -138,7 +138,7 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
             "ns",
         );
     }
-    // The same without a memo: decrypted, and judged on the facts.
+    // Without a memo each session is decrypted, and judged on the facts.
     let forgetful = cloud.house(1, keys)?;
     let asks = asks(&forgetful, SESSIONS)?;
     let mut turn = asks.iter().cycle();

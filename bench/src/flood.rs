@@ -11,12 +11,12 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Addresses the flood comes from.
+/// The number of addresses that send the flood.
 const FLOODING: u8 = 8;
-/// New clients in a second, and for how many seconds.
+/// The number of new clients in a second, and of seconds.
 const COLD_EACH_SECOND: u64 = 5;
 const SECONDS: u64 = 10;
-/// How long a new client may take.
+/// The time limit of a new client.
 const IN_TIME: Duration = Duration::from_secs(1);
 /// How long a flooding client waits for a response.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let seconds = if small { 3 } else { SECONDS };
     let tokens = COLD_EACH_SECOND * SECONDS * 4 + 10;
     let hashes = stores::hashed(tokens)?;
-    // One hash on this machine, by how long many took.
+    // The seconds of one hash on this machine, from the time of ten.
     let each = {
         let began = now();
         stores::hashed(10)?;
@@ -93,7 +93,7 @@ struct Run<'s> {
 
 #[derive(Default)]
 struct Measured {
-    /// CPU of the server's threads but those that hash, in microseconds.
+    /// CPU of the server's threads except those that hash, in microseconds.
     cpu: f64,
     known: f64,
     sent: f64,
@@ -107,7 +107,7 @@ fn tokenid(n: u64) -> String {
 }
 
 impl Run<'_> {
-    /// The first ten tokens are known from here on.
+    /// Logs in with the first ten tokens, so that the server knows them.
     fn warm(&self) -> Result<(), Failure> {
         let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
         for n in 0..10 {
@@ -151,7 +151,7 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// Wrong secrets for existing tokens, from one address, each on a connection of its own that is closed if no response comes for a
+    /// Sends wrong secrets for existing tokens from one address, each on a connection of its own that is closed if no response comes for a
     /// while.
     fn flood(&self, address: u8, is_over: &AtomicBool, sent: &AtomicU64) {
         let from = Ipv4Addr::new(127, 0, 1, address + 1);
@@ -191,7 +191,7 @@ impl Run<'_> {
         Ok(KNOWN_EACH_SECOND * self.seconds)
     }
 
-    /// New clients, each from an address of its own; a client that is told to retry does so until the second ends.
+    /// Starts new clients, each from an address of its own. A client that is refused retries until its time limit.
     fn cold(&self) -> Result<(Samples, u64), String> {
         let began = now();
         let results: Vec<(f64, bool)> = std::thread::scope(|scope| {

@@ -52,7 +52,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
 struct Measured {
     told: Value,
     seconds: f64,
-    /// The most memory of its own that it had.
+    /// The most anonymous memory of the process, in MiB.
     mebibytes: f64,
 }
 
@@ -140,7 +140,7 @@ fn line(to: &mut impl Write, table: Table, key: &Value, row: &Value) -> std::io:
     writeln!(to, "{}", json!({ "table": table.name(), "key": key, "row": row }))
 }
 
-/// Users with ten tokens each, in the order in which a store has its records; how many records they are.
+/// Writes a dump of users with ten tokens each, in the order of the records in a store. Returns the number of records.
 fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
     let tokens = users * TOKENS_EACH;
     let records = 2 + 2 * users + 2 * tokens;

@@ -1,6 +1,6 @@
-//! The Identity API in a small cloud and in one of the size of the largest: what creating a user, showing one, finding one by name and
-//! listing the effective roles of one take of the server's CPU, and how often the store is asked; also by Keystone, if it is installed. And what
-//! listing all users and removing a whole domain take.
+//! The Identity API in a small cloud and in one of the size of the largest. For each of creating a user, showing a user, finding a user by name
+//! and listing a user's effective roles: the server's CPU, and the number of reads of the store; also the CPU of Keystone, if it is installed.
+//! And the cost to list all users and to remove a whole domain.
 
 mod comparison;
 mod counted;
@@ -18,7 +18,7 @@ use crate::stores;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// How much of it may grow from the one to the other: the tree of facts is two levels deeper.
+/// The factor by which the CPU may grow from the small cloud to the large one: the tree of facts is two levels deeper.
 const GROWS: f64 = 1.5;
 
 /// The size of a cloud: a project for each ten users, and ten assignments for each user.
@@ -92,7 +92,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
     for (id, what, times, ask) in ASKS {
         let mut samples = [Samples::default(), Samples::default()];
-        // In turns, so that a noisy moment meets both.
+        // The servers take turns, so that noise of the machine affects both.
         for _ in 0..7 {
             for (peer, samples) in peers.iter_mut().zip(&mut samples) {
                 samples.push(peer.cpu_of(times / scale, ask)?);
@@ -121,7 +121,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
 }
 
-/// One of each, for counting.
+/// One request of each kind, for counting.
 fn requests(size: Size) -> Vec<(&'static str, String, String)> {
     let after = cloud::user(50);
     vec![
@@ -133,7 +133,7 @@ fn requests(size: Size) -> Vec<(&'static str, String, String)> {
     ]
 }
 
-/// It, as it is said.
+/// The bytes of a request over HTTP.
 fn spoken((method, target, body): &(&str, String, String), token: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -144,9 +144,9 @@ fn spoken((method, target, body): &(&str, String, String), token: &str) -> Vec<u
 }
 
 impl Peer {
-    /// Microseconds of the server's CPU for each.
+    /// Microseconds of the server's CPU for each request.
     fn cpu_of(&mut self, times: u64, ask: Ask) -> Result<f64, Failure> {
-        // One that waited for the other server would be closed.
+        // A new connection, because one that is idle during the other server's turn would be closed.
         let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
         let before = self.server.cpu_nanos();
         for n in 0..times {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// The machine, as far as it tells about itself.
+/// The processor, memory and kernel of the machine.
 pub(crate) fn machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -19,7 +19,7 @@ pub(crate) fn machine() -> Value {
     })
 }
 
-/// The commit that was built, with a mark where something was changed since.
+/// The commit of the source, marked `-dirty` if files were changed since.
 pub(crate) fn commit() -> String {
     let output = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
-// The server's own.
+// The module of the server.
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod access;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 /// Whether every goal held.
 fn run(arguments: &[String]) -> Result<bool, Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // Other processes of a benchmark are this program, too.
+    // Benchmarks start this program again for work in another process.
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }

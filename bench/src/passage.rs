@@ -24,7 +24,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     http::run(report, &scratch, tokens, small)
 }
 
-/// A datastore with a file in it, that everybody in the store may read.
+/// A datastore with a file that the first user may read.
 fn furnish(store: &Store, scratch: &Scratch) -> Result<DatastoreName, Failure> {
     let name: DatastoreName = "tank".parse()?;
     let place = scratch.path().join("tank");
@@ -70,7 +70,7 @@ fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(),
     report.middle("refused: wrong secret", tokens, &refused, "ns");
     let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &nobody).is_err()));
     report.middle("refused: nobody of that name", tokens, &refused, "ns");
-    // After an unrelated change, and after a start.
+    // The first walk after an unrelated change, and after a start.
     let mut after = Samples::default();
     for n in 0..201 {
         let mut change = Change::new(stores::audit("role assign"));

@@ -1,4 +1,4 @@
-//! Programs that Enfilade is compared with, re-implemented from descriptions; each names the measurements of the real one.
+//! Programs that Enfilade is compared with. Those re-implemented from descriptions name the measurements of the real program.
 
 pub(crate) mod datastore_cfg;
 pub(crate) mod keystone;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// One figure.
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// How large the thing was that was measured: records, threads.
+    /// The size of the measured case, such as the number of records or threads.
     pub(crate) n: u64,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) spread: f64,
 }
 
-/// Something that has to be so.
+/// A limit that a measurement must not exceed.
 struct Goal {
     id: &'static str,
     what: String,
@@ -55,7 +55,7 @@ impl Report {
         self.rows.push(Row { name: name.to_owned(), n, value, unit, spread: 0.0 });
     }
 
-    /// The middle of many.
+    /// The median of the samples.
     pub(crate) fn middle(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) -> f64 {
         let value = samples.at(50);
         self.rows.push(Row { name: name.to_owned(), n, value, unit, spread: samples.spread() });
@@ -68,7 +68,7 @@ impl Report {
         self.middle(&format!("{name}, p50"), n, samples, unit)
     }
 
-    /// At most so much.
+    /// Adds a goal: the measured value must be at most `goal`.
     pub(crate) fn goal(
         &mut self,
         id: &'static str,
@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-/// Three places that say something.
+/// A value with three significant digits.
 fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

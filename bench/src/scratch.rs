@@ -1,8 +1,8 @@
-//! A directory of a benchmark's own.
+//! A temporary directory of a benchmark.
 
 use std::path::{Path, PathBuf};
 
-/// Removed when dropped.
+/// A temporary directory, removed when dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -12,7 +12,7 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
-    /// On a file system in memory, where the machine has one.
+    /// A directory on a file system in memory, if the machine has one.
     pub(crate) fn in_memory(name: &str) -> std::io::Result<Self> {
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };

@@ -25,7 +25,7 @@ impl Server {
         Self::start_trusting(data, environment, &data.join("tls/localhost.crt"))
     }
 
-    /// The same with other certificates; clients must trust this one instead of the server's first certificate.
+    /// As [`Server::start`], with other certificates: clients trust `certificate` instead of the server's first certificate.
     pub(crate) fn start_trusting(
         data: &Path,
         environment: &[(&str, &str)],
@@ -55,7 +55,7 @@ impl Server {
         })
     }
 
-    /// CPU it has used so far, in nanoseconds: of the threads that are not this one's, by name.
+    /// CPU that the server has used so far, in nanoseconds, without the threads of this name.
     pub(crate) fn cpu_nanos_but(&self, but: &str) -> f64 {
         crate::stopwatch::thread_nanos(self.child.0.id(), |name| name != but)
     }
@@ -64,7 +64,7 @@ impl Server {
         self.cpu_nanos_but("")
     }
 
-    /// Waits until its background work has ended: at its start it searches its trees for remains of uploads.
+    /// Waits until the server's background work has ended: at its start the server searches its trees for remains of uploads.
     pub(crate) fn settle(&self) {
         let mut before = self.cpu_nanos();
         loop {
@@ -86,18 +86,18 @@ impl Server {
         line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
-    /// Requests over TLS, as [`Https::load`].
+    /// Sends requests over TLS, as [`Https::load`].
     pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
         self.https.load(requests, connections, each)
     }
 
-    /// Without TLS, from a loopback address.
+    /// Connects without TLS, from a loopback address.
     pub(crate) fn connect(&self, from: Ipv4Addr) -> Result<Client<TcpStream>, Failure> {
         Ok(Client::new(socket(self.plain, from)?))
     }
 }
 
-/// Something that is asked over TLS.
+/// A server that is requested over TLS.
 pub(crate) struct Https {
     address: SocketAddr,
     trust: Arc<ClientConfig>,
@@ -112,19 +112,19 @@ impl Https {
         Ok(Https { address, trust })
     }
 
-    /// Where it listens.
+    /// The address of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// So many requests over TLS on each of some connections; every one has to be answered with 200.
+    /// Sends `each` requests over TLS on each of the connections. The status of every response must be 200.
     pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
         let turn =
             |connection: usize| requests.iter().cycle().skip(connection * requests.len() / connections);
         self.ask(connections, each, turn)
     }
 
-    /// The same, and each connection always asks the same.
+    /// As [`Https::load`], with one connection for each request, which is sent again and again.
     pub(crate) fn load_own(&self, requests: &[Vec<u8>], each: usize) -> Result<(), Failure> {
         self.ask(requests.len(), each, |connection| requests.iter().skip(connection).take(1).cycle())
     }
@@ -177,7 +177,7 @@ fn socket(to: SocketAddr, from: Ipv4Addr) -> Result<TcpStream, Failure> {
     Ok(stream)
 }
 
-/// One connection that is kept.
+/// A client on one persistent connection.
 pub(crate) struct Client<S> {
     stream: S,
     buffer: Vec<u8>,
@@ -188,7 +188,7 @@ impl<S: Read + Write> Client<S> {
         Client { stream, buffer: Vec::with_capacity(4096) }
     }
 
-    /// Asks; the answer's status. Its body is read and forgotten.
+    /// Sends a request and reads the response. Returns its status.
     pub(crate) fn get(&mut self, request: &[u8]) -> Result<u16, Failure> {
         self.stream.write_all(request)?;
         self.stream.flush()?;
@@ -209,12 +209,12 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// The whole last answer.
+    /// The whole last response.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.buffer).into_owned()
     }
 
-    /// Asks, and does not wait for the answer.
+    /// Sends a request, and does not wait for the response.
     pub(crate) fn send(&mut self, request: &[u8]) -> Result<(), Failure> {
         self.stream.write_all(request)?;
         Ok(self.stream.flush()?)

@@ -1,4 +1,4 @@
-//! The only module of the benchmarks that reads a clock, with sorted samples.
+//! The only module of the benchmarks that reads a clock; and samples of measurements.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ pub(crate) fn pause(at_least: Duration) {
     }
 }
 
-/// How much CPU a process has used so far, ended threads included, in seconds.
+/// The CPU that a process has used so far, ended threads included, in seconds.
 pub(crate) fn cpu_seconds(process: &str) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // After the name, which may hold anything but ends with the last `)`: user and system time are fields 14 and 15 of
-    // all, in hundredths.
+    // The name may contain anything, and ends with the last `)`. User and system time are fields 14 and 15 of the line, in hundredths of a
+    // second.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().ok());
     Some(ticks.sum::<Option<f64>>()? / 100.0)
 }
 
-/// How much CPU some of a process's threads have used so far, in nanoseconds.
+/// The CPU that some of a process's threads have used so far, in nanoseconds.
 pub(crate) fn thread_nanos(process: u32, counts: impl Fn(&str) -> bool) -> f64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return f64::NAN };
     let of_task = |task: &std::path::Path| {
@@ -54,7 +54,7 @@ impl Drop for Child {
     }
 }
 
-/// How many nanoseconds one takes when several threads share the work.
+/// The elapsed nanoseconds divided by the calls of all threads.
 pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -> f64 {
     let began = now();
     std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// The value so many hundredths are at most.
+    /// A percentile.
     pub(crate) fn at(&self, hundredths: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -91,7 +91,7 @@ impl Samples {
         sorted.get(index).copied().unwrap_or(f64::NAN)
     }
 
-    /// The mean, and how far to both sides it may be wrong: the 95 % interval of Student's t, for 15 samples.
+    /// The mean, and half of its 95 % interval by Student's t, for 15 samples.
     pub(crate) fn mean(&self) -> (f64, f64) {
         const T_14: f64 = 2.145;
         let count = self.0.len() as f64;
@@ -100,13 +100,13 @@ impl Samples {
         (mean, T_14 * (variance / count).sqrt())
     }
 
-    /// Half of the distance between the quarters, as a part of the middle.
+    /// Half of the interquartile range, relative to the median.
     pub(crate) fn spread(&self) -> f64 {
         (self.at(75) - self.at(25)) / 2.0 / self.at(50)
     }
 }
 
-/// How many nanoseconds `once` takes, from rounds of some milliseconds each.
+/// The nanoseconds that `once` takes, from rounds of some milliseconds each.
 pub(crate) fn nanos(rounds: usize, mut once: impl FnMut()) -> Samples {
     let mut times = 1_u32;
     while elapsed(times, &mut once) < Duration::from_millis(5) {

@@ -26,7 +26,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use yescrypt::{PasswordHasher, Yescrypt};
 
-/// Tokens for every user.
+/// The number of tokens of every user.
 pub(crate) const TOKENS_EACH: u64 = 10;
 pub(crate) const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
 
@@ -44,13 +44,13 @@ impl Sequence {
     }
 }
 
-/// Ids are random where they are made; here they are the same in every run.
+/// An id. The server's ids are random; these are the same in every run.
 pub(crate) fn id(kind: u64, n: u64) -> [u8; 16] {
     let mut sequence = Sequence(kind << 56 | n);
     (u128::from(sequence.next()) << 64 | u128::from(sequence.next())).to_be_bytes()
 }
 
-/// As long as a UUID.
+/// The secret of a token, as long as a UUID.
 pub(crate) fn secret_of(n: u64) -> String {
     let hex = format!("{:032x}", u128::from_be_bytes(id(3, n)));
     let parts = [hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)];
@@ -61,7 +61,7 @@ pub(crate) fn tokenid_of(n: u64) -> Tokenid {
     Tokenid::new(&format!("user{}", n / TOKENS_EACH), "local", &format!("t{}", n % TOKENS_EACH))
 }
 
-/// Secrets of the first tokens, and a `$y$` hash of cost 5 of each.
+/// The secrets of the first tokens, and a `$y$` hash of cost 5 of each.
 pub(crate) fn hashed(count: u64) -> Result<Vec<(String, String)>, Failure> {
     let began = now();
     let hash = |n| {
@@ -74,7 +74,7 @@ pub(crate) fn hashed(count: u64) -> Result<Vec<(String, String)>, Failure> {
     hashed
 }
 
-/// A store of so many tokens.
+/// A store of tokens.
 pub(crate) struct Store {
     pub(crate) lmdb: Arc<Lmdb>,
     pub(crate) tokens: u64,
@@ -96,7 +96,7 @@ impl Store {
         Self::of(place, tokens, keyed())
     }
 
-    /// With the crypt(3) hashes of another system.
+    /// A store with the crypt(3) hashes of another system.
     pub(crate) fn hashed(place: &Path, known: &[(String, String)]) -> Result<Self, Failure> {
         Self::of(place, known.len() as u64, |n, _| {
             let hash = known.get(n as usize).map(|(_, hash)| hash.clone());
@@ -115,7 +115,7 @@ impl Store {
         Ok(Store { lmdb: Arc::new(lmdb), tokens })
     }
 
-    /// A server on it.
+    /// A house on the store.
     pub(crate) fn house(&self, memo_bytes: usize) -> Arc<House> {
         // As if the mirrored files had just been read, for the whole benchmark.
         let tick = clock::now().tick_millis;
@@ -130,7 +130,7 @@ impl Store {
     }
 }
 
-/// A server whose clock does not advance: callgrind does not support the kernel's clock page.
+/// A house whose clock does not advance: callgrind does not support the kernel's clock page.
 pub(crate) fn still_house(source: Arc<dyn Source>) -> Arc<House> {
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     house_of(source, Arc::new(move || now), ledger(now), 1 << 20)
@@ -164,7 +164,7 @@ fn house_of(
     })
 }
 
-/// As large as a server's, in memory of this process.
+/// A ledger as large as a server's, in memory of this process.
 fn ledger(began: Clocks) -> Ledger {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let words: Vec<_> = (0..ledger_words(131_072, threads)).map(|_| AtomicU64::new(0)).collect();
@@ -178,7 +178,7 @@ pub(crate) fn ask(n: u64) -> Result<Ask, Failure> {
     Ok(Ask { authid, secret })
 }
 
-/// Users with tokens, and their names.
+/// Creates users with tokens.
 pub(crate) fn fill(
     source: &dyn Source,
     tokens: u64,
@@ -215,7 +215,7 @@ pub(crate) fn keyed() -> impl Fn(u64, &CredentialId) -> Verifier {
     move |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes()))
 }
 
-/// A server's data directory with these facts in it.
+/// Makes a server's data directory, and moves these facts into it.
 pub(crate) fn data_directory(data: &Path, facts: &Path) -> Result<(), Failure> {
     let private = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     std::fs::create_dir_all(data.join("keys"))?;
@@ -225,7 +225,7 @@ pub(crate) fn data_directory(data: &Path, facts: &Path) -> Result<(), Failure> {
     Ok(std::fs::rename(facts, data.join("facts"))?)
 }
 
-/// A token as it is in such a store.
+/// The record of a token.
 pub(crate) fn token(n: u64, verifier: Verifier) -> (CredentialId, Credential) {
     let row = Credential {
         owner: UserId::from_bytes(id(1, n / TOKENS_EACH)),
@@ -249,7 +249,7 @@ fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
     Ok((UserId::from_bytes(id(1, number)), plain_user(LOCAL, format!("user{number}"), sid)))
 }
 
-/// Somebody without anything beyond that.
+/// A user with only these attributes.
 pub(crate) fn plain_user(domain: DomainId, name: String, sid: Sid) -> User {
     User {
         domain,
@@ -278,19 +278,19 @@ pub(crate) fn plain_project(name: String) -> Project {
     }
 }
 
-/// Takes no notice.
+/// An audit log that discards every event.
 pub(crate) struct Nowhere;
 
 impl Audit for Nowhere {
     fn record(&self, _: Event) {}
 }
 
-/// Logs in, without waiting.
+/// Asks door 2 about a secret, without waiting.
 pub(crate) fn visit(house: &Arc<House>, ask: &Ask) -> Result<Visit, Failure> {
     come_in(house, &enfilade_passage::Credential::Secret(ask.clone()))
 }
 
-/// The same with any credential.
+/// Asks door 2 about any credential, without waiting.
 pub(crate) fn come_in(
     house: &Arc<House>,
     credential: &enfilade_passage::Credential,
@@ -302,12 +302,12 @@ pub(crate) fn come_in(
     }
 }
 
-/// The same, to see whether it is possible.
+/// Checks that door 2 admits a secret.
 pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
     visit(house, ask).map(drop)
 }
 
-/// Not random, but never the same twice.
+/// A counter in place of random bytes: its values never repeat.
 pub(crate) fn counting() -> enfilade_passage::Random {
     let next = AtomicU64::new(1);
     Arc::new(move |bytes: &mut [u8]| {

@@ -14,14 +14,14 @@ use crate::stores::{self, Sequence, Store, secret_of, tokenid_of};
 use enfilade_identity::Ask;
 use std::sync::atomic::Ordering;
 
-/// Pairs of one round of ours and one of the other's, one after the other.
+/// The number of pairs of rounds: one of ours, and then one of the peer's.
 const PAIRS: usize = 15;
-/// Of the original, on the machine it was measured on: what a verification took before and after its cache, in `$5$` hashes
-/// of a short secret. (That it was short is inferred: one `$y$` took 7.8 of them there. Here it takes 8 of a secret of six
-/// bytes and 4 to 5 of a UUID, because SHA-crypt is slower the longer the secret.)
+/// The time of a verification in the original, without and with its cache, on the machine where it was measured, in `$5$` hashes of a short
+/// secret. (That the secret was short is inferred: there one `$y$` hash took 7.8 `$5$` hashes. Here one `$y$` hash takes 8 `$5$` hashes of a
+/// secret of six bytes, and 4 to 5 of a UUID, because SHA-crypt is slower for longer secrets.)
 const BEFORE_TO_CRYPT: f64 = 16.76 / 1.99;
 const AFTER_TO_CRYPT: f64 = 0.000_146 / 1.99;
-/// Tokens that are asked for again and again.
+/// The number of tokens that are verified again and again.
 const HOT: u64 = 100;
 const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
@@ -81,7 +81,7 @@ fn before(
     Ok(())
 }
 
-/// One thread and two, hot and random, ours and the re-created cache in turns.
+/// Measures hot and random tokens on one thread and on two; ours and the re-created cache take turns.
 fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64) -> Result<(), Failure> {
     let store = Store::generated(&scratch.path().join(format!("store-{tokens}")), tokens)?;
     let began = now();

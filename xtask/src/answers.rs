@@ -1,8 +1,8 @@
-//! `cargo xtask answers`: the recorded answers (`interop/answers.rs`), checked, written in full, or recorded anew.
+//! `cargo xtask answers`: checks the recorded answers (`interop/answers.rs`), writes them in full, or records them again.
 
 use std::process::Command;
 
-/// `--keep DIR` writes all answers in full there, `--accept` records what is answered now.
+/// `--keep DIR` writes all answers in full to this directory, `--accept` records the answers of this build.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["test", "-p", "enfilade", "--test", "interop", "answers::"]).current_dir(xtask::root());

@@ -16,7 +16,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     run(&["build", "--quiet", "-p", "enfilade", "-p", "enfilade-bench"]).map_err(|_| "the build failed")?;
     let program = xtask::root().join("target/release/enfilade-bench");
     let mut command = Command::new(&program);
-    // As in the packaged unit. Huge pages, because reads of a memo of a million tokens are random.
+    // The settings of the packaged unit: huge pages, because reads of a memo of a million tokens are random.
     command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4194304");
     let status = command.args(words).current_dir(xtask::root()).status();
     let status = status.map_err(|why| format!("`{}`: {why}", program.display()))?;

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// A campaign, the test it is, and how large it is unless told otherwise.
+/// A campaign: its name, its test, and its default size.
 struct Campaign {
     name: &'static str,
     test: &'static [&'static str],
@@ -99,7 +99,7 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
     command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
-    // Cases of proptest, which are more expensive.
+    // Fewer cases of proptest, because each is more expensive.
     command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
     if let Some(seed) = seed {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());

@@ -128,7 +128,7 @@ impl Drop for Server {
     }
 }
 
-/// A text in a line of JSON without escapes.
+/// The text of a key in a line of JSON without escapes.
 fn value(json: &str, key: &str) -> String {
     let rest = json.split_once(&format!("\"{key}\":\"")).map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()

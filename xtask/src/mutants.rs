@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: small changes of the code, one at a time, and whether a test finds each. cargo-mutants lists them; all that can
-//! be are built into one program, in which the environment says which one is on (`switch.rs`), and cargo-mutants runs the others.
+//! `cargo xtask mutants`: small changes of the code, one at a time, and whether a test finds each. cargo-mutants lists the changes. Those for
+//! which a switch can be written are built into one program, in which the environment selects one (`switch.rs`); cargo-mutants runs the others.
 
 mod alone;
 mod build;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Parts of the code, in the order in which they are worth most.
+/// Parts of the code, the most valuable first.
 const AREAS: [(&str, &[&str]); 9] = [
     (
         "the walk",
@@ -40,15 +40,15 @@ struct Asked {
     minutes: Option<u64>,
     shard: Option<(usize, usize)>,
     json: bool,
-    /// Survivors once more: tests were written since.
+    /// Judge survivors again, because tests were written since.
     again: bool,
-    /// Survivors against the tests of the binary, too.
+    /// Judge survivors also by the tests of the binary.
     interop: bool,
-    /// The programs of tests that judge, by parts of their names; all unless said.
+    /// The programs of tests that judge, by parts of their names; all programs if this is empty.
     judges: Vec<String>,
-    /// Tests that take longer do not judge.
+    /// The longest that a test may take; slower tests do not judge.
     longest: Option<Duration>,
-    /// Mutants that are judged at the same time.
+    /// The number of mutants that are judged at the same time.
     jobs: usize,
     /// Only build the programs of tests.
     build: bool,
@@ -153,7 +153,7 @@ fn work(
         None => true,
         Some(found) => !found.alone && found.outcome.survives() && (asked.again || asked.interop),
     };
-    // What a file has is built whole, so that a run that goes on finds the programs of the last.
+    // All mutants of a file are built, so that a run that continues can use the programs of the previous run.
     let files: HashSet<&str> =
         chosen.iter().filter(|mutant| is_open(results, mutant)).map(|mutant| mutant.file.as_str()).collect();
     let built: Vec<&Mutant> = mutants.iter().filter(|mutant| files.contains(mutant.file.as_str())).collect();
@@ -179,7 +179,7 @@ fn work(
     alone::run(place, &alone, results)
 }
 
-/// Judges mutants, so many at a time, until the time is over.
+/// Judges mutants, `jobs` at a time, until the time is over.
 #[expect(clippy::disallowed_methods, reason = "a runner stops after the time it is given")]
 fn judge_all(
     place: &build::Place,
@@ -223,7 +223,7 @@ fn judge_all(
     Ok(())
 }
 
-/// The table of areas, or the same as JSON.
+/// Prints the table of areas, as text or as JSON.
 fn say(chosen: &[&Mutant], results: &Results, reasons: &[results::Reason], as_json: bool) {
     let mut rows = Vec::new();
     for (nth, (name, _)) in AREAS.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// A package, and the program of it that the tests run; none where it is a library of another's.
+/// A package, and its program that the tests run; empty if the package is a library for another program.
 const PACKAGES: [(&str, &str); 16] = [
     ("rclone", "rclone"),
     ("curl", "curl"),
@@ -63,7 +63,7 @@ fn missing(path: &OsStr) -> Vec<&'static str> {
     PACKAGES.iter().filter(|one| !is_there(one)).map(|(package, _)| *package).collect()
 }
 
-/// As the package manager wrote down: `NAME.list`, or `NAME:ARCHITECTURE.list`.
+/// Whether the package manager has a list of the package's files: `NAME.list`, or `NAME:ARCHITECTURE.list`.
 fn is_installed(package: &str) -> bool {
     let known = std::fs::read_dir("/var/lib/dpkg/info").into_iter().flatten().flatten();
     known.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| {

@@ -1,4 +1,4 @@
-//! The reference pages in `docs/`: everything after a mark is what `enfilade reference` says.
+//! The reference pages in `docs/`: everything after a mark is generated from `enfilade reference`.
 
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -21,10 +21,10 @@ pub const PAGES: [Page; 9] = [
     ("docs/endings.md", endings),
 ];
 
-/// What is above it in a page is written by hand, what is below it by the program.
+/// The text above this line is written by hand, the text below it by the program.
 pub const MARK: &str = "<!-- below: written by `cargo xtask pages`, from `enfilade reference` -->\n";
 
-/// Every page as it should be, with the part above its mark as it is.
+/// Every page with up-to-date tables, and the part above its mark unchanged.
 ///
 /// # Errors
 /// If a page cannot be read or has no mark.
@@ -69,7 +69,7 @@ fn rows<'r>(reference: &'r Value, subject: &str) -> &'r [Value] {
     reference.get(subject).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A cell, fit for a table of Markdown; numbers with their thousands apart.
+/// A cell, escaped for a Markdown table; numbers have commas between thousands.
 fn cell(row: &Value, column: &str) -> String {
     match row.get(column) {
         Some(Value::String(text)) => text.replace('|', "\\|").replace('\n', " "),
@@ -203,7 +203,7 @@ fn commands(reference: &Value) -> String {
             last.clone_from(&group);
             has_table = false;
         }
-        // The heading says what the first row of a command says.
+        // The heading has the text of a command's first row.
         if command == group && argument.is_empty() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the steps of the gate, and the time of each.
+//! `cargo xtask test`: runs all steps that must pass, and prints the time of each.
 
 use crate::packages;
 use std::process::{Command, Stdio};

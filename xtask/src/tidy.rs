@@ -1,4 +1,4 @@
-//! Tidy: rules about the house that the compiler does not know. Each says what to do instead.
+//! Tidy: rules of the repository that the compiler does not check. Each finding says what to do instead.
 
 mod source;
 mod rust_text;
@@ -19,12 +19,12 @@ use source::Source;
 use std::fmt;
 use std::path::Path;
 
-/// Something that breaks a rule.
+/// A place that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, from the repository's root.
     pub path: String,
-    /// The line, from 1; 0 where it is about the whole file.
+    /// The line, from 1; 0 if the finding is about the whole file.
     pub line: usize,
     /// What is wrong, and what to do instead.
     pub what: String,
@@ -36,7 +36,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that breaks a rule.
+/// All places that break a rule.
 pub fn check(root: &Path) -> Vec<Finding> {
     let sources = source::read(root);
     let mut findings = Vec::new();

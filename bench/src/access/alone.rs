@@ -12,7 +12,7 @@ use std::ffi::CStr;
 
 const TURNS: usize = 15;
 
-/// How a directory is asked for.
+/// How a directory is requested.
 #[derive(Clone, Copy)]
 struct Way {
     is_tls: bool,
@@ -22,7 +22,7 @@ struct Way {
 }
 
 const WAYS: [Way; 4] = [
-    // As a server is installed, and as rclone lists: no body, so everything.
+    // The default of a server, and the request of rclone: no body, so all properties.
     Way { is_tls: true, body: "", goal_heard: "tax-heard-tls-all", goal_asked: "tax-asked-tls-all" },
     Way { is_tls: true, body: BODY, goal_heard: "tax-heard-tls", goal_asked: "tax-asked-tls" },
     Way { is_tls: false, body: "", goal_heard: "tax-heard-all", goal_asked: "tax-asked-all" },
@@ -95,8 +95,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Milliseconds of CPU for a user who sees 1,000 entries, and for one who sees all: in turns, so that both see the same noise of the
-    /// machine.
+    /// Milliseconds of CPU for a user who sees 1,000 entries, and for one who sees all. The users take turns, so that noise of the machine
+    /// affects both.
     fn in_turns(
         &self,
         report: &mut Report,
@@ -138,9 +138,9 @@ fn names_and_states(acls: Acls, tree: &str) -> Result<f64, Failure> {
     })
 }
 
-/// The same for its names and one reading of each ACL.
+/// The kernel's cost of a directory's names and one read of each ACL, in milliseconds of CPU.
 pub(super) fn names_and_acls(acls: Acls, tree: &str) -> Result<f64, Failure> {
-    // So that no path must be resolved: the system call that takes a directory has no wrapper.
+    // Changes the current directory, so that the kernel resolves no path: the system call that takes a directory has no wrapper.
     let (before, there) = (std::env::current_dir()?, trees::directory(acls, &[tree])?.join(tree));
     std::env::set_current_dir(there)?;
     let taken = names_and(acls, tree, |_, name| {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 const ENTRIES: u64 = 41_000;
 const ROUNDS: usize = 5;
-/// Two milliseconds each.
+/// More rounds, because a round with known states takes only two milliseconds.
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
@@ -34,7 +34,7 @@ fn house(acls: Acls, users: &[User]) -> Result<(Arc<House>, DatastoreName), Fail
     Ok((stores::still_house(Arc::new(memory)), acls.name().parse()?))
 }
 
-/// All SIDs of a user, as the peers have them: in no order that would help.
+/// All SIDs of a user, in an order that helps no search.
 fn sids_of(user: &User) -> Vec<Sid> {
     let of_groups = (0..user.groups).rev().map(|n| Sid::of_unix_group(trees::PROJECT + n));
     [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED].into_iter().chain(of_groups).collect()
@@ -57,7 +57,7 @@ fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bo
     left.is_empty()
 }
 
-/// Nanoseconds of each entry, and how many of them may be seen.
+/// Nanoseconds for each entry. Fails if `judge` finds another number of visible entries than expected.
 fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
     let mut samples = Samples::default();
     let expected = trees::SEEN as usize;
@@ -101,7 +101,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
             let visit = stores::visit(&house, &stores::ask(n * TOKENS_EACH)?)?;
             let (permit, _inside) =
                 house.look_up(&datastore, OperationKind::Read).map_err(|why| why.to_string())?;
-            // The time judging takes, and how many may be seen.
+            // The time to judge the entries, and the number of visible ones.
             let see = |asked: &[Subject], memo: &AccessMemo| -> (Duration, usize) {
                 let root = StorePath::root();
                 let look = |view: &enfilade_facts::View<'_>| {
@@ -123,7 +123,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
                     };
                     let mut seen = 0;
                     for (asked, full) in asked.chunks(BATCH).zip(subjects.chunks(BATCH)) {
-                        // As in a listing, where they were written just before.
+                        // The copy is made just before judging, as a listing makes its subjects.
                         let first = sights(asked.to_vec());
                         // Forgotten entries are read again.
                         let unread = first.iter().zip(full).filter(|(sight, _)| **sight == Sight::Unread);
@@ -155,7 +155,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
     Ok(of_known)
 }
 
-/// Nanoseconds of each entry.
+/// Nanoseconds for each entry.
 fn each_of((spent, seen): (Duration, usize)) -> Result<f64, Failure> {
     match seen == trees::SEEN as usize {
         true => Ok(spent.as_nanos() as f64 / ENTRIES as f64),
@@ -206,13 +206,13 @@ pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) ->
     Ok([first, again])
 }
 
-/// Marks the begin of a listing for callgrind.
+/// Marks the start of a listing for callgrind.
 #[inline(never)]
 fn a_listing_begins(n: u32) {
     black_box(n);
 }
 
-/// One directory of a tree, as it is judged.
+/// One directory of a tree, with the entries to judge.
 struct Directory {
     path: String,
     names: Vec<String>,
@@ -240,7 +240,7 @@ fn read(base: &Path, path: &str, into: &mut Vec<Directory>) -> Result<(), Failur
     beneath.iter().try_for_each(|path| read(base, path, into))
 }
 
-/// In a process of its own, under callgrind: everything in a tree is judged twice, read for the first time and known.
+/// Runs in a process of its own under callgrind. Judges all entries of a tree twice: when they are read for the first time, and when known.
 pub(crate) fn part(acls: &str, tree: &str, groups: u32) -> Result<(), Failure> {
     let acls = Acls::BOTH.into_iter().find(|known| known.name() == acls).ok_or("no such ACLs")?;
     let users = users();

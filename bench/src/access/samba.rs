@@ -45,7 +45,7 @@ pub(super) fn list(
     if !output.status.success() {
         return Err(format!("smbclient, as {}: {}", user.name, said.lines().last().unwrap_or("")).into());
     }
-    // The process of the connection counts once it ended.
+    // The CPU time of the connection's process is counted when the process has ended.
     let mut used = cpu_seconds(samba);
     loop {
         pause(Duration::from_millis(200));
@@ -57,11 +57,11 @@ pub(super) fn list(
     }
 }
 
-/// Of all its processes, ended ones included.
+/// The CPU seconds of all processes of Samba, including processes that ended.
 fn cpu_seconds(samba: &Samba) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", samba.process())).unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    // User and system time of its own and of children that ended: fields 14 to 17 of all, in hundredths.
+    // Fields 14 to 17 of the line: user and system time of the process and of its ended children, in hundredths of a second.
     let ticks = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok());
     ticks.sum::<f64>() / 100.0
 }

@@ -1,8 +1,8 @@
 //! The six trees of the report, each with the same number of visible files.
 //!
-//! The report names them and their sizes; how the files lie in them is ours. `largedir_N`: N directories side by side, of which 1,000 may
-//! be seen, with a file in each. `hierarchy_N`: N directories that may be seen with 200 files each; of those of the first, five in each may
-//! be seen, of the second 100 in each of ten directories, of the third (`_spread`) two in each.
+//! The report gives their names and sizes; the placement of the files is ours. `largedir_N` has N directories next to each other with a file in
+//! each; 1,000 of the directories are visible. `hierarchy_N` has N visible directories with 200 files each. The visible files are: in
+//! `hierarchy_200` five in each directory, in `hierarchy_500` 100 in each of ten directories, in `hierarchy_500_spread` two in each directory.
 
 use crate::Failure;
 use crate::stopwatch::now;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Files that may be seen, in each.
+/// The number of visible files in each tree.
 pub(super) const SEEN: u64 = 1_000;
 const SEEN_BYTES: usize = 25_000;
 const HIDDEN_BYTES: usize = 100;
@@ -28,12 +28,12 @@ pub(super) const TREES: [&str; 6] = [
     "hierarchy_500_spread",
 ];
 
-/// How many different ACLs the tree has.
+/// The number of different ACLs in a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acls {
-    /// 32 on hidden entries, and as many on visible ones.
+    /// 32 different ACLs on hidden entries, and 32 on visible ones.
     Few,
-    /// Another one on each object.
+    /// A different ACL on each object.
     Distinct,
 }
 
@@ -48,7 +48,7 @@ impl Acls {
     }
 }
 
-/// Groups in ACLs without members here.
+/// The number of groups that ACLs name and that have no members here.
 const NOISE: u64 = 1_000;
 const FEW: u64 = 32;
 /// Read, list, traverse.
@@ -83,7 +83,7 @@ fn open() -> Result<Vec<u8>, Failure> {
     acl([Sid::AUTHENTICATED].into_iter())
 }
 
-/// The trees with such ACLs, made if they are not there.
+/// The directory of the trees with these ACLs. Makes the missing trees.
 pub(super) fn directory(acls: Acls, trees: &[&str]) -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     let base = program.parent().and_then(Path::parent).ok_or("no place for files")?;

@@ -56,7 +56,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// X25519 alone: HAProxy of Debian knows no group that is more.
+/// A client that offers only X25519, because HAProxy of Debian supports no stronger group.
 pub(super) fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
@@ -77,7 +77,7 @@ pub(super) fn shake(address: SocketAddr, config: &Arc<ClientConfig>, name: &str)
     while connection.is_handshaking() {
         connection.complete_io(&mut stream)?;
     }
-    // The tickets.
+    // The server sends its tickets after the handshake.
     connection.read_tls(&mut stream)?;
     connection.process_new_packets()?;
     let resumed = connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
@@ -98,7 +98,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     let ours = (server.https.address(), server.child.0.id());
     let peer = Haproxy::start(&directory, &place)?;
     let full = client(false)?;
-    // Even ones are ECDSA. The first handshake for each of many names, and then again.
+    // Certificates with even numbers are ECDSA. Measures the first handshake for each of many names, and then a second one.
     let names = |kind: usize| {
         (0..CERTIFICATES / 2).map(move |n| make::names_of(2 * n + kind).pop().unwrap_or_default())
     };
@@ -121,7 +121,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
         let name = names(kind).next().unwrap_or_default();
         for resumes in [false, true] {
             let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
-                // A client of its own: tickets are kept by name, and both servers have the same.
+                // Each server gets a client of its own: clients store tickets by name, and both servers have the same names.
                 let config = client(resumes)?;
                 shake(address, &config, &name)?;
                 let before = cpu(process);
@@ -175,7 +175,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     Ok(())
 }
 
-/// Of a process, in nanoseconds, once it has come to rest.
+/// The CPU time of a process in nanoseconds, after a pause in which it becomes idle.
 fn cpu(process: u32) -> f64 {
     pause(Duration::from_millis(20));
     thread_nanos(process, |_| true)

@@ -1,4 +1,4 @@
-//! Bundles as on a server with many customers: P-256 and RSA-2048, two to fifty names, wildcards, an intermediate, each certificate
+//! Makes bundles as on a server with many customers: P-256 and RSA-2048, two to fifty names, wildcards, an intermediate, each certificate
 //! unique and really signed. Keys come from a small pool, because their generation takes long.
 
 use crate::Failure;
@@ -48,7 +48,7 @@ pub(crate) fn names_of(n: usize) -> Vec<String> {
     }
 }
 
-/// A directory of so many bundles, made if it is not there.
+/// The directory with this number of bundles. Makes the bundles if they are missing.
 pub(crate) fn directory(count: usize) -> Result<PathBuf, Failure> {
     let base = std::env::current_exe()?
         .parent()
@@ -64,7 +64,7 @@ pub(crate) fn directory(count: usize) -> Result<PathBuf, Failure> {
     Ok(directory)
 }
 
-/// Makes so many bundles.
+/// Makes this number of bundles.
 pub(crate) fn make(directory: &Path, count: usize) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
     let rsa = || KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048);
@@ -81,7 +81,7 @@ pub(crate) fn make(directory: &Path, count: usize) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let one = |n: usize| -> Result<(), Failure> {
-        // Even ones are EC; those with fifty names are all odd.
+        // Certificates with even numbers are EC; those with fifty names all have odd numbers.
         let kind = n % 2;
         let (authority, pool) =
             (authorities.get(kind).ok_or("no authority")?, pools.get(kind).ok_or("no keys")?);

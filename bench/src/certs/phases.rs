@@ -1,5 +1,5 @@
-//! The method of the report: io_uring, phase by phase. All files of a group are opened, then all sizes are read, then all files, then all
-//! are closed. Only for comparison.
+//! The method of the report: io_uring, phase by phase. All files of a group are opened, then all sizes are read, then all contents are read,
+//! then all files are closed. Only for comparison.
 
 use enfilade_sources::files::certificates::{Each, Engine};
 use io_uring::types::Fd;
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// As deep as the report's queue.
+/// The depth of the report's queue.
 const GROUP: usize = 4_096;
 /// The size of the first read of a file, before its size is known.
 const BYTES: usize = 64 * 1024;
@@ -58,7 +58,7 @@ impl Engine for Phases {
             }
             let closes: Vec<_> =
                 files.iter().map(|file| opcode::Close::new(Fd(file.as_raw_fd())).build()).collect();
-            // The ring closes them.
+            // The ring closes the files.
             files.into_iter().for_each(std::mem::forget);
             phase(&mut ring, closes.into_iter())?;
             first += group.len();

@@ -1,5 +1,5 @@
-//! A client that requests one unused name after another makes the server read and parse a key each time. Measures the effect on clients of
-//! other names, compared with the same rate of handshakes to names whose keys are in memory.
+//! A client that requests one unused name after another makes the server read and parse a key each time. This module measures the effect on
+//! clients of other names, compared with the same rate of handshakes to names whose keys are in memory.
 
 use super::handshakes::{client, shake};
 use super::make;
@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Names people use.
+/// The number of names whose keys are in memory.
 const WARM: usize = 64;
-/// Two of these: others go to warm names in one, to cold ones in the other.
+/// The least number of rounds of two turns: the sprayers request warm names in one turn, and cold names in the other.
 const ROUNDS_MIN: usize = 8;
 const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
-/// Between two handshakes of one of the two sprayers.
+/// The time between two handshakes of one of the two sprayers.
 const SPRAY_EVERY: Duration = Duration::from_millis(4);
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
@@ -40,7 +40,7 @@ pub(super) fn run(
         shake(address, &config, &name(n))?;
     }
     let next = AtomicUsize::new(WARM);
-    // In steps that are coprime to the number of names, so that names are spread evenly, and each comes once.
+    // The step is coprime to the number of names, so that the names are spread evenly and each is requested once.
     let cold = || name(WARM + next.fetch_add(1, Ordering::Relaxed) * 7_919 % (count - WARM));
     let asked = || next.load(Ordering::Relaxed) - WARM;
     let warm_asked = AtomicUsize::new(0);
@@ -86,7 +86,7 @@ pub(super) fn run(
     let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
     let mut rounds = 0;
     while rounds < ROUNDS_MIN || asked() < count - WARM && rounds < ROUNDS_MAX {
-        // In turns, and each first as often.
+        // Warm and cold take turns, and each is first equally often.
         for is_cold in [rounds % 2 == 0, rounds % 2 != 0] {
             let samples = turn(is_cold)?;
             if is_cold {
@@ -103,7 +103,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// How many were asked, how often, and how long it took.
+/// Reports the number of sprayed names, the rate of handshakes, and the times of the probes.
 fn tell(
     report: &mut Report,
     count: usize,

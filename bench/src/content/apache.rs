@@ -1,4 +1,4 @@
-//! Apache with mod_dav, event workers, on a place of its own. It writes a line for each request, as Enfilade does.
+//! Apache with mod_dav and event workers, in a directory of its own. It writes a log line for each request, as Enfilade does.
 
 use crate::Failure;
 use crate::peers::self_signed;
@@ -13,7 +13,7 @@ const PROGRAM: &str = "/usr/sbin/apache2";
 const MODULES: &str = "/usr/lib/apache2/modules";
 const TURNS: u32 = 100;
 
-/// A running one, ended when dropped.
+/// A running Apache, ended when dropped.
 pub(super) struct Apache {
     child: Child,
     pub(super) address: SocketAddr,
@@ -21,7 +21,7 @@ pub(super) struct Apache {
 }
 
 impl Apache {
-    /// That serves these files below `/files`; `None` where it is not installed.
+    /// Starts Apache, which serves these files below `/files`. `None` if it is not installed.
     pub(super) fn start(scratch: &Path, files: &Path) -> Result<Option<Self>, Failure> {
         if !Path::new(PROGRAM).exists() {
             return Ok(None);
@@ -61,7 +61,7 @@ impl Apache {
 
 impl Drop for Apache {
     fn drop(&mut self) {
-        // Asked to end it takes its workers along.
+        // After SIGTERM Apache also ends its workers.
         let _ = Command::new("kill").arg(self.pid().to_string()).status();
         for _ in 0..TURNS {
             if !matches!(self.child.0.try_wait(), Ok(None)) {
@@ -86,7 +86,7 @@ fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> S
     )
 }
 
-/// It and its workers.
+/// The ids of the first process and its workers.
 pub(super) fn processes(pid: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());

@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Waker};
 
 pub(crate) const PROJECT: ProjectId = ProjectId::from_bytes([9; 16]);
 const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
-/// Endpoints: three of each service.
+/// The number of services; each has three endpoints.
 pub(super) const SERVICES: u64 = 10;
 
 /// A store with a cloud in it.
@@ -128,7 +128,7 @@ impl Cloud {
         self.house_on(self.source(), memo_bytes, keys)
     }
 
-    /// The same, with something before the store.
+    /// A server that reads the store through `source`.
     pub(crate) fn house_on(
         &self,
         source: Arc<dyn Source>,

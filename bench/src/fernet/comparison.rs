@@ -1,4 +1,4 @@
-//! A validation by Keystone and by us, of the same catalog and the same load, in turns.
+//! The cost of a validation by Keystone and by Enfilade, with the same catalog and the same load, in turns.
 
 use super::cloud::SERVICES;
 use super::http;
@@ -11,7 +11,7 @@ use crate::stopwatch::{Samples, now};
 
 const PAIRS: usize = 15;
 const CONNECTIONS: usize = 4;
-/// Validations on each connection: of Keystone's, and of ours.
+/// The number of validations on each connection: to Keystone, and to Enfilade.
 const EACH: (usize, usize) = (200, 10_000);
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let each = |before: f64, after: f64| (after - before) / count * 1e6;
         Ok([each(before.0, after.0), each(before.1, after.1), count / began.elapsed().as_secs_f64()])
     };
-    // As it was measured first, to see that it is set up as well as it was then.
+    // Repeats the first measurement of Keystone, to check that this one is set up as well.
     let few = validation(keystone.furnish(0..1)?);
     theirs.load_own(&few, 50)?;
     let [with_few, ..] = ask_them(&few)?;

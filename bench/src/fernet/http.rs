@@ -25,7 +25,7 @@ pub(crate) struct Served {
     /// The directory of its facts.
     pub(crate) facts: PathBuf,
     smallest: Vec<Vec<u8>>,
-    /// One token again and again.
+    /// The validation of one token.
     pub(crate) validate: Vec<Vec<u8>>,
     many: Vec<Vec<u8>>,
 }
@@ -91,7 +91,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     arriving(report, &large, each, many)
 }
 
-/// While revocations arrive: one token again and again, as the original's benchmark has it, and a thousand in turn.
+/// Measures validations while revocations arrive: of one token again and again, as in the original's benchmark, and of a thousand in turn.
 fn arriving(report: &mut Report, large: &Served, each: usize, many: u64) -> Result<(), Failure> {
     let lmdb = Lmdb::open(&large.facts)?;
     for (what, requests, goal) in
@@ -147,7 +147,7 @@ fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
     Ok(n as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Serves a cloud; before that, `furnish` may put something into it.
+/// Builds a cloud, lets `furnish` add records to it, and serves it.
 pub(crate) fn serve(
     scratch: &Scratch,
     users: u64,

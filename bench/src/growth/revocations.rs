@@ -1,4 +1,4 @@
-//! Many revocations: the memory of a process's index, the cost of a session with it and beyond it, the cost of a purge.
+//! Many revocations: the memory of a process's index, the cost of a session with the index and beyond its limit, the cost of a purge.
 
 use crate::Failure;
 use crate::clock;
@@ -26,14 +26,14 @@ const ROUNDS: usize = 15;
 const SESSIONS: u64 = 64;
 /// The number of marks in one change: their ids are random, so each page is written once per change.
 const AT_ONCE: u64 = 500_000;
-/// So many marks have passed when they are purged.
+/// The number of expired marks in a purge.
 const PASSED: u64 = 1_000;
 
 pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     let scratch = Scratch::new("growth-revocations")?;
     let place = scratch.path().join("facts");
     let cloud = Cloud::build(&place, 10, 0)?;
-    // As a server does soon after its first start: from now on every mark is found by its end.
+    // A server purges soon after its first start; from then on every mark is found by its end.
     purge(&cloud)?;
     let mut known = 0;
     for n in [most / 100, most / 10, most] {
@@ -48,7 +48,7 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tokens, in the order in which their ids come.
+/// The mark of a token. Each number has one id.
 fn mark(n: u64) -> Revoked {
     Revoked::Token(id(12, n))
 }
@@ -76,7 +76,7 @@ fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Res
     Ok(())
 }
 
-/// The time and memory of a new process for the index.
+/// Runs in a new process. Prints the time and memory that the index takes.
 pub(crate) fn part(place: &Path) -> Result<(), Failure> {
     let lmdb = Lmdb::open(place)?;
     let index = Index::<Revocations>::new();

@@ -1,4 +1,4 @@
-//! The same requests to Keystone and to us, over TLS, in turns.
+//! The requests of the benchmark to Keystone and to Enfilade, over TLS, in turns.
 
 use super::{ASKS, Peer, spoken};
 use crate::Failure;
@@ -10,7 +10,7 @@ use crate::served::{Client, Https};
 use crate::stopwatch::Samples;
 use std::io::{Read, Write};
 
-/// How often each is asked for a sample: Keystone, and we.
+/// The number of requests of a sample: to Keystone, and to Enfilade.
 const EACH: (u64, u64) = (40, 400);
 const PAIRS: usize = 7;
 const USERS: u64 = 100;
@@ -71,7 +71,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// As many users as we have, each with a role; their ids.
+/// Creates users in Keystone, each with a role. Returns their ids.
 fn furnish<S: Read + Write>(client: &mut Client<S>, token: &str) -> Result<Vec<String>, Failure> {
     let mut first_id = |path: &str| {
         let text = told(client, &("GET", path.to_owned(), String::new()), token)?;
@@ -91,7 +91,7 @@ fn furnish<S: Read + Write>(client: &mut Client<S>, token: &str) -> Result<Vec<S
     Ok(ids)
 }
 
-/// Asks for something that has to be given; the answer.
+/// Sends a request that must succeed. Returns the response.
 fn told<S: Read + Write>(
     client: &mut Client<S>,
     asked: &(&str, String, String),
@@ -103,7 +103,7 @@ fn told<S: Read + Write>(
     }
 }
 
-/// The first id in an answer.
+/// The first id in a response.
 fn id_in(text: &str) -> Option<String> {
     let (_, after) = text.split_once(r#""id": ""#).or_else(|| text.split_once(r#""id":""#))?;
     Some(after.split_once('"')?.0.to_owned())

@@ -1,4 +1,4 @@
-//! The same requests in this process, on a store that counts how often it is asked for something.
+//! The requests of the benchmark in this process, on a store that counts its reads.
 
 use crate::Failure;
 use crate::fernet::cloud::{self, Cloud};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Notify, Semaphore};
 
-/// A store behind a counter.
+/// A store with a counter of its reads.
 struct Counted {
     source: Arc<dyn Source>,
     probes: AtomicU64,
@@ -64,7 +64,7 @@ impl Snapshot for CountedView<'_> {
     }
 }
 
-/// How often the store is asked, for each of these requests (method, target, body).
+/// The number of reads of the store for each of these requests (method, target, body).
 pub(super) fn probes(
     cloud: &Cloud,
     place: &Path,

@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::Duration;
 
-/// A project for so many users, and so many assignments for each user.
+/// The number of users for each project, and of assignments for each user.
 const USERS_A_PROJECT: u64 = 10;
 const ASSIGNMENTS_EACH: u64 = 10;
 
@@ -27,7 +27,7 @@ fn project(n: u64) -> ProjectId {
     ProjectId::from_bytes(id(18, n))
 }
 
-/// Projects, assignments, and the domain that is removed.
+/// Adds projects, assignments, and the domain that is removed.
 pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     let lmdb = cloud.lmdb();
     let projects = size.users / USERS_A_PROJECT;
@@ -41,7 +41,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     let assignments = size.users * ASSIGNMENTS_EACH;
     for n in 0..assignments {
         let who = Grantee::User(cloud::user(n / ASSIGNMENTS_EACH));
-        // Of one user on as many projects, of one project by as many users.
+        // Each assignment of a user is on another project, and each project has equally many users.
         let on = (n / ASSIGNMENTS_EACH + n % ASSIGNMENTS_EACH * 7_919) % projects;
         let key = GrantKey { who, scope: GrantScope::Project(project(on)), role: cloud::role(3) };
         change.put(&key, &Grant);
@@ -71,7 +71,7 @@ pub(super) fn run(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
     remove(report, peer)
 }
 
-/// Everybody, and every assignment, in one answer each.
+/// Lists all users in one response, and all assignments in another.
 fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     let process = peer.server.child.0.id().to_string();
     let mut most = 0.0_f64;
@@ -117,7 +117,7 @@ fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A domain with a tenth of the users: gone with the answer, and taken away while others are answered.
+/// Removes a domain with a tenth of the users. Its users do not exist after the response; their records are deleted while other requests run.
 fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
     let Size { leaving, .. } = peer.size;
     let path = format!("/v3/domains/{}", leaving_domain());
@@ -145,7 +145,7 @@ fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
     let began = now();
     expect(&("DELETE", path, String::new()), 204)?;
     let answered = began.elapsed();
-    // With the very next request.
+    // The very next request no longer finds the user.
     expect(&one_of_them, 404)?;
     let lmdb = Lmdb::open(&peer.facts)?;
     let is_left = || Ok::<_, Failure>(!lmdb.read(|view| view.list::<Leaving>(&[]))??.is_empty());

@@ -15,13 +15,13 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     let data = scratch.path().join("data");
     stores::data_directory(&data, &scratch.path().join("facts"))?;
     let server = Server::start(&data, &[])?;
-    // The same request with credential to both, so that only the doors differ; without doors the credential is ignored.
+    // Both paths get the same request with a credential, so that only the doors differ; the path without doors ignores the credential.
     let to = |path: &str| -> Vec<Vec<u8>> {
         let tokenid = |n| format!("user{}@local!t{}", n / TOKENS_EACH, n % TOKENS_EACH);
         (0..tokens).map(|n| request_as(path, &tokenid(n), &stores::secret_of(n))).collect()
     };
     let (open, guarded) = (to("/.well-known/enfilade"), to("/whoami"));
-    // Each token once, so that all of them are live.
+    // Each token is used once, so that the server knows all of them.
     server.load(&guarded, CONNECTIONS, guarded.len() / CONNECTIONS + 1)?;
     server.load(&open, CONNECTIONS, each)?;
     // Real clients repeat their own token; a new token for each request is the worst case.

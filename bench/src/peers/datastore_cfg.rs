@@ -72,24 +72,24 @@ fn parse(text: &str) -> Result<Parsed, Failure> {
     Ok(Parsed { sections, digest })
 }
 
-/// Where a server of that kind keeps its things.
+/// The files and the state of a Proxmox Backup Server.
 pub(crate) struct ServerFiles {
     config: PathBuf,
     run: PathBuf,
     generation: AtomicUsize,
     cached: Mutex<Option<(usize, Arc<Parsed>)>>,
-    /// One store each, as long as it is used.
+    /// The count of active operations of each store in use.
     stores: Mutex<HashMap<String, Arc<AtomicUsize>>>,
 }
 
-/// An operation under way, as theirs: its end can fail.
+/// An active operation. As in the original, its end can fail.
 pub(crate) struct Operation<'p> {
     place: &'p ServerFiles,
     name: String,
     is_cached: bool,
 }
 
-/// `getpwnam`, which they ask for the owner of each file.
+/// `getpwnam`, which the original calls for the owner of each file.
 fn owner() -> Result<u32, Failure> {
     let mut text = String::new();
     File::open("/etc/passwd")?.read_to_string(&mut text)?;
@@ -97,7 +97,7 @@ fn owner() -> Result<u32, Failure> {
     Ok(line.and_then(|line| line.split(':').nth(2)?.parse().ok()).unwrap_or(34))
 }
 
-/// A lock with a time limit, kept by a timer.
+/// Takes a file lock with a timeout, for which the original sets a timer.
 fn lock(path: &Path) -> Result<File, Failure> {
     let owner = owner()?;
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
@@ -112,7 +112,7 @@ fn lock(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// When a process began, by which they tell it from a later one of its number.
+/// The start time of a process. It distinguishes the process from a later one with the same id.
 fn began(process: u32) -> Result<u64, Failure> {
     let mut text = String::new();
     File::open(format!("/proc/{process}/stat"))?.read_to_string(&mut text)?;
@@ -175,7 +175,7 @@ impl ServerFiles {
         Ok(Operation { place: self, name: name.to_owned(), is_cached })
     }
 
-    /// One more or one less in the store's file.
+    /// Adds one to the count in the store's file, or subtracts one.
     fn count(&self, name: &str, by: i64) -> Result<(), Failure> {
         let path = self.run.join(name);
         let _lock = lock(&self.run.join(format!("{name}.lock")))?;
@@ -216,13 +216,13 @@ impl ServerFiles {
 }
 
 impl Operation<'_> {
-    /// Ends it.
+    /// Ends the operation.
     pub(crate) fn end(self) -> Result<(), Failure> {
         self.place.count(&self.name, -1)?;
         let left =
             self.place.stores.lock().get(&self.name).map_or(0, |count| count.fetch_sub(1, Ordering::SeqCst));
         if left == 1 {
-            // Whether the store is to be closed now.
+            // The original checks here whether the store must be closed.
             let parsed = self.place.config(self.is_cached)?;
             if !parsed.sections.contains_key(&self.name) {
                 self.place.stores.lock().remove(&self.name);

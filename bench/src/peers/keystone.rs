@@ -20,7 +20,7 @@ pub(crate) struct Keystone {
     memory: Child,
 }
 
-/// Missing programs; empty if it can be started.
+/// The missing programs; empty if Keystone can be started.
 pub(crate) fn missing() -> Vec<&'static str> {
     let programs = [("mariadbd", "mariadb-server"), ("memcached", "memcached"), ("openssl", "openssl")];
     let mut missing: Vec<_> = programs
@@ -45,7 +45,7 @@ pub(crate) fn install() -> Result<(), Failure> {
     }
     if missing.contains(&"keystone") {
         let mut pip = Command::new("pip3");
-        // For the distribution's Python, which is built for speed: some twice as fast as one built without profiles.
+        // The distribution's Python is built with profiles, and is about twice as fast as a Python built without.
         pip.args([
             "--python",
             PYTHON,
@@ -62,7 +62,7 @@ pub(crate) fn install() -> Result<(), Failure> {
 }
 
 impl Keystone {
-    /// Starts it on a database of its own.
+    /// Starts Keystone on a database of its own.
     pub(crate) fn start(scratch: &Scratch) -> Result<Self, Failure> {
         let place = scratch.path().join("keystone");
         let (data, socket) = (place.join("mariadb"), place.join("mariadb.sock"));
@@ -124,7 +124,7 @@ impl Keystone {
         })
     }
 
-    /// Gives it services of these numbers, with three endpoints each; two tokens, one that asks and one that is asked about.
+    /// Creates services with these numbers and three endpoints each. Returns two tokens: one that authenticates, and one to validate.
     pub(crate) fn furnish(&self, services: Range<u64>) -> Result<[String; 2], Failure> {
         let mut setup = Command::new(PYTHON);
         setup.arg(here().join("keystone_setup.py")).arg(format!("https://{}", self.address)).arg(PASSWORD);
@@ -146,7 +146,7 @@ impl Keystone {
 
 impl Drop for Keystone {
     fn drop(&mut self) {
-        // The processes the first one started end with it when it is asked, not when it is killed.
+        // The first process ends the processes that it started after SIGINT, but not after SIGKILL.
         let first = rustix::process::Pid::from_raw(i32::try_from(self.web.0.id()).unwrap_or(0));
         let _ = first.map(|first| rustix::process::kill_process(first, rustix::process::Signal::INT));
         let _ = self.web.0.wait();

@@ -1,6 +1,6 @@
-//! API token verification as Proxmox Backup Server has it: before 4.1.6 ([`Shadow::verify`]: the file read, parsed and
-//! crypted each time), and since ([`TokenCache`]: secrets that matched, under a lock, forgotten whenever the shared
-//! generation moves or the file does, looked at once a minute).
+//! API token verification as in Proxmox Backup Server: before 4.1.6 ([`Shadow::verify`]: the file is read and parsed and the secret hashed
+//! each time), and since ([`TokenCache`]: secrets that matched are cached under a lock, and dropped when the shared generation or the file
+//! changes; the file is checked once a minute).
 //!
 //! Measured there with the real crates, 100 tokens, `$y$` cost 5, on a machine where one `$5$` took 1.99 ms: 16.76 ms
 //! before, 0.146 µs after.
@@ -51,13 +51,13 @@ impl Shadow {
         Ok(Shadow { path: path.to_owned() })
     }
 
-    /// As before the cache.
+    /// Verifies a secret as the versions without the cache did.
     pub(crate) fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
         let hash = self.hash_of(token)?;
         Ok(Yescrypt::default().verify_password(secret.as_bytes(), hash.as_str()).is_ok())
     }
 
-    /// The half of it that is not the hash.
+    /// The part of a verification before the hash: reads and parses the file.
     pub(crate) fn hash_of(&self, token: &Tokenid) -> Result<String, Failure> {
         let mut entries: HashMap<String, String> = serde_json::from_slice(&std::fs::read(&self.path)?)?;
         Ok(entries.remove(&token.text()).ok_or("invalid API token")?)
@@ -69,7 +69,7 @@ impl Shadow {
     }
 }
 
-/// Counters every process of that server has mapped.
+/// Counters that every process of that server has mapped.
 #[derive(Default)]
 struct SharedVersions {
     tokens: AtomicUsize,
@@ -97,11 +97,11 @@ struct Inner {
 pub(crate) struct TokenCache {
     shadow: Shadow,
     inner: RwLock<Inner>,
-    /// Slow hashes computed.
+    /// The number of slow hashes that were computed.
     pub(crate) hashes: AtomicUsize,
 }
 
-/// The file is looked at so often, in seconds.
+/// The time between two checks of the file, in seconds.
 const TTL: i64 = 60;
 
 #[expect(clippy::disallowed_methods, reason = "the original asks the wall clock each time")]
@@ -114,12 +114,12 @@ impl TokenCache {
         TokenCache { shadow, inner: RwLock::default(), hashes: AtomicUsize::new(0) }
     }
 
-    /// Another process changed some token.
+    /// Increments the generation, as another process does when it changes a token.
     pub(crate) fn changed_elsewhere(&self) {
         versions().tokens.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// As if this secret had been verified before.
+    /// Caches a secret as if it had been verified.
     pub(crate) fn warm(&self, token: &Tokenid, secret: &str) {
         self.follow();
         self.inner.write().secrets.insert(token.clone(), secret.to_owned());
@@ -153,7 +153,7 @@ impl TokenCache {
         Ok(matches)
     }
 
-    /// Forgets everything when the generation or the file moved.
+    /// Drops all cached secrets if the generation or the file has changed.
     fn follow(&self) {
         let Some(mut inner) = self.inner.try_write() else { return };
         let generation = versions().tokens.load(Ordering::Acquire);
@@ -171,7 +171,7 @@ impl TokenCache {
     }
 }
 
-/// In a time that depends on the length alone.
+/// Compares in a time that depends only on the length.
 fn equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && black_box(one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b))) == 0

@@ -23,7 +23,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?)
 }
 
-/// Everybody at once, each with a token; says how many hashes were computed for it.
+/// Verifies all tokens at once, each from another client. Returns the number of hashes that were computed.
 fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u64>) -> Result<u64, Failure> {
     let before = house.gate().counts().computed;
     let runtime = runtime()?;
@@ -56,7 +56,7 @@ fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u
     Ok(house.gate().counts().computed - before)
 }
 
-/// Hashes counted, not timed: a change elsewhere, and a herd.
+/// Counts hashes after a change of another token, and when many clients use one unknown token at once.
 pub(crate) fn counts(
     report: &mut Report,
     scratch: &Scratch,
@@ -121,7 +121,7 @@ fn of_cache(scratch: &Scratch, known: &[(String, String)]) -> Result<(usize, usi
     Ok((all(&sixteen), all(&[50; HERD])))
 }
 
-/// A token of the first user's, made and deleted so many times, as another process would.
+/// Creates and deletes a token of the first user this many times, as another process would.
 fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
     let owner = UserId::from_bytes(id(1, 0));
     for n in 0..times {
@@ -177,7 +177,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Tokens come and go so often.
+/// The time between two changes of tokens.
 const EVERY: Duration = Duration::from_millis(100);
 
 fn contended(
@@ -203,7 +203,7 @@ fn contended(
                             failed.store(true, Ordering::Relaxed);
                         }
                         let micros = began.elapsed().as_secs_f64() * 1e6;
-                        // A sample of them, and the longest of all.
+                        // Keeps each 64th time, and the longest of all.
                         longest = longest.max(micros);
                         if n % 64 == 0 {
                             samples.push(micros);

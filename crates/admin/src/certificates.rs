@@ -1,4 +1,4 @@
-//! The certificates of a directory or a crt-list: looked through, followed, and verified.
+//! Reads the certificates of a directory or a crt-list, follows changes of their files, and verifies them.
 
 mod index;
 mod listing;
@@ -40,12 +40,12 @@ pub struct BadCertificate {
 pub enum CertificatePlace {
     /// A directory of PEM bundles, by HAProxy's rules.
     Directory(PathBuf),
-    /// A crt-list as HAProxy takes it.
+    /// A crt-list in HAProxy's format.
     List(PathBuf),
 }
 
 impl CertificatePlace {
-    /// The path of either.
+    /// The path of the directory or the list.
     pub fn path(&self) -> &Path {
         match self {
             CertificatePlace::Directory(path) | CertificatePlace::List(path) => path,
@@ -60,7 +60,7 @@ pub struct CertificateFiles {
     digest: Digest,
     terms: CertificateTerms,
     versions: AtomicU64,
-    /// When the whole of it was looked at, in nanoseconds since the epoch.
+    /// The time of the last [`Self::look`], in nanoseconds since the epoch.
     looked: AtomicU64,
     listing: Mutex<Option<Arc<Listing>>>,
 }
@@ -78,8 +78,8 @@ pub struct Looked {
     pub read: usize,
 }
 
-/// A file that was changed as lately as that, in nanoseconds, may be changed again without looking different: file systems tell the time
-/// in ticks.
+/// A file that changed within this time, in nanoseconds, may change again and keep its identity, because the time stamps of file systems
+/// have a coarse resolution.
 const RACY_NANOS: u64 = 50_000_000;
 const NANOS: u64 = 1_000_000_000;
 
@@ -93,7 +93,7 @@ impl CertificateFiles {
         Self::with(place, digest, terms, engine())
     }
 
-    /// With this engine.
+    /// Uses this engine.
     pub fn with(
         place: CertificatePlace,
         digest: Digest,
@@ -104,7 +104,7 @@ impl CertificateFiles {
         CertificateFiles { place, engine, digest, terms, versions, looked, listing }
     }
 
-    /// Where they are.
+    /// The place of the files.
     pub fn place(&self) -> &CertificatePlace {
         &self.place
     }
@@ -129,7 +129,7 @@ impl CertificateFiles {
 
     fn list(&self) -> io::Result<Arc<Listing>> {
         let listing = Arc::new(Listing::read(&self.place, &self.terms)?);
-        // The list of a directory is read again each time.
+        // Only a crt-list is kept; the list of a directory is read again each time.
         if matches!(self.place, CertificatePlace::List(_)) {
             *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
         }
@@ -149,7 +149,7 @@ impl CertificateFiles {
         let names = unknown.as_ref().unwrap_or(&listing.names);
         let mut read = names.len();
         let mut bad = self.leaves_into(&listing, names, &mut files)?;
-        // A file that does not exist may be a bundle of several kinds of keys.
+        // A file that does not exist may be a bundle of several files, one for each kind of key (`NAME.rsa`, `NAME.ecdsa`).
         let kinds: Vec<OsString> =
             bad.iter().flat_map(|bad| files_of_kinds(Path::new(&bad.file))).map(Into::into).collect();
         if !kinds.is_empty() {
@@ -188,7 +188,7 @@ impl CertificateFiles {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Something of every file's leaf, in their order.
+    /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files.
     ///
     /// # Errors
     /// When the directory or the list cannot be read.
@@ -200,10 +200,10 @@ impl CertificateFiles {
         self.leaves_of(&listing.base, &listing.names, of)
     }
 
-    /// The same of these files.
+    /// As [`Self::leaves`], for these files of the directory `base`.
     ///
     /// # Errors
-    /// When their directory cannot be read.
+    /// When the directory cannot be read.
     pub fn leaves_of<T: Send + Sync>(
         &self,
         base: &Path,
@@ -257,7 +257,7 @@ impl CertificateFiles {
                 let gone = gone.map(|file| FileChange::Remove(file.path.clone())).collect();
                 Ok(self.after(&listing, before, rules, &changed, gone, now))
             }
-            // Lines may have moved and their terms may have changed: the snapshot is rebuilt from what is known about unchanged files.
+            // Lines may have moved and their terms may have changed: the snapshot is rebuilt, with the known leaves of unchanged files.
             CertificatePlace::List(_) => {
                 let looked = self.relisted(&listing, before, rules, now);
                 if let Err(why) = &looked {
@@ -326,7 +326,7 @@ impl CertificateFiles {
         })
     }
 
-    /// The same for known files.
+    /// The next snapshot, as [`Self::look_again`], but only these files are checked for changes.
     ///
     /// # Errors
     /// As [`Self::look_again`], if one of the files is the list or another file that all others depend on.
@@ -408,7 +408,7 @@ impl CertificateFiles {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
             match self.whole(&path, now) {
-                // Only read again, because it changed recently.
+                // The file was read again only because it had changed recently: its content is the same.
                 Ok((leaf, identity, _))
                     if before
                         .at_path(&text, |_| true)
@@ -426,7 +426,7 @@ impl CertificateFiles {
         Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
     }
 
-    /// One verified file: its leaf, its identity once it is certain, and warnings.
+    /// Reads and verifies one file: its leaf, its identity unless the file changed recently, and warnings.
     #[allow(clippy::type_complexity, reason = "three things of one file, for this module alone")]
     fn whole(
         &self,
@@ -457,7 +457,8 @@ impl CertificateFiles {
     /// Reads every file whole and checks that the key belongs to the certificate. Returns unusable files, and files that changed since they
     /// were read. Files that did not change since their verification are not read again.
     pub fn verify(&self, certificates: &Certificates, threads: usize, done: &AtomicUsize) -> Verified {
-        // A file that changed since then may be a different one, even if its content is the same.
+        // A file that changed after the last look gets no identity: it may be a different file than the one in the snapshot, even if its
+        // content is the same.
         let now = self.looked.load(Ordering::Relaxed);
         let listing = self.listed();
         let files: Vec<_> = certificates.files().collect();
@@ -479,7 +480,7 @@ impl CertificateFiles {
                         file.verified_as(identity);
                     }
                     Err(why) => {
-                        // Another certificate with its names answers, unless its terms are its own.
+                        // Then another certificate answers for the same names, unless the file's line has terms of its own.
                         if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
                             found.out.push(FileChange::Remove(file.path.clone()));
                         }
@@ -520,7 +521,7 @@ pub struct Verified {
     pub out: Vec<FileChange>,
 }
 
-/// A file's path as text. Most names need no looking at their parts, which for a million of them takes a second.
+/// A file's path as text. Most names are appended as text: for a million names, joining paths takes a second.
 fn path_of(base: &Path, name: &OsStr) -> String {
     match (base.to_str(), name.to_str()) {
         (Some(base), Some(name)) if !base.is_empty() && !base.ends_with('/') && !name.starts_with('/') => {
@@ -535,7 +536,7 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
     modified.max(changed).saturating_add(RACY_NANOS) < now
 }
 
-/// Whether it is the same file with the same content, and its identity is now certain.
+/// Whether a reading found the known file with the same content and the same, certain identity.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }

@@ -1,4 +1,4 @@
-//! A password that is chosen for a user and then put into a change.
+//! A password that is hashed before the change that sets it.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -6,14 +6,15 @@ use crate::passwords::{Choice, ChosenBy, PasswordRules};
 use enfilade_facts::tables::{Password, Profile, User};
 use enfilade_facts::vocabulary::Secret;
 
-/// A password that was chosen for a user as the user was then: hashing takes longer than a view may be held.
+/// A hashed password for a user. It is made before the change, because hashing takes longer than a view may be held.
+/// The change then checks that the user still has the password it replaces.
 pub(crate) struct Chosen {
     instead_of: Option<Password>,
     password: Password,
 }
 
 impl Chosen {
-    /// Chooses it.
+    /// Checks a password against the rules and hashes it.
     ///
     /// # Errors
     /// When the rules do not allow it.
@@ -28,10 +29,10 @@ impl Chosen {
         Ok(Chosen { instead_of: user.password.clone(), password })
     }
 
-    /// Gives it to the user, in a change.
+    /// Puts the password into the user's record, in a change.
     ///
     /// # Errors
-    /// When the user has another password by now than the one it was to take the place of.
+    /// When the user's password has changed since [`Chosen::of`].
     pub(crate) fn put(&self, desk: &Desk<'_>, user: &mut User, profile: &Profile) -> Result<(), Error> {
         if user.password != self.instead_of {
             return Err(PasswordRules::meanwhile());

@@ -34,7 +34,7 @@ pub enum DatastoreEdit {
     },
     /// Change properties, by the names of `datastore.cfg`; `None` removes one.
     Set(Vec<(String, Option<String>)>),
-    /// Close it, or open it.
+    /// Set the maintenance mode, or end it with `None`.
     Maintenance(Option<Maintenance>),
     /// Remove the section of `datastore.cfg`, and every role on the datastore.
     Remove,
@@ -85,11 +85,11 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
         })
     });
     if at.is_err() {
-        // Innermost first, and only empty directories.
+        // The created directories are removed, innermost first. Only empty directories are removed.
         made.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
     }
     let at = at?;
-    // When a network file system is unmounted, an empty directory remains: the mount point is recorded.
+    // An unmounted network file system leaves an empty directory. The mount point is recorded, so that this directory is not served.
     match edit {
         DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
             Some(point) => edit_profile(desk, name, |profile| profile.mounted_at = Some(point.clone())),
@@ -124,7 +124,7 @@ pub fn edit_profile(
                 format!("the mount point `{point}` is not above the datastore's path; name a directory that contains it");
             return Err(Error::Invalid(why));
         }
-        // A visible entry shows its attributes.
+        // A listing shows the attributes of every visible entry.
         if !profile.access.visible.covers(AccessMask::READ_ATTRIBUTES) {
             let why = "the rights to see an entry must include read-attributes";
             return Err(Error::Invalid(why.to_owned()));
@@ -153,7 +153,7 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
     let path = Path::new(root);
     let others = roots(desk.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
-    // Also the target of a symbolic link, as far as it exists.
+    // The path with its symbolic links resolved, as far as it exists, is checked, too.
     let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     let real = real.unwrap_or_else(|| path.to_owned());
@@ -165,11 +165,11 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // Outside of the roots the refusal comes first: it shows neither whether a path exists nor the target of a link.
+    // A path outside of the allowed roots is refused first: the other refusals would show whether a path exists, or the target of a link.
     outside(desk, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
-/// Why a datastore may not be created there, if the change is limited to some roots.
+/// Why a datastore may not be created at this path, if the change is limited to some roots.
 fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
     let roots = desk.roots?;
     let is_beneath = |root: &PathBuf| {

@@ -12,23 +12,23 @@ use std::path::PathBuf;
 pub struct Desk<'a> {
     /// The facts.
     pub facts: &'a dyn Source,
-    /// The files people edit: where one is in use, what it is the truth for is changed there.
+    /// The files that people edit. If a file is in use, its records are changed in the file.
     pub files: &'a FileSet,
-    /// What passwords have to be.
+    /// The rules for passwords.
     pub passwords: &'a PasswordRules,
-    /// What no datastore may reach.
+    /// The reserved paths. No datastore may contain one or lie in one.
     pub reserved: &'a ReservedPaths,
     /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make them anywhere.
     pub roots: Option<&'a [PathBuf]>,
-    /// Who makes the changes, for the audit log: an authid, or a person at the command line.
+    /// The author of the changes in the audit log: an authid, or a person at the command line.
     pub who: &'a str,
-    /// With whose rights they are made.
+    /// Whether the changes are made with the rights of a user or of an administrator.
     pub requester: Requester,
     /// The present time.
     pub now: Clocks,
 }
 
-/// More than this many writers in a row being faster means something else is wrong.
+/// The most attempts to commit one change. Concurrent writers alone do not cause this many conflicts in a row.
 const TRIES: usize = 64;
 
 impl Desk<'_> {

@@ -44,13 +44,13 @@ pub enum Error {
     /// A file could not be changed.
     #[error("{0}")]
     File(String),
-    /// Door 5 refused it.
+    /// A refusal of door 5.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// Door 2 refused it.
+    /// A refusal of door 2.
     #[error(transparent)]
     Identity(#[from] enfilade_identity::Refusal),
-    /// Door 4 refused it.
+    /// A refusal of door 4.
     #[error(transparent)]
     Access(#[from] enfilade_access::Refusal),
 }

@@ -7,13 +7,13 @@ use enfilade_facts::{Read, Revision, Source};
 /// A file that is in use, for listing.
 #[derive(Clone, Debug)]
 pub struct FileSummary {
-    /// Which one.
+    /// Which file.
     pub file: FileName,
     /// The newest revision of the facts at which it had no problem.
     pub good: Option<Revision>,
     /// Since when it has problems, seconds since the epoch.
     pub since: Option<i64>,
-    /// Whether everything in it refuses.
+    /// Whether all its records refuse.
     pub refuses: bool,
     /// Its first problems.
     pub problems: Vec<String>,

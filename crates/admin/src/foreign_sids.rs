@@ -1,4 +1,4 @@
-//! The table of foreign SIDs: SIDs in ACLs that another system wrote, each mapped to a user or group here.
+//! The table of foreign SIDs: SIDs in ACLs that another system wrote, each mapped to a user or group of this store.
 
 use crate::desk::Desk;
 use crate::error::Error;

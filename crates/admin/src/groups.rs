@@ -91,7 +91,7 @@ pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result
 /// Removes a user or group from a group.
 ///
 /// # Errors
-/// When it is not in it, or the facts cannot be changed.
+/// When the user or group is not directly in the group, or the facts cannot be changed.
 pub fn remove_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("group member remove {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;

@@ -43,8 +43,8 @@ struct Files {
 /// directory. Existing records do not change. With `pretend` nothing changes.
 ///
 /// # Errors
-/// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here, or the facts cannot be changed; users, tokens and roles are taken
-/// all or none.
+/// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here, or the facts cannot be changed. Users, tokens and roles are imported
+/// in one change, so all of them or none.
 pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<(Vec<Imported>, At), Error> {
     for file in [FileName::Users, FileName::Acl] {
         if desk.uses(file)? {

@@ -25,7 +25,7 @@ enum State {
     Good(MemoKey),
     /// These keys are in use; the directory is unreadable since this time, in milliseconds since the machine started.
     Stale(MemoKey, u64),
-    /// The stale limit is over: none are used.
+    /// The stale limit is over: no keys are used.
     Gone,
 }
 
@@ -39,11 +39,11 @@ pub struct KeyLook {
 
 /// The keys to use from now on.
 pub enum KeyNews {
-    /// Those of before.
+    /// The keys did not change.
     Same,
-    /// These.
+    /// These keys.
     Keys(Found),
-    /// None.
+    /// No keys.
     Nothing,
 }
 
@@ -100,7 +100,7 @@ impl KeyWatch {
         let now = found.keys.iter().fold(self.maker, each).key();
         let is_same = matches!(self.state, State::Good(known) | State::Stale(known, _) if known == now);
         self.state = State::Good(now);
-        // Other files are not reported; an ignored key is.
+        // Only ignored keys are reported, not other ignored files.
         let is_key = |name: &str| name.parse::<u32>().is_ok();
         let problems = found.ignored.iter().filter(|(name, _)| is_key(name)).map(|(name, why)| {
             format!(

@@ -3,19 +3,19 @@
 use crate::error::Error;
 use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysError, Rotation, STAGED};
 
-/// How long keys are needed.
+/// The settings that decide how long keys are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyTerms {
     /// The most keys, including the staged and the primary key.
     pub max_active: usize,
     /// How long a token is valid, in seconds.
     pub token_seconds: i64,
-    /// How long after its expiry services may still validate it, in seconds.
+    /// How long services may validate a token after its expiry, in seconds.
     pub expired_seconds: i64,
 }
 
 impl KeyTerms {
-    /// The number of keys needed for a rotation every `period` seconds: `ceil((ttl + window) / period) + 2`.
+    /// The number of keys needed for a rotation every `every_seconds`: `ceil((token_seconds + expired_seconds) / every_seconds) + 2`.
     pub fn keys_needed(&self, every_seconds: i64) -> i64 {
         let needed = self.token_seconds.saturating_add(self.expired_seconds);
         let every = every_seconds.max(1);
@@ -26,16 +26,16 @@ impl KeyTerms {
 /// The use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
-    /// It signs next.
+    /// It signs after the next rotation.
     Staged,
-    /// It signs.
+    /// It signs new tokens.
     Primary,
-    /// It signed, and checks.
+    /// A former primary key. It only verifies.
     Secondary,
 }
 
 impl KeyUse {
-    /// As a word.
+    /// The name of the use.
     pub fn name(self) -> &'static str {
         match self {
             KeyUse::Staged => "staged",
@@ -105,10 +105,10 @@ pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
     })
 }
 
-/// Why keys may not go.
+/// Refuses the deletion of a key that tokens may still need, with the reason.
 fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Result<(), String> {
     for number in drops {
-        // The current primary key will be needed for its tokens.
+        // The primary key still signs: its newest tokens are issued now.
         let signs_until_now = now.saturating_add(terms.token_seconds).saturating_add(terms.expired_seconds);
         let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
         if now < until {
@@ -133,7 +133,7 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
     }
 }
 
-/// Rotates the keys if the primary key is old enough; of several servers that try at once exactly one does.
+/// Rotates the keys if the primary key is old enough. If several servers try at once, exactly one of them rotates.
 ///
 /// # Errors
 /// As [`rotate_keys`], without `force`.
@@ -152,7 +152,7 @@ pub fn rotate_due_keys(
     }
     let mut was_done = false;
     let agree = |found: &Found, rotation: &Rotation| {
-        // Another server may have taken the lock first.
+        // Another server may have rotated the keys before this one got the lock.
         was_done = !is_due(found);
         if was_done { Err(String::new()) } else { check_drops(found, &rotation.drops, terms, now) }
     };
@@ -175,7 +175,7 @@ pub fn rotate_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -
     rotated.map_err(|why| unchanged(keys, why))
 }
 
-/// Deletes excess keys, under the same conditions.
+/// Deletes excess keys. A key that tokens may still need stops the deletion, unless `force`.
 ///
 /// # Errors
 /// As [`rotate_keys`].

@@ -1,7 +1,7 @@
 //! The only writer of facts: every validated change is one function here, called by the faces and the command line alike.
 //!
 //! A change is built on a view together with its expectations, and committed as a whole. If another change came first, it is built again.
-//! Every function that wrote returns the revision from which on the change is in effect.
+//! Most functions that change facts return the revision from which on the change is in effect.
 
 mod desk;
 mod write_through;

@@ -22,7 +22,7 @@ pub struct EndedLock {
     pub until: i64,
 }
 
-/// Ends every lock that covers a path, and returns them. The change log records it first.
+/// Ends every lock that covers a path, and returns these locks. The change log records this before they end.
 ///
 /// # Errors
 /// When the datastore does not exist, or the locks or the facts cannot be read or written.

@@ -9,12 +9,12 @@ use enfilade_facts::tables::{Datastore, DatastoreProfile, Group, User};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, Sid, StorePath};
 use enfilade_facts::{Read, Source, View};
 
-/// The ACL of something, readable.
+/// The ACL of an object, as text.
 #[derive(Clone, Debug)]
 pub struct AclLines {
     /// One line per entry; `None` if the object has no ACL, so that its mode bits decide.
     pub lines: Option<Vec<String>>,
-    /// The same in one line of SDDL.
+    /// The ACL in one line of SDDL.
     pub sddl: Option<String>,
     /// Mode bits.
     pub mode: u32,
@@ -27,7 +27,7 @@ pub struct AclLines {
 /// Reads an ACL.
 ///
 /// # Errors
-/// When the target is not there, or its ACL is damaged.
+/// When the target does not exist, or its ACL is damaged.
 pub fn get_acl(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<AclLines, Error> {
     let subject = find(desk, datastore, path)?.subject();
     let descriptor = read_acl(&subject).map_err(|why| Error::Invalid(format!("the ACL of {path} {why}")))?;
@@ -42,7 +42,7 @@ pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, 
     subject.descriptor().map_err(|why| format!("cannot be believed: {why}"))
 }
 
-/// An ACL as it is to be set.
+/// An ACL to set.
 #[derive(Clone, Debug)]
 pub enum NewAcl {
     /// Lines, as [`get_acl`] gives them.
@@ -127,7 +127,7 @@ pub(crate) fn find(desk: &Desk<'_>, name: &DatastoreName, path: &StorePath) -> R
     Ok(Root::open(&datastore.root(name), profile.access.acls, desk.reserved)?.find(path, Blocking)?)
 }
 
-/// The SID of a user or group by its name here, or where people are numbers the one of its number.
+/// The SID of the user or group of this name; in an NFSv4 ACL, the SID that stands for its user or group number.
 fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
     match who.parse::<Target>()? {
         Target::User(user) => {
@@ -152,7 +152,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
 fn in_dialect(dialect: AclDialect, sid: Sid, numbered: Option<Sid>) -> Sid {
     match dialect {
         AclDialect::Ntacl => sid,
-        // A principal without a number cannot be written; the write reports that.
+        // A user or group without a number cannot be written; the write reports that.
         AclDialect::Nfs4 => numbered.unwrap_or(sid),
     }
 }

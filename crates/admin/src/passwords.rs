@@ -1,40 +1,40 @@
-//! What passwords have to be, and how long they last. None of it holds unless the house says so.
+//! The rules for passwords: their form, age and reuse. No rule applies unless it is configured.
 
 use crate::error::Error;
 use enfilade_facts::tables::{Password, Profile};
 use enfilade_facts::vocabulary::Secret;
 use std::sync::{Mutex, PoisonError};
 
-/// Most passwords that may be kept so that they do not come again: each is a slow hash to be computed when another is chosen.
+/// The maximum of [`PasswordRules::unlike_last`]: for each of these passwords a slow hash is computed when a user chooses a new one.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
-/// The rules of a house (Keystone's `[security_compliance]`, as far as they are here).
+/// The configured rules: those of Keystone's `[security_compliance]` that this server has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PasswordRules {
-    /// The fewest characters.
+    /// The minimum number of characters.
     pub characters_min: usize,
-    /// Of how many kinds they have to be at least: lower case, upper case, digits, and everything else.
+    /// The minimum number of kinds of characters. The kinds are lower case, upper case, digits, and everything else.
     pub kinds_min: usize,
-    /// How long a password is good, in seconds; 0 is for ever.
+    /// How long a password is valid, in seconds; 0 is for ever.
     pub seconds_max: i64,
-    /// How long a user keeps a password at least, in seconds.
+    /// How long a user must keep a password at least, in seconds.
     pub seconds_min: i64,
-    /// As many passwords, the present one among them, may not be chosen again by their user.
+    /// The number of last passwords, including the present one, that their user may not choose again.
     pub unlike_last: usize,
-    /// A password that another person chose can only be used to set a new one.
+    /// Whether a password that another person chose can only be used to set a new one.
     pub change_given: bool,
 }
 
-/// Who chooses a password.
+/// The person who chooses a password.
 #[derive(Clone, Debug)]
 pub enum ChosenBy {
-    /// Its user, by the one before.
+    /// Its user, with the present password as proof.
     User(Secret),
     /// An administrator of users. The age of the old password and earlier passwords are not checked then.
     Another,
 }
 
-/// What is known when a password is chosen.
+/// The inputs of the choice of a password.
 pub(crate) struct Choice<'a> {
     pub(crate) password: &'a Secret,
     pub(crate) by: &'a ChosenBy,
@@ -43,11 +43,11 @@ pub(crate) struct Choice<'a> {
     pub(crate) now: i64,
 }
 
-/// All users together have one core for choosing passwords.
+/// One password is hashed at a time, so that new passwords keep at most one core busy.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl PasswordRules {
-    /// None.
+    /// No rules.
     pub const NONE: &'static PasswordRules = &PasswordRules {
         characters_min: 0,
         kinds_min: 0,
@@ -57,7 +57,7 @@ impl PasswordRules {
         change_given: false,
     };
 
-    /// The first password of a user who is to be made.
+    /// Checks and hashes the first password of a new user.
     ///
     /// # Errors
     /// When the rules do not allow it.
@@ -66,7 +66,7 @@ impl PasswordRules {
         self.choose(&Choice { password, by, before, profile, now })
     }
 
-    /// The password as it is kept.
+    /// Checks a new password against the rules and hashes it.
     ///
     /// # Errors
     /// When the rules do not allow it.
@@ -74,7 +74,7 @@ impl PasswordRules {
         self.check_form(choice.password)?;
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if let ChosenBy::User(old) = choice.by {
-            // Proven again: what a login was judged on may have been changed since.
+            // The old password is checked again: another request may have changed it since the login.
             let is_of = |before: &&Password| enfilade_identity::matches_hash(old, &before.hash);
             let before = choice.before.filter(is_of).ok_or_else(Self::meanwhile)?;
             if old.reveal() == choice.password.reveal() {
@@ -86,19 +86,19 @@ impl PasswordRules {
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
         let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
-        // The new one is one of those that must not come again.
+        // `unlike_last` includes the new password.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
         let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
         password.until = self.until(&password, choice.profile);
         Ok(password)
     }
 
-    /// Until when a password is good for its user, 0 for ever.
+    /// When a password expires, in seconds since the epoch; 0 is never.
     pub(crate) fn until(&self, password: &Password, profile: &Profile) -> i64 {
         if self.change_given && password.is_given && !profile.takes_given_password {
             return password.set_at;
         }
-        // The age of an imported password is unknown.
+        // The age of an imported password is unknown, so it does not expire.
         match self.seconds_max == 0 || profile.keeps_password || password.set_at == 0 {
             true => 0,
             false => password.set_at.saturating_add(self.seconds_max),
@@ -214,7 +214,7 @@ mod tests {
         assert!(choose(&rules, "one", &by("two"), Some(&second), 2 * DAY).is_err());
         let third = choose(&rules, "three", &by("two"), Some(&second), 2 * DAY).unwrap();
         assert!(choose(&rules, "one", &by("three"), Some(&third), 3 * DAY).is_ok());
-        // Who manages users is not asked.
+        // Earlier passwords and the age are not checked if an administrator chooses.
         assert!(choose(&rules, "three", &ChosenBy::Another, Some(&third), 2 * DAY).is_ok());
     }
 

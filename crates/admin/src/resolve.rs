@@ -162,7 +162,7 @@ impl Names {
         self.sids.extend(also.iter().chain([sid]).map(|sid| (*sid, name.to_owned())));
     }
 
-    /// The names of these tokens, too.
+    /// Adds the names of these tokens.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -179,17 +179,17 @@ impl Names {
         Ok(self)
     }
 
-    /// A user's name, or the id where it is gone.
+    /// A user's name, or the id if the user does not exist.
     pub fn user(&self, id: &UserId) -> String {
         self.users.get(id).cloned().unwrap_or_else(|| id.to_string())
     }
 
-    /// A group's name with `@` in front, or the id where it is gone.
+    /// A group's name, or the id if the group does not exist; with `@` in front.
     pub fn group(&self, id: &GroupId) -> String {
         self.groups.get(id).cloned().unwrap_or_else(|| format!("@{id}"))
     }
 
-    /// Either's.
+    /// The name of a user, group or token, or the id if the record does not exist.
     pub fn who(&self, who: &Who) -> String {
         match who {
             Who::User(id) => self.user(id),
@@ -199,7 +199,7 @@ impl Names {
         }
     }
 
-    /// A text with every SID of a user or group here replaced by its name.
+    /// Replaces every SID of a user or group of this store in a text by the name.
     pub fn naming(&self, text: &str) -> String {
         let mut known: Vec<(String, &String)> =
             self.sids.iter().map(|(sid, name)| (sid.to_string(), name)).collect();
@@ -208,7 +208,7 @@ impl Names {
         known.iter().fold(text.to_owned(), |text, (sid, name)| text.replace(sid, name))
     }
 
-    /// The name of a SID here.
+    /// The name of the user or group with this SID, or of a well-known SID.
     pub fn sid(&self, sid: &Sid) -> Option<String> {
         self.sids.get(sid).cloned().or_else(|| well_known(sid).map(str::to_owned))
     }

@@ -11,17 +11,17 @@ use enfilade_sources::files::acl_cfg::can_hold;
 /// One role assignment on a path, for listing.
 #[derive(Clone, Debug)]
 pub struct AssignmentSummary {
-    /// Where.
+    /// The path.
     pub path: RolePath,
-    /// Who.
+    /// The name of the user, token or group.
     pub who: String,
-    /// Which role.
+    /// The role.
     pub role: Role,
     /// Whether it also holds below the path.
     pub propagate: bool,
-    /// Is its truth `acl.cfg`?
+    /// Whether it is mirrored from `acl.cfg`.
     pub is_mirrored: bool,
-    /// The problem of its line there.
+    /// The problem of its line in `acl.cfg`.
     pub fault: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn remove_roles_on(desk: &Desk<'_>, path: &RolePath) -> Result<(), Er
     }
     desk.commit(&what, |view, change| {
         for (key, row) in view.list::<Assignment>(&[])? {
-            // Assignments in the file were removed from the file.
+            // Assignments that are mirrored from `acl.cfg` were removed with their lines.
             if is_on(&key.path) && !matches!(key.who, Who::Named(_)) {
                 change.expect_unchanged(&key, Some(&row)).delete::<Assignment>(&key);
             }
@@ -143,7 +143,7 @@ enum Location {
     Facts,
 }
 
-/// In the file, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
+/// Chooses `acl.cfg`, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
 fn location_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Location, Error> {
     if *target == Target::User(Userid::root_pam()) {
         return Err(Error::Invalid("root@pam has every role, and no other can be given to it".into()));

@@ -44,9 +44,9 @@ pub struct TokenSummary {
     pub own_roles: bool,
     /// Whether it is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
-    /// The problem of its section there.
+    /// The problem of its section in `user.cfg`.
     pub fault: Option<String>,
-    /// The kind of its verifier, in a word or two.
+    /// The kind of its verifier, as text.
     pub checked_by: String,
 }
 
@@ -57,8 +57,8 @@ pub struct TokenTerms {
     pub expires: i64,
     /// Its comment.
     pub comment: Option<String>,
-    /// Whether it has only the roles assigned to itself, within its owner's, instead of all roles of its owner. One that
-    /// is mirrored from `user.cfg` always has only its own.
+    /// Whether it has only those roles of its owner that are also assigned to the token itself, instead of all roles of its owner.
+    /// Always true for a token that is mirrored from `user.cfg`.
     pub own_roles: bool,
 }
 
@@ -122,7 +122,7 @@ fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Crede
 }
 
 /// Creates a token of a client certificate: a TLS client that presents it and proves to have its key is authenticated. The owner must not
-/// be mirrored from `user.cfg`, which has no such tokens.
+/// be mirrored from `user.cfg`, which cannot express tokens without a secret.
 ///
 /// # Errors
 /// When the user does not exist or has a token of that name, the certificate belongs to a token already, or the facts cannot be changed.
@@ -147,7 +147,7 @@ pub fn create_certificate_token(
             return Err(exists(&tokenid));
         }
         let verifier = Verifier::Certificate(*fingerprint);
-        // A name entry whose token was removed or has another verifier does not count.
+        // The certificate is free if the token of its name record was deleted or has another verifier.
         let before = view.get::<Name>(&by_print)?;
         let theirs = before.map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
         if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
@@ -204,7 +204,7 @@ pub struct TokenEdit {
     pub expires: Option<i64>,
     /// The comment; an empty text removes it.
     pub comment: Option<String>,
-    /// End the grace period of the replaced secret.
+    /// Whether the replaced secret ends now.
     pub end_grace: bool,
     /// Whether it has only the roles assigned to itself.
     pub own_roles: Option<bool>,
@@ -266,8 +266,8 @@ fn find(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<Credential,
     })?
 }
 
-/// Replaces the secret of a token. The old secret stays valid for `grace` seconds, unless ended before; one that was replaced even earlier
-/// ends now.
+/// Replaces the secret of a token. The old secret stays valid for `grace` seconds, unless it is ended earlier. A secret that was replaced
+/// before the old one ends now.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
@@ -295,7 +295,7 @@ pub fn regenerate_token(
             after.verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
         }
         change.replace(&id, &before, &after);
-        // The holder of the old secret may have created them.
+        // The holder of the old secret may have created records with it: they are deleted.
         crate::keystone::forget_made(view, change, &id)?;
         Ok(before.mirrored.is_some())
     })?;
@@ -377,8 +377,8 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
     desk.commit(&format!("token upgrade {what}"), mark)
 }
 
-/// Replaces the hash of a marked token, now that its secret was used. Returns whether it did: a token that changed in the meantime is left
-/// alone.
+/// Replaces the hash of a marked token, now that its secret was used. Returns whether the hash was replaced: a token that changed in the
+/// meantime stays as it is.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -404,7 +404,8 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let what = format!("token delete {tokenid}");
     let is_mirrored = find(desk, owner, name)?.mirrored.is_some();
-    // The files first, and of those the secret first: after a power cut the rest cannot be used.
+    // The files are changed before the facts, and the secret is removed first: after a power cut in between, the token has no secret
+    // and is refused.
     let mut files = if is_mirrored { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
     if desk.uses(FileName::Acl)? {
         files.push(FileName::Acl);
@@ -433,7 +434,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
             Ok(())
         })?;
     }
-    // If the file has errors elsewhere, the token is only marked stale: it is deleted nevertheless.
+    // If `user.cfg` has errors elsewhere, the token's record was only marked stale: then it is deleted here.
     if is_mirrored && find(desk, owner, name).is_err() {
         return Ok(at);
     }
@@ -461,7 +462,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
 /// When the facts cannot be read.
 pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Error> {
     source.read(|view| {
-        // Many tokens, few of them bad.
+        // There are many tokens and few bad hashes: names are read only for the bad ones.
         let mut bad = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
             if let Some(hash) = token.verifier.crypt() {

@@ -14,9 +14,9 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 /// The result of a propagation.
 #[derive(Clone, Debug, Default)]
 pub struct Propagated {
-    /// Objects whose ACL was changed, or would be.
+    /// The number of objects whose ACL was changed, or in a dry run would be changed.
     pub changed: u64,
-    /// Objects that had the ACL already.
+    /// The number of objects that had the ACL already.
     pub same: u64,
     /// Protected objects: they and everything below them do not inherit.
     pub protected: Vec<String>,
@@ -48,7 +48,7 @@ pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePat
 /// Protected objects do not change. `seen` is called for each object. A dry run changes nothing.
 ///
 /// # Errors
-/// As for one ACL, and when a directory cannot be read; changes made before stay.
+/// As [`set_acl`](crate::set_acl). Objects below the path that cannot be changed are in the result.
 pub fn propagate_acl(
     desk: &Desk<'_>,
     datastore: &DatastoreName,
@@ -66,7 +66,7 @@ pub fn propagate_acl(
     Ok(command.propagated)
 }
 
-/// The path of a tree as objects below it are named.
+/// The path of a tree, as a prefix for the paths of the objects below it; empty for the root.
 fn base(path: &StorePath) -> String {
     if path.is_root() { String::new() } else { path.as_str().to_owned() }
 }
@@ -123,8 +123,8 @@ fn put(
     Ok(())
 }
 
-/// Passes on the ACLs of a path and of everything below it in SDDL, with an error for each unreadable ACL. Objects without an ACL are left
-/// out.
+/// Calls `each` with the ACL of the path and of every object below it, in SDDL, or with an error if an ACL is unreadable. Objects without
+/// an ACL are left out.
 ///
 /// # Errors
 /// When the path does not exist, or a directory cannot be read.

@@ -26,7 +26,7 @@ pub struct NewUser {
     pub sid: Option<Sid>,
     /// Its user number, for files without an ACL.
     pub uid: Option<u32>,
-    /// Its primary group number, for the same.
+    /// Its primary group number, for files without an ACL.
     pub gid: Option<u32>,
     /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
@@ -46,11 +46,11 @@ impl NewUser {
 pub struct UserAttributes {
     /// The default project and the email address.
     pub profile: Profile,
-    /// A JSON object clients keep, empty for none.
+    /// The additional attributes: a JSON object, empty for none.
     pub extra: String,
 }
 
-/// A user as it is to be.
+/// The new state of a user.
 #[derive(Clone, Debug)]
 pub struct UserSave {
     /// The name in its domain.
@@ -65,7 +65,7 @@ pub struct UserSave {
     pub attributes: UserAttributes,
 }
 
-/// Changes a user by id, in effect from the next request. A new password, or being disabled, ends the user's sessions.
+/// Changes a user by id, in effect from the next request. A new password ends the user's sessions, and so does disabling the user.
 ///
 /// # Errors
 /// When the user does not exist, the name is taken or mirrored from `user.cfg`, or the facts cannot be changed.
@@ -129,16 +129,16 @@ pub fn save_user(
 /// Reads the attributes of Identity v3 that are not in the user's record.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the facts cannot be read.
 pub fn user_attributes(view: &View<'_>, id: &UserId) -> Result<UserAttributes, Error> {
     let profile = view.get::<Profile>(id)?.unwrap_or_default();
     Ok(UserAttributes { profile, extra: crate::keystone::extra_of(view, ResourceKind::User, id)? })
 }
 
-/// Writes them.
+/// Adds the attributes of Identity v3 to a change.
 ///
 /// # Errors
-/// When they are too large.
+/// When the additional attributes are too large.
 fn put_attributes(change: &mut Change, id: &UserId, attributes: &UserAttributes) -> Result<(), Error> {
     match attributes.profile == Profile::default() {
         true => change.delete::<Profile>(id),
@@ -147,7 +147,7 @@ fn put_attributes(change: &mut Change, id: &UserId, attributes: &UserAttributes)
     crate::keystone::put_extra(change, ResourceKind::User, id, &attributes.extra)
 }
 
-/// Creates a user as Identity v3 does.
+/// Creates a user with the attributes of Identity v3.
 ///
 /// # Errors
 /// As [`add_user`].
@@ -206,7 +206,7 @@ pub struct UserSummary {
     pub expires: i64,
     /// When the password expires, in seconds since the epoch; 0 is never.
     pub password_until: i64,
-    /// Has it a password?
+    /// Whether it has a password.
     pub has_password: bool,
     /// User number.
     pub uid: Option<u32>,
@@ -216,7 +216,7 @@ pub struct UserSummary {
     pub comment: Option<String>,
     /// Whether it is mirrored from `user.cfg`.
     pub is_mirrored: bool,
-    /// The problem of its section there.
+    /// The problem of its section in `user.cfg`.
     pub fault: Option<String>,
 }
 
@@ -315,7 +315,7 @@ pub struct UserEdit {
     pub comment: Option<String>,
     /// The user number, for files without an ACL.
     pub uid: Option<u32>,
-    /// The primary group's number for the same.
+    /// The primary group number, for files without an ACL.
     pub gid: Option<u32>,
 }
 
@@ -386,7 +386,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
     }
     let mut at = desk.facts.at();
     if !in_use.is_empty() {
-        // Secrets first: after a power cut the rest cannot be used.
+        // Secrets are removed first: after a power cut in between, the remaining tokens have no secret and are refused.
         at = desk.write_through(&what, &in_use, |files| {
             if in_use.contains(&FileName::Secrets) {
                 files.secrets(|secrets| secrets.remove_all_of(userid))?;
@@ -408,7 +408,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
             Ok(())
         })?;
     }
-    // If the file has errors elsewhere, the user is only marked stale: it is removed nevertheless.
+    // If `user.cfg` has errors elsewhere, the user's record was only marked stale: then it is deleted here.
     if is_mirrored && find(desk, userid).is_err() {
         return Ok(at);
     }
@@ -496,14 +496,14 @@ fn edit(
     Ok(at)
 }
 
-/// The SID that was given, if it is one a user or group may have, else the next of this store.
+/// Returns the given SID, if a new user or group may have it. Without a given SID it takes the next free one of this store.
 pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let Some(sid) = given else { return take_sid(view, change) };
     is_free(&sid, view)?;
     Ok(sid)
 }
 
-/// Refuses a SID that no account may have, and one in use.
+/// Refuses a SID that no user or group may have, and a SID in use.
 pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
     // Accounts have `S-1-5-21-…`; other SIDs mean everyone, owners, or the machine itself.
     if !sid.to_string().starts_with("S-1-5-21-") || sid.subs().len() != 5 {
@@ -529,7 +529,7 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     Ok(sid)
 }
 
-/// Checks a new name. Existing names with such characters stay valid.
+/// Refuses control and invisible characters in a new name. Existing names with these characters stay valid.
 pub(crate) fn check_new_name(name: &str) -> Result<(), Error> {
     match name.chars().any(is_unseen) {
         true => Err(Error::Invalid(

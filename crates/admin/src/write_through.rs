@@ -24,7 +24,7 @@ impl Desk<'_> {
         files: &[FileName],
         edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
-        // A file that is changed is not changed back when the facts have no room.
+        // If the facts have no room, the file must not change either: a changed file is not changed back.
         self.facts.has_room_for(self.requester)?;
         let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());

@@ -12,7 +12,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// From the name as sent, of a client that accepts every kind of key. Names are compared in lower case, without a final dot.
+    /// An ask for the name as sent, from a client that accepts every kind of key. Names are compared in lower case, without a final dot.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
         Ask { name, takes_ecdsa: true, takes_rsa: true }
@@ -45,7 +45,7 @@ impl Ask {
         Ask::new(hello.server_name()).taking(takes_ecdsa, takes_rsa)
     }
 
-    /// The same of a client that accepts these kinds of keys.
+    /// This ask, from a client that accepts these kinds of keys.
     #[must_use]
     pub fn taking(self, ecdsa: bool, rsa: bool) -> Self {
         Ask { takes_ecdsa: ecdsa, takes_rsa: rsa, ..self }

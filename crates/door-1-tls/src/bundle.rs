@@ -31,8 +31,8 @@ pub struct Parts<'p> {
 }
 
 impl Bundle {
-    /// Reads a PEM file: the leaf first, then its intermediates, and its private key there or in the `.key` file. A leaf without intermediates
-    /// gets the known issuers. `now` in seconds since the epoch.
+    /// Reads a PEM file: the leaf first, then its intermediates, and its private key in the same file or in the `.key` file. A leaf without
+    /// intermediates gets the known issuers. `now` is in seconds since the epoch.
     ///
     /// # Errors
     /// What is wrong, in words: a part is missing or cannot be parsed, or the key does not belong to the certificate.
@@ -75,7 +75,8 @@ impl Bundle {
     }
 }
 
-/// Each certificate is followed by its issuer's (RFC 5246 §7.4.2; RFC 8446 §4.4.2 only asks for it, and some clients need it).
+/// The defect of a chain in which a certificate is not followed by its issuer's certificate (RFC 5246 §7.4.2 requires this order; RFC 8446
+/// §4.4.2 only recommends it, and some clients need it).
 fn out_of_order(chain: &[CertificateDer<'_>]) -> Option<String> {
     let place = chain.windows(2).position(|pair| match pair {
         [one, next] => match (issuer_and_subject(one), issuer_and_subject(next)) {

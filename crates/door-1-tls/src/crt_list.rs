@@ -1,7 +1,7 @@
 //! HAProxy's crt-list: which file answers which names, and under which policy. Each line is
 //! `FILE [OPTION ...] [!]NAME ...`; its names replace the certificate's own.
 
-/// What a line says.
+/// A line of a crt-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Its number in the file, from 1. Earlier lines win.
@@ -35,9 +35,9 @@ pub enum Verify {
 pub struct Options {
     /// `alpn`: the protocols, preferred first; an empty list offers none.
     pub alpn: Option<Vec<String>>,
-    /// `ciphers` and `ciphersuites`, by the names OpenSSL and the RFCs give them.
+    /// `ciphers`: the ciphers of TLS 1.2, by OpenSSL's names.
     pub ciphers: Option<Vec<String>>,
-    /// The same for TLS 1.3.
+    /// `ciphersuites`: the ciphers of TLS 1.3, by the names in RFC 8446.
     pub ciphersuites: Option<Vec<String>>,
     /// `curves` or `ecdhe`.
     pub curves: Option<Vec<String>>,
@@ -69,7 +69,7 @@ pub struct CrtList {
 }
 
 impl CrtList {
-    /// Parses a list. A line with an option that cannot be applied is left out: half of its options would be another policy.
+    /// Parses a list. A line with an option that cannot be applied is left out: its other options alone would be another policy.
     pub fn parse(text: &str) -> Self {
         let mut list = CrtList::default();
         for (number, text) in (1..).zip(text.lines()) {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(one("a.pem !x").names, Some(vec![]));
     }
 
-    /// For any text each line is applied once, reported, or a comment.
+    /// Each line of any text is applied, reported, empty or a comment.
     #[test]
     fn each_line_of_any_text_is_applied_or_reported() {
         const WORDS: [&str; 22] = [

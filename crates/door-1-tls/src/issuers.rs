@@ -7,16 +7,16 @@ use rustls::pki_types::pem::PemObject;
 use std::collections::{HashMap, HashSet};
 use std::sync::{PoisonError, RwLock};
 
-/// Chains end here.
+/// A chain is completed up to this number of certificates.
 const CHAIN_MAX: usize = 8;
 
-/// At most so many certificates of authorities are shared by all bundles; of further ones each bundle has a copy.
+/// The most certificates of authorities that bundles share. Each bundle has its own copy of any further authority.
 const SHARED_MAX: usize = 1_024;
 
-/// Authorities.
+/// The certificates of authorities.
 #[derive(Debug, Default)]
 pub struct Issuers {
-    /// By subject, as encoded.
+    /// The authorities that complete chains, by their subject as encoded.
     known: HashMap<Vec<u8>, CertificateDer<'static>>,
     /// Nearly all bundles have the same few certificates after their leaf. They stay in memory until the process ends.
     shared: RwLock<HashSet<&'static [u8]>>,
@@ -26,7 +26,7 @@ impl Issuers {
     /// Adds the certificates of a PEM file.
     ///
     /// # Errors
-    /// When it cannot be parsed, or holds none.
+    /// When the file cannot be parsed, or holds no certificate.
     pub fn add(&mut self, pem: &[u8]) -> Result<(), String> {
         let mut count = 0;
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -42,7 +42,7 @@ impl Issuers {
         }
     }
 
-    /// The same chain, its authorities shared with other chains.
+    /// The chain with its authorities (every certificate after the leaf) shared with other chains.
     pub(crate) fn share(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         let mut chain = chain.into_iter();
         chain.next().into_iter().chain(chain.map(|authority| self.shared(authority))).collect()

@@ -1,7 +1,7 @@
-//! What is read of a certificate before the first handshake: its names, its validity and its kind of key. The PEM is read up to the first
-//! certificate, and of its DER three fields. The first handshake reads everything else.
+//! Reads what is needed of a certificate before the first handshake: its names, its validity and its kind of key. Only the first certificate of
+//! the PEM is decoded, and only these fields of its DER are parsed. The first handshake reads everything else.
 //!
-//! A full parser finds the same in these fields (tests compare with `x509-parser`). A length that exceeds its container is an error.
+//! Tests compare these fields with those that a full parser finds (`x509-parser`). A length that exceeds its container is an error.
 
 use enfilade_facts::vocabulary::days_of;
 use std::io::BufRead as _;
@@ -99,14 +99,14 @@ impl<'p> Blocks<'p> {
 fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let mut rest = bytes;
     loop {
-        // `memchr` compares many bytes at once.
+        // `skip_until` uses `memchr`, which compares many bytes at once.
         let passed = rest.skip_until(b'-').ok().filter(|passed| *passed > 0)?;
         let at = bytes.len() - rest.len() - 1;
         let here = bytes.get(at..)?;
         if here.starts_with(mark) {
             return Some((bytes.get(..at)?, here.get(mark.len()..)?));
         }
-        // Without a dash everything was passed.
+        // The search reached the end without finding a dash.
         if rest.is_empty() && passed > 0 && here.first() != Some(&b'-') {
             return None;
         }
@@ -150,9 +150,9 @@ fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     (line, rest.get(1..).unwrap_or_default())
 }
 
-/// The time may depend on the content, because no secret is decoded here.
+/// Decodes base64. Its running time may depend on the content, because no secret is decoded here.
 fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
-    // Room for all of it, so that no write checks the length.
+    // The buffer has room for the whole result from the start, and is truncated at the end.
     into.resize(base64.len() / 4 * 3 + 3, 0);
     let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
     let (mut rest, mut written) = (base64, 0);
@@ -231,7 +231,7 @@ const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
-/// The rest of the content of a DER value.
+/// A cursor over the content of a DER value: the part that was not read yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Der<'d>(pub(crate) &'d [u8]);
 
@@ -265,7 +265,7 @@ impl<'d> Der<'d> {
     }
 }
 
-/// The issuer and the subject of a certificate as encoded. They say which certificate follows which.
+/// The issuer and the subject of a certificate as encoded. The issuer is the subject of the next certificate in the chain.
 pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -390,7 +390,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
     use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-    /// The same fields by a full parser.
+    /// The same fields, read by a full parser.
     fn by_another(der: &[u8]) -> Option<Leaf> {
         let (_, x509) = X509Certificate::from_der(der).ok()?;
         let alternative = x509.subject_alternative_name().ok()?;
@@ -508,7 +508,7 @@ mod tests {
             }
             if let (Ok(leaf), Some(other)) = (Leaf::of_der(&der), by_another(&der)) {
                 both += 1;
-                // The full parser takes further tags for names; ours finds no name that it does not find.
+                // The full parser accepts more tags for names. Every name in `leaf` must also be found by the full parser.
                 assert!(leaf.names.iter().all(|name| other.names.contains(name)), "{leaf:?} {other:?}");
                 assert_eq!(Leaf { names: Vec::new(), ..leaf }, Leaf { names: Vec::new(), ..other });
             }

@@ -1,7 +1,7 @@
 //! Certificates and keys that handshakes needed lately: parsed once and then remembered, in bounded number.
 //!
-//! An entry that was used since its last turn stays; one that was not is dropped first. So a client that asks for a hundred thousand names once
-//! displaces its own entries, and not those of names in use.
+//! When the memo is full, entries have their turn in order: an entry that was used since its last turn stays, the first unused one is dropped.
+//! So a client that asks for a hundred thousand names once displaces its own entries, and not those of names in use.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -20,7 +20,7 @@ pub struct KeyMemo {
 #[derive(Default)]
 struct Hot {
     slots: HashMap<MemoKey, Slot>,
-    /// The oldest has its turn first.
+    /// The keys in the order of their turns.
     order: VecDeque<MemoKey>,
 }
 
@@ -30,7 +30,7 @@ struct Slot {
 }
 
 impl KeyMemo {
-    /// For at most so many files, at least one.
+    /// A memo of at most `most` files, and of at least one.
     pub fn new(most: usize) -> Self {
         KeyMemo { hot: RwLock::default(), most: most.max(1) }
     }
@@ -48,7 +48,7 @@ impl KeyMemo {
         Some(slot.ready.clone())
     }
 
-    /// Remembers a file, and drops another one when there are too many.
+    /// Remembers a file, and drops another one when the memo is full.
     pub fn put(&self, key: MemoKey, ready: Ready) {
         let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
         while hot.slots.len() >= self.most && !hot.slots.contains_key(&key) {

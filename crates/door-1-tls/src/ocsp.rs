@@ -8,7 +8,7 @@ const RESPONSE_BYTES: u8 = 0xa0;
 const GOOD: u8 = 0x80;
 const NEXT_UPDATE: u8 = 0xa0;
 
-/// The last second the response is valid, if it is about the leaf; `i64::MAX` when it does not say.
+/// The last second the response is valid, if it is about the leaf; `i64::MAX` if the response names no end.
 ///
 /// # Errors
 /// Why it cannot be stapled, in words.
@@ -29,7 +29,7 @@ fn single(mut outer: Der<'_>, serial: &[u8]) -> Option<Result<i64, &'static str>
     let mut basic = Der(Der(bytes.expect(tag::OCTETS)?).expect(tag::SEQUENCE)?);
     let mut data = Der(basic.expect(tag::SEQUENCE)?);
     data.next_if(tag::VERSION);
-    // The responder's name or key, and the time.
+    // Skips the responder's name or key, and the time of the response.
     data.next()?;
     data.expect(tag::TIME)?;
     let mut answers = Der(data.expect(tag::SEQUENCE)?);

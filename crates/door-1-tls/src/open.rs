@@ -7,8 +7,8 @@ use crate::refuse::Refusal;
 use crate::view::{CertificateFile, Certificates, Match};
 use std::sync::Arc;
 
-/// Which certificate answers this name? One that has the name, with a key the client accepts. Otherwise the default, so that a handshake does not
-/// tell which names the server has.
+/// Chooses the certificate for the name: a certificate that has the name, if possible with a key the client accepts; otherwise the default, so
+/// that a handshake does not tell which names the server has.
 ///
 /// # Errors
 /// When there is no certificate; under strict rules also when no certificate has the name.
@@ -60,7 +60,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// These, completed by others for the kinds that are missing.
+    /// These files, and those of `other` for the kinds that are missing.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),
@@ -69,13 +69,13 @@ impl<'v> Kinds<'v> {
         }
     }
 
-    /// The best one the client accepts.
+    /// The best file the client accepts.
     fn fitting(self, ask: &Ask) -> Option<&'v Arc<CertificateFile>> {
         let ecdsa = self.ecdsa.filter(|_| ask.takes_ecdsa);
         ecdsa.or(self.rsa.filter(|_| ask.takes_rsa)).or(self.other)
     }
 
-    /// Any of them: a client that claims to accept none may be wrong.
+    /// An ECDSA or RSA file, although the client claims to accept neither: the claim may be wrong.
     fn any(self) -> Option<&'v Arc<CertificateFile>> {
         self.ecdsa.or(self.rsa)
     }
@@ -88,7 +88,7 @@ fn choose<'v>(
     matching: Match,
 ) -> Option<&'v Arc<CertificateFile>> {
     let exact = Kinds::of(view.with_name(name));
-    // A wildcard stands for the first label, and for a whole one.
+    // A wildcard stands for the whole first label.
     let wild = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
     let digest = view.digest();
     let meant = |file: &&Arc<CertificateFile>| !file.excludes(&digest, name);

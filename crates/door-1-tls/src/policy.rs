@@ -136,7 +136,7 @@ impl Policy {
         Ready::with(&self.config, bundle)
     }
 
-    /// What distinguishes it from every other policy, in every process and after every change.
+    /// A digest that distinguishes the policy from every other one, in every process and after every change.
     pub fn epoch(&self) -> &[u8; 32] {
         &self.epoch
     }
@@ -162,7 +162,7 @@ fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<V
 fn provider_of(options: &Options) -> Result<CryptoProvider, String> {
     let mut provider = provider::default_provider();
     if options.ciphers.is_some() || options.ciphersuites.is_some() {
-        // Each option is about its own version; without it that version keeps its defaults.
+        // `ciphersuites` is about TLS 1.3 and `ciphers` about TLS 1.2. A version without its option keeps its defaults.
         let (mut newer, mut older): (Vec<_>, Vec<_>) =
             provider.cipher_suites.into_iter().partition(|suite| suite.tls13().is_some());
         if let Some(wanted) = &options.ciphersuites {

@@ -55,7 +55,7 @@ impl Ready {
         }
     }
 
-    /// Whether it need not be read again at this second.
+    /// Whether the file need not be read again at this second.
     pub fn is_good(&self, now: i64) -> bool {
         match self {
             Ready::Serves { good_until, .. } => now <= *good_until,

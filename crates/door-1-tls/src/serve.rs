@@ -1,4 +1,4 @@
-//! What continues a handshake, or ends it.
+//! The configuration that continues a handshake, and the alert that ends one.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -19,7 +19,7 @@ impl Ready {
     /// [`Refusal::Unusable`].
     pub fn config(&self, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let unusable = |why: String| Refusal::Unusable { file: permit.certificate().to_owned(), why };
-        // The names of a list need not be in the certificate.
+        // Names that a crt-list gives need not be in the certificate.
         let name = permit.name().filter(|_| !permit.is_default && !permit.file.is_named());
         match (self, name) {
             (Ready::Unusable(why), _) => Err(unusable(why.to_string())),

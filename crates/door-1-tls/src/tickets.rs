@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(other.decrypt(&ticket), None);
         // Another process with the same keys.
         assert_eq!(there.under([1; 32]).decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
-        // The next key seals, and the one before still opens until it is removed.
+        // The next key seals, and the previous key still opens until it is removed.
         here.set(vec![key(1), key(2)], key(2).id());
         assert!(one.decrypt(&ticket).is_some());
         assert!(one.encrypt(b"state").unwrap().starts_with(&key(2).id()));

@@ -2,8 +2,8 @@
 //! with the one before.
 //!
 //! A name is stored as 64 bits of a keyed digest with the number of its file, so a million certificates with five names each take less memory
-//! than their names would. Nobody can find two names with equal digests without the key, and a handshake checks the name again when the file
-//! is loaded.
+//! than their names would. A client cannot find two names with equal digests without the key, and a handshake checks the name again when the
+//! file is loaded.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -12,11 +12,11 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{MemoKey, MemoSeed};
 use std::sync::{Arc, OnceLock};
 
-/// The names are in so many parts, so that a change copies few of them.
+/// The number of parts of the names. A change copies only the parts that it touches.
 const PARTS: usize = 4096;
-/// Below so many names one core is faster than several.
+/// With fewer names or files than this, one core is faster than several.
 const SHARED_MIN: usize = 65_536;
-/// So many files share a chunk, which is copied when one of them changes.
+/// The number of files in a chunk. A chunk is copied when one of its files changes.
 const CHUNK: usize = 256;
 
 /// Which of several files answers a name.
@@ -29,7 +29,7 @@ pub enum Match {
     Haproxy,
 }
 
-/// The rules of choosing.
+/// The rules by which a file is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Which of several files answers.
@@ -43,9 +43,9 @@ pub struct Rules {
 pub struct CertificateFile {
     /// Its path. Files are ordered by path; the first one is the default.
     pub path: Box<str>,
-    /// The number of this reading; each change has a new one.
+    /// The number of this reading; each change of the file has a new number.
     pub version: u64,
-    /// What distinguishes the file from a changed one, once that is certain. Only the engine that read it interprets it.
+    /// Numbers that distinguish the file from a changed one, set once they are certain. Only the engine that read the file interprets them.
     pub identity: OnceLock<[u64; 4]>,
     /// The first second it is valid, since the epoch.
     pub not_before: i64,
@@ -60,7 +60,7 @@ pub struct CertificateFile {
     listed: Option<Box<Listed>>,
 }
 
-/// What its line of a crt-list says.
+/// What the line of a crt-list says about its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
     /// The number of the line. Earlier lines win.
@@ -145,9 +145,9 @@ pub struct DigestedLeaf {
 /// A change of one file.
 #[derive(Clone, Debug)]
 pub enum FileChange {
-    /// It is new, or replaces the one of the same path.
+    /// The file is new, or replaces the one with the same path.
     Put(CertificateFile),
-    /// It was removed.
+    /// The file at this path was removed.
     Remove(Box<str>),
 }
 
@@ -291,7 +291,7 @@ impl Certificates {
         self.files.iter().flat_map(|chunk| chunk.iter().flatten())
     }
 
-    /// The digest of its names.
+    /// The keyed digest of the snapshot's names and paths.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -301,7 +301,7 @@ impl Certificates {
         self.count
     }
 
-    /// How many names they have.
+    /// How many names the certificates have.
     pub fn names(&self) -> usize {
         self.names
     }
@@ -340,7 +340,7 @@ impl CertificateFile {
         }
     }
 
-    /// Whether another reading found the same.
+    /// Whether another reading of the file found the same names, validity and kind of key.
     pub fn says_the_same(&self, leaf: &DigestedLeaf) -> bool {
         let is_same_name = self.is_named() || self.names == leaf.names;
         let dates = (leaf.not_before, leaf.not_after, leaf.algorithm);
@@ -367,7 +367,7 @@ impl CertificateFile {
         (self.order(), &self.path)
     }
 
-    /// The least one of all files is the default.
+    /// The file with the least rank is the default.
     fn rank(&self) -> (u32, u32, &str) {
         let is_other = self.listed.as_ref().is_none_or(|listed| !listed.is_default);
         (u32::from(is_other), self.order(), &self.path)
@@ -431,7 +431,7 @@ fn chunks(mut files: Vec<CertificateFile>) -> Vec<Chunk> {
     })
 }
 
-/// How many cores so many names are worth.
+/// How many cores to use for this number of names or files.
 fn cores(count: usize) -> usize {
     match count < SHARED_MIN {
         true => 1,
@@ -439,12 +439,12 @@ fn cores(count: usize) -> usize {
     }
 }
 
-/// The result of a thread. A panic goes on: without its share the server would answer names with certificates of others.
+/// The result of a thread. A panic of the thread is passed on: without its share the server would answer names with wrong certificates.
 fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
     one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
 
-/// The results of `of` for shares of these, in their order; each core has a share.
+/// Calls `of` for one share of `all` on each core, and returns the results in order.
 fn shared<T: Sync, R: Send>(all: &[T], cores: usize, of: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
     if cores < 2 {
         return of(all);

@@ -69,7 +69,7 @@ pub(crate) struct AccountState {
 }
 
 impl AccountState {
-    /// By id, because a name that was deleted and created again is another account. `None` if it does not exist any more.
+    /// Reads the account by its id, because a name that was deleted and created again is another account. `None` if it does not exist any more.
     pub(crate) fn of(
         view: &View<'_>,
         authid: &Authid,
@@ -109,7 +109,7 @@ impl AccountState {
         both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
     }
 
-    /// Checks that its files are valid, and that it is enabled and not expired. Never remembered without a revision.
+    /// Checks that its files are valid, and that it is enabled and not expired. The result is never remembered without a revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
@@ -168,7 +168,7 @@ impl AccountState {
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
-    /// The last second none of it has expired.
+    /// The last second in which neither the user nor any of the credentials has expired.
     pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
         std::iter::once(self.user.expires)

@@ -363,7 +363,7 @@ mod tests {
         let again = libxcrypt(&pairs);
         assert_eq!(pairs.len(), 9);
         for ((_, hash), again) in pairs.iter().zip(&again) {
-            // That library makes salts of 22 characters, of which SHA-crypt uses 16, here and there.
+            // The library makes salts of 22 characters, of which both implementations of SHA-crypt use 16.
             let digest = |hash: &str| hash.rsplit('$').next().map(str::to_owned);
             assert_eq!(digest(hash), digest(again), "{hash} {again}");
         }

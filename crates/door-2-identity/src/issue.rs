@@ -77,7 +77,7 @@ pub fn issue(
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
     let judged = match judge(issuing.first) {
-        // A mark of a chain goes by time where the chain is that of a key.
+        // The chain of an EC2 key is the key, so a mark of that chain goes by time and a later second of issue can be free of it.
         Err(Refusal::TokenRevoked { .. }) if issuing.first < issuing.later => judge(issuing.later),
         judged => judged,
     };

@@ -61,12 +61,12 @@ pub(crate) fn judge_claim(
         Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
         _ => None,
     };
-    // Before revocations: a user without a role in the scope gets that refusal.
+    // Before revocations, so that a user without a role in the scope gets the refusal about the scope.
     let roles = match &trusted {
         Some(trusted) => lent_roles(view, &trusted.trust)?,
         None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
-    // For a new session the groups of its user are read even if its roles come from no group, because files know the groups.
+    // For a new session the groups of its user are read even if its roles come from no group, because ACLs of files name groups.
     let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
     if asked_no_groups && now.unix_seconds <= claim.issued_at {
         view.groups_of(&claim.user)?;

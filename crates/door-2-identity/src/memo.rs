@@ -18,7 +18,7 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// The beginning of the key of a name and a secret, and of each other kind of credential.
+    /// The beginnings of the keys: of a name and a secret, and of each other kind of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
@@ -36,7 +36,7 @@ impl Weigh for Granted {
 }
 
 impl IdentityMemo {
-    /// Memos of at most so many bytes together.
+    /// Memos of at most `bytes` bytes together.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         IdentityMemo {
             // A match takes a few words, a verdict some hundred bytes and the groups of its principal.

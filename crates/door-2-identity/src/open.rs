@@ -1,6 +1,7 @@
 //! The decision of door 2. Its entrances are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
 //!
-//! [`open`] and [`validate`] are one way: a verdict of this revision is remembered; any other is judged on a view and then remembered.
+//! [`open`] and [`validate`] share their code: a verdict of the newest revision comes from the memo; any other is judged on a view and then
+//! remembered.
 
 use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
@@ -75,7 +76,7 @@ fn permit(granted: Held<Granted>) -> IdentityPermit {
     IdentityPermit { granted }
 }
 
-/// The verdict of this revision, by one look into the memo. Without one a view is opened.
+/// The verdict of the newest revision, by one lookup in the memo. If the memo has none, a view is opened.
 fn enter(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -119,7 +120,7 @@ fn judge_anew(
                 grant_session(view, now, &claim, *generation, expired_seconds, context)?
             }
         };
-        // A session that is over is not remembered: what is remembered admits.
+        // An expired session is not remembered, because every remembered verdict admits a client.
         Ok(match granted.validity.holds(view.at(), now) {
             true => memo.verdicts.put(key, granted),
             false => Held::new(granted),
@@ -127,8 +128,8 @@ fn judge_anew(
     })?
 }
 
-/// A verdict of an earlier revision, for this one: where only revocations were committed since, and none of them is about its session. So a stream
-/// of revocations costs every other session a few probes.
+/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them is about the session. So a stream of
+/// revocations costs every other session a few probes.
 fn renew(
     view: &View<'_>,
     now: Clocks,
@@ -148,7 +149,7 @@ fn renew(
     Ok(Some(granted))
 }
 
-/// A certificate is a token whose owner proved the key in the handshake.
+/// Judges a certificate. It stands for an API token, and the client proved its key in the handshake.
 fn judge_certificate(
     view: &View<'_>,
     now: Clocks,
@@ -186,7 +187,7 @@ fn proven_again(
     let matches = |proof: &Proof| {
         account.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
     };
-    // A slow hash that became a fast one is of the same secret.
+    // A fast hash that replaced a slow one by an upgrade is of the same secret.
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     account.check(view, now)?;

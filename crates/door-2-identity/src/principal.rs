@@ -78,7 +78,7 @@ pub struct Sets {
     known: Mutex<(u64, HashMap<Content, SetId>)>,
 }
 
-/// At so many entries the table is cleared. Numbers go on, so no entry of a memo is used for another principal.
+/// The number of entries at which the table is cleared. No number is used again, so no entry of a memo is used for another principal.
 const SETS_MAX: usize = 4096;
 
 impl Sets {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The fan-out of a tree of two levels. A change copies a few kilobytes: with a million marks a part has 15.
 const FAN: usize = 256;
 
-/// So many of the newest marks are listed, so that a session that was judged before them is compared with these alone.
+/// The number of newest marks that are listed. A session that was judged before them is compared with these marks alone.
 const NEWEST: usize = 8;
 
 /// Every mark of revocation, with the last second of issue that it is about.
@@ -34,8 +34,8 @@ pub struct Revocations {
     others: Revision,
 }
 
-/// The filters of its parts are adjacent: the lookup of a mark that does not exist touches one cache line. With a million marks all these lines
-/// together are a megabyte.
+/// A branch of the tree with its parts. The filters of the parts are adjacent: the lookup of a mark that does not exist touches one cache line. With
+/// a million marks all these lines together are a megabyte.
 #[derive(Clone)]
 struct Shelf {
     filters: [u128; FAN],
@@ -45,7 +45,7 @@ struct Shelf {
 /// A few marks in their order, each with its second.
 type Part = Option<Arc<[Entry]>>;
 
-/// Without padding, because there can be millions.
+/// A mark with its second, without padding, because there can be millions of marks.
 #[derive(Clone, Copy)]
 struct Entry {
     mark: Revoked,
@@ -58,7 +58,8 @@ impl Entry {
     }
 }
 
-/// The slot of a mark. The filter of its part has both of its bits. Ids are random, so any of their bytes distribute well.
+/// The slot of a mark. `bits` are two bits that the filter of its part has if the part has the mark. Ids are random, so any of their bytes distribute
+/// well.
 struct Place {
     top: usize,
     part: usize,
@@ -114,7 +115,8 @@ impl Shelf {
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// For how many seconds the session counts as expired by any clock, because marks of sessions with so early an end may have been purged.
+    /// The seconds since the session expired, whatever the clock says: marks of sessions that end this early may have been purged. `None` if they
+    /// were not.
     pub(crate) over: Option<i64>,
     /// The revision of the last change other than a revocation; `None` if that is not known.
     pub(crate) others: Option<Revision>,
@@ -203,7 +205,7 @@ fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
 
-/// For how many seconds a session counts as expired, because marks of sessions with so early an end may have been purged.
+/// The seconds since a session expired, if marks of sessions that end this early may have been purged.
 fn over(session: &Session, purged: i64) -> Option<i64> {
     let ends = session.claim.expires_at;
     (ends <= purged).then(|| purged.saturating_sub(ends))
@@ -260,7 +262,7 @@ impl Revocations {
         self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))
     }
 
-    /// The marks that were set after a revision; `None` if that is too long ago.
+    /// The marks that were set after a revision; `None` if not all of them are listed any more.
     fn after(&self, judged: Revision) -> Option<&[(Revision, Revoked)]> {
         let earlier = self.newest.partition_point(|(taken_in, _)| *taken_in <= judged);
         self.newest.get(earlier..).filter(|_| self.forgotten <= judged)
@@ -278,7 +280,7 @@ impl Revocations {
         self.count
     }
 
-    /// The index of a view, with at most so many marks.
+    /// The index of a view, with at most `most` marks.
     fn within(view: &View<'_>, most: u64) -> Result<Self, SourceError> {
         let revision = view.at().revision;
         let count = count(view)?;
@@ -350,7 +352,7 @@ fn count(view: &View<'_>) -> Result<u64, SourceError> {
     Ok(count)
 }
 
-/// A tree under construction. Marks come in their order: those of a part in a row, once for each kind of mark.
+/// A tree under construction. Marks are added in their order, so that the marks of a part come in a row, one row for each kind of mark.
 struct Shelves {
     top: Vec<Shelf>,
     run: Vec<Entry>,

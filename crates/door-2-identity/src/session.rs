@@ -25,7 +25,7 @@ impl Methods {
     /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
 
-    /// `external`, `password`, `token` and `mapped`: the user authenticated in person. A token without methods does not say so.
+    /// `external`, `password`, `token` and `mapped`: the user authenticated in person. A token without methods does not prove this.
     const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4;
 
     const NAMES: [&'static str; 7] =

@@ -42,7 +42,7 @@ pub enum Signing {
     V4,
     /// AWS Signature Version 2: HMAC-SHA-256.
     V2,
-    /// S3 before that: HMAC-SHA-1.
+    /// The older signature of S3: HMAC-SHA-1.
     S3,
 }
 
@@ -202,7 +202,7 @@ mod tests {
         assert!(!is_by(Signing::V4, text, secret, Vec::new()));
         let text = "GET\n\n\nTue, 27 Mar 2007 19:36:42 +0000\n/awsexamplebucket1/photos/puppy.jpg";
         let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
-        // "qgk2+6Sv9/oM7G3qLEjTH1a1l1g=" there, which is Base64.
+        // AWS's page has it in Base64: "qgk2+6Sv9/oM7G3qLEjTH1a1l1g=".
         let signature = hex("aa0936fba4aff7fa0cec6dea2c48d31f56b59758");
         assert!(is_by(Signing::S3, text, secret, signature));
     }

@@ -126,7 +126,8 @@ impl View<'_> {
         Ok(self.facts.get::<Profile>(id)?.and_then(|profile| profile.default_project))
     }
 
-    /// The roles of a user on a scope, assigned directly or by a group, there or above. Groups of a disabled domain count for none.
+    /// The roles of a user on a scope, assigned to the user or to a group, on the scope itself or above it. Groups of a disabled domain give no
+    /// roles.
     pub(crate) fn granted(&self, user: &UserId, scope: &GrantScope) -> Result<BTreeSet<RoleId>, Refusal> {
         let scopes = self.scopes_for(scope)?;
         let mut grantees = vec![Grantee::User(*user)];
@@ -149,7 +150,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Whether a domain is enabled, of which there are groups or roles; `None` where it is gone.
+    /// Whether the domain of a group or role is enabled; `None` if the domain is deleted.
     fn domain_state(
         &self,
         known: &mut BTreeMap<DomainId, Option<bool>>,

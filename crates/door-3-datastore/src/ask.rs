@@ -5,16 +5,16 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 /// Whether an operation begins or already runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is about to begin.
+    /// The operation is about to begin.
     Entering,
-    /// It runs, and the ledger counts it: a maintenance mode set since then waits for it and does not end it.
+    /// The operation runs, and the ledger counts it. A maintenance mode that was set meanwhile waits for the operation and does not end it.
     Inside,
 }
 
 /// A datastore and the operation on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// Which store.
+    /// The name of the datastore.
     pub name: &'a DatastoreName,
     /// The kind of the operation.
     pub kind: OperationKind,

@@ -10,7 +10,7 @@ use enfilade_facts::{Clocks, Mounts};
 use std::sync::Arc;
 
 /// Judges whether the datastore exists and is open for this kind of operation, as of the record's revision and at this time.
-/// The operation has entered the ledger before this is asked (freshness protocol, rule 5).
+/// The operation must have entered the ledger before this call (freshness protocol, rule 5).
 ///
 /// # Errors
 /// A [`Refusal`].

@@ -4,7 +4,7 @@
 //! ledger. So every operation was either counted or saw the change (freshness protocol, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the
-//! process ends, however it ends. To enter is one addition, to leave one subtraction, and neither can fail.
+//! process ends, however it ends. An operation that begins adds to the count, and one that ends subtracts from it; neither step can fail.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory that one process writes and others may read.
 pub trait LedgerWords: Send + Sync {
-    /// The words; as many at each call.
+    /// The words of the memory. Every call returns the same number of words.
     fn words(&self) -> &[AtomicU64];
 }
 
@@ -43,7 +43,7 @@ impl LedgerWords for Vec<AtomicU64> {
 const MAGIC: u64 = u64::from_be_bytes(*b"enfops\x00\x02");
 const HEADER_WORDS: usize = 64;
 const NAME_WORDS: usize = 4;
-/// A cache line.
+/// The number of words for one shard and place: a cache line.
 const SEAT_WORDS: usize = 8;
 
 /// The offsets of the parts.
@@ -99,11 +99,11 @@ fn shards(threads: usize) -> usize {
 /// The active operations of a datastore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Active {
-    /// Reading.
+    /// The number of running reads.
     pub readers: u64,
-    /// Writing.
+    /// The number of running writes.
     pub writers: u64,
-    /// Since when operations have been active, seconds since the epoch; they may have begun later. 0 without active operations.
+    /// When the count last rose from zero, seconds since the epoch; the operations that run now may have begun later. 0 if none runs.
     pub since: i64,
 }
 
@@ -169,7 +169,7 @@ impl Ledger {
         let shards = shards(threads);
         let layout = Layout::in_words(words.words().len(), shards);
         let header = [MAGIC, u64::from(process), now.unix_seconds as u64, 0, 0, shards as u64];
-        // The magic last: before that the ledger is not valid for readers.
+        // The magic is written last: without it the ledger is not valid for readers.
         for (word, value) in words.words().iter().zip(header).rev() {
             word.store(value, Ordering::SeqCst);
         }
@@ -247,7 +247,7 @@ impl Ledger {
         for (word, value) in words.iter().skip(Layout::name(place)).zip(name_words) {
             word.store(value, Ordering::SeqCst);
         }
-        // A reader of this number finds the name.
+        // The number of places is written after the name, so a reader of the new number finds the name.
         words.iter().skip(3).take(1).for_each(|word| word.store(place as u64 + 1, Ordering::SeqCst));
         places.insert(name.clone(), number);
         known.0.store(number + 1, Ordering::Relaxed);
@@ -284,7 +284,7 @@ impl Ledger {
         places.into_iter().map(|(name, place)| (name, of_place(place))).collect()
     }
 
-    /// This process, as others see it.
+    /// The content of this process's ledger, as other processes read it.
     pub fn process(&self) -> Option<Process> {
         let words = self.words.words();
         Process::read(words.len(), |at| words.get(at).map_or(0, Count::look))
@@ -344,9 +344,10 @@ thread_local! {
     };
 }
 
-/// The two steps of an operation on its count, and the step of a process that waits for it: separate, so that a model can try every order.
+/// The three steps on a count: an operation begins, an operation ends, a waiting process reads. They are a trait, so that a model can try
+/// every order of them.
 trait Count {
-    /// Adds to the count. Reads after this call see no older state. Returns the count of before.
+    /// Adds to the count, before everything the operation reads. Returns the count before the addition.
     fn come_in(&self, unit: u64) -> u64;
     /// Subtracts from the count, after everything the operation did.
     fn go(&self, unit: u64);
@@ -404,7 +405,7 @@ impl Shard {
 }
 
 impl Clone for OperationGuard {
-    /// Adds an operation of the kind.
+    /// Counts one more operation of the same kind on the same datastore.
     fn clone(&self) -> Self {
         if let Some(count) = self.shard.count(self.place) {
             count.come_in(unit(self.kind));
@@ -468,7 +469,7 @@ mod tests {
         let guard = enter(0, &place);
         assert!(enter(1, &LedgerSlot::default()).is_ok());
         assert_eq!(enter(2, &LedgerSlot::default()).err(), Some(Refusal::LedgerFull(2)));
-        // With a known place and with one to be found.
+        // Two `LedgerSlot`s know the place, and one has to find it.
         let others = [enter(0, &place), enter(0, &place.clone()), enter(0, &LedgerSlot::default())];
         assert_eq!(ledger.active(&names[0]).readers, 4);
         drop((guard, others));
@@ -564,8 +565,8 @@ mod tests {
 
         count!(AtomicU64, fence);
 
-        /// An operation, while a maintenance change is committed and then the ledger is read. No operation runs after the ledger showed
-        /// none.
+        /// An operation runs while a maintenance change is committed and then the ledger is read. If the ledger showed no operation, none
+        /// may work after that.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));
@@ -603,14 +604,15 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// In the wrong order (judged before counted) neither holds: this shows that the test above can fail.
+        /// In the wrong order (judged before counted) an operation can be neither counted nor see the change. This shows that the test
+        /// above can fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {
             change_beside_operation(false);
         }
 
-        /// Two operations on one count, one of them dropped by another thread: the count returns to zero.
+        /// Two operations are on one count, and each is dropped by another thread than the one that began it: the count returns to zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

@@ -17,7 +17,7 @@ pub struct DatastorePermit {
 }
 
 impl DatastorePermit {
-    /// The store.
+    /// The name of the datastore.
     pub fn name(&self) -> &DatastoreName {
         &self.known.name
     }
@@ -27,17 +27,17 @@ impl DatastorePermit {
         self.kind
     }
 
-    /// The path of its content on this machine.
+    /// The path of the datastore's content on this machine.
     pub fn root(&self) -> &str {
         &self.known.root
     }
 
-    /// How much it may hold, in bytes of content.
+    /// The quota of the datastore, in bytes of content.
     pub fn quota(&self) -> Option<u64> {
         self.known.quota
     }
 
-    /// The rules for access to its files.
+    /// The rules for access to the datastore's files.
     pub fn access(&self) -> &AccessRules {
         &self.known.access
     }
@@ -47,7 +47,7 @@ impl DatastorePermit {
         self.at == at && self.mirror == now.mirror
     }
 
-    /// The facts it was granted on.
+    /// The store of facts and the revision on which the permit was granted.
     pub fn at(&self) -> At {
         self.at
     }

@@ -6,10 +6,10 @@ use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 /// A refusal of door 3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No such store.
+    /// The datastore does not exist.
     #[error("there is no datastore `{0}`")]
     Unknown(DatastoreName),
-    /// Closed for this kind of operation.
+    /// The maintenance mode closes the datastore for this kind of operation.
     #[error("datastore `{name}` is in maintenance mode `{}`: no {kind}{}", maintenance.mode.name(), said(maintenance))]
     Maintenance {
         /// The store.
@@ -26,23 +26,23 @@ pub enum Refusal {
     UnknownMode {
         /// The store.
         name: DatastoreName,
-        /// The text.
+        /// The text of the unknown mode.
         mode: String,
     },
-    /// Removable, and not mounted.
+    /// The datastore has a mount point, and nothing is mounted there.
     #[error("datastore `{name}` is not mounted: nothing is mounted at `{point}`")]
     NotMounted {
         /// The store.
         name: DatastoreName,
-        /// Where it should be.
+        /// The mount point.
         point: String,
     },
-    /// Its section of `datastore.cfg` cannot be read.
+    /// The datastore's section of `datastore.cfg` cannot be read.
     #[error("datastore `{name}` cannot be read from datastore.cfg{}: {reason}", at_line(*line))]
     Broken {
         /// The store.
         name: DatastoreName,
-        /// The line; 0 where it is in no line.
+        /// The line of the problem; 0 if the problem is in no single line.
         line: u32,
         /// The problem.
         reason: String,

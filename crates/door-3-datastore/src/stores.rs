@@ -116,7 +116,7 @@ mod tests {
             let name = format!("store-{n}").parse().unwrap();
             parts.get_mut(part_of(&name)).map(|count| *count += 1).unwrap();
         }
-        // Ten in each on the average.
+        // The average is ten datastores in a part.
         assert!(parts.iter().all(|count| *count < 50), "{parts:?}");
     }
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// Without maintenance mode, mount point and fault: always open.
+    /// The datastore has no maintenance mode, no mount point and no fault, so it is always open.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
     pub(crate) root: String,
-    /// How much it may hold, in bytes.
+    /// The quota of the datastore, in bytes of content.
     pub(crate) quota: Option<u64>,
     /// The mount point that must be mounted before the datastore is served.
     pub(crate) mount_point: Option<String>,
@@ -22,7 +22,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// The mode it is in, as `datastore.cfg` names it.
+    /// The maintenance mode, as `datastore.cfg` names it.
     pub fn maintenance(&self) -> Option<&str> {
         self.datastore.maintenance.as_ref().map(|maintenance| maintenance.mode.name())
     }
@@ -48,7 +48,7 @@ impl Known {
         }
     }
 
-    /// Reads it from a view.
+    /// Reads a datastore from a view.
     pub(crate) fn on(view: &View<'_>, name: &DatastoreName) -> Result<Option<Arc<Self>>, SourceError> {
         let Some(datastore) = view.get::<Datastore>(name)? else { return Ok(None) };
         Ok(Some(Arc::new(Known::of(name, datastore, view.get::<DatastoreProfile>(name)?))))
@@ -70,7 +70,7 @@ impl Record {
         self.store.is_some()
     }
 
-    /// Whether it needs a mount.
+    /// Whether the datastore has a mount point that must be mounted before it is served.
     pub fn is_removable(&self) -> bool {
         self.store.as_ref().is_some_and(|known| !known.is_plain && known.mount_point.is_some())
     }
@@ -80,10 +80,10 @@ impl Record {
         self.store.as_ref()?.mount_point()
     }
 
-    /// Reads it from a view, without an index.
+    /// Reads the facts about a datastore from a view, without an index.
     ///
     /// # Errors
-    /// When it cannot be read or believed.
+    /// When the facts cannot be read or believed.
     pub fn on(view: &View<'_>, name: &DatastoreName) -> Result<Self, SourceError> {
         Ok(Record { at: view.at(), store: Known::on(view, name)?, file_fault: file_fault(view)? })
     }

@@ -1,12 +1,12 @@
-//! What a call is about: what the table of rules and lending ask of it.
+//! What a call is about, as far as the table of rules and lending need it.
 
 use crate::bounds::Party;
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 
-/// What a call is about, as far as rules ask.
+/// What a call is about, as far as rules need it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
-    /// The domain it is in, or is.
+    /// The domain that the resource is in, or is.
     pub domain: Option<&'a DomainId>,
     /// The project.
     pub project: Option<&'a ProjectId>,
@@ -14,33 +14,32 @@ pub struct About<'a> {
     pub user: Option<&'a UserId>,
     /// The other user, where there are two: a trust has a trustor and a trustee.
     pub other_user: Option<&'a UserId>,
-    /// What would be lent on: by a trust that is to be made, or a key.
+    /// What the call would lend on, by a trust or key that it makes.
     pub lends: Option<Lends<'a>>,
-    /// The application credentials it is, or was made by, where it is one thing that lets somebody in; none of them where no record says
-    /// which one makes it.
+    /// For a call about one credential: the application credentials that it is, or by which it was made. Empty where no record says which.
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,
     /// A role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
-    /// The users and groups that it changes.
+    /// The users and groups that the call changes.
     pub changes: &'a [Party<'a>],
 }
 
-/// Where a second user or group is that a call is about. One that is not there is to a domain's reader or manager like one of another domain.
+/// The domain of a second user or group that a call is about. To a domain's reader or manager an absent one is like one of another domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
     /// The call is about no second one.
     #[default]
     None,
-    /// It is not there.
+    /// The second user or group does not exist.
     Absent,
-    /// In this domain.
+    /// The second user or group is in this domain.
     In(&'a DomainId),
 }
 
 impl<'a> Other<'a> {
-    /// Of one that was looked up.
+    /// From a lookup of the second user or group: its domain, or `None` where it does not exist.
     pub fn found(domain: Option<&'a DomainId>) -> Self {
         domain.map_or(Other::Absent, Other::In)
     }

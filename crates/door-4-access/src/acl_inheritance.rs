@@ -7,29 +7,29 @@ use crate::refuse::Refusal;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid};
 
-/// Who owns what is made.
+/// The user who makes a file or directory, and owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creator {
-    /// As ACLs call them.
+    /// The user's SID.
     pub sid: Sid,
-    /// As the machine numbers them, where it does.
+    /// The user's uid, if there is one.
     pub uid: Option<u32>,
 }
 
-/// What something new has from the start.
+/// What a new file or directory has from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inheritance {
-    /// Its ACL, as it is written down.
+    /// Its ACL, in the bytes of the datastore's dialect.
     pub acl: Vec<u8>,
-    /// Whose file it becomes, where its ACL relies on that.
+    /// Its owner and group, where its ACL refers to them.
     pub owner: Option<Owner>,
 }
 
-/// What a new child has from its directory. Where that has no ACL, or hands nothing on, the creator is its owner and has everything, and
-/// nobody else has anything.
+/// What a new child gets from its directory. Where the directory has no ACL, or the child inherits no entry, the creator owns the child and has all
+/// rights, and no other user has any.
 ///
 /// # Errors
-/// When the dialect has no word for who makes it, or for what it would inherit.
+/// When the dialect cannot express the creator, or what the child would inherit.
 pub fn inherited(
     parent: &Subject,
     dialect: AclDialect,
@@ -57,7 +57,7 @@ pub fn inherited(
     let group = parent.and_then(|parent| parent.group);
     let child =
         SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
-    // One entry becomes at most two; a list that gets too long is given to the creator alone.
+    // One entry becomes at most two. Where the list gets too long, the child's ACL grants everything to the creator alone.
     let alone = SecurityDescriptor { dacl: Some(vec![own]), group: None, ..child.clone() };
     let acl = child.written(dialect, of).or_else(|_| alone.written(dialect, of)).map_err(Refusal::NoAcl)?;
     Ok(Inheritance { acl, owner })
@@ -75,8 +75,8 @@ pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     SecurityDescriptor { owner, dacl: Some(vec![everybody]), ..SecurityDescriptor::default() }
 }
 
-/// What becomes of the ACL of something that is there when its directory's is changed (MS-DTYP §2.5.3.4): its own entries stay, and those it
-/// inherited are those it would inherit now. `None` where it is protected from that.
+/// The ACL of an existing object after the ACL of its directory was changed (MS-DTYP §2.5.3.4): its own entries stay, and its inherited entries are
+/// those it would inherit now. `None` where the object is protected from that.
 pub fn propagated(
     parent: &SecurityDescriptor,
     child: Option<&SecurityDescriptor>,
@@ -88,7 +88,7 @@ pub fn propagated(
     }
     after.owner = after.owner.or(parent.owner);
     after.group = after.group.or(parent.group);
-    // What speaks of its creator speaks of its owner: that is who made it, as far as anybody knows.
+    // Entries for the creator become entries for the owner, because it is not recorded who made the object.
     let creator = after.owner.unwrap_or(Sid::ADMINISTRATORS);
     let own =
         after.dacl.take().unwrap_or_default().into_iter().filter(|ace| !ace.flags.has(AceFlags::INHERITED));
@@ -107,7 +107,7 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,
-    /// A principal has no primary group; only where a file's own group counts there is one.
+    /// `None` except where the file's own group counts, because a principal has no primary group.
     group: Option<Sid>,
 }
 
@@ -121,7 +121,7 @@ fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     };
     let further = kind == NodeKind::Directory && !once && (files || directories);
     let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
-    // An audit entry says by these whether it asks for successes, failures, or both.
+    // By these flags an audit entry says whether it asks for successes, failures, or both.
     let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
     // CREATOR OWNER stands for the maker of the child: on the child it becomes that user, and for what is made below it stays CREATOR OWNER.
     let (sid, for_creator) = match ace.sid {
@@ -345,7 +345,7 @@ mod tests {
         let before = list(vec![own, entry(AceType::Allow, ID, 4)], false);
         let after = propagated(&parent, Some(&before), NodeKind::File).unwrap();
         assert_eq!(after.dacl, Some(vec![own, ace(ID, Sid::AUTHENTICATED, 7)]));
-        // Done twice it is what it was.
+        // A second propagation changes nothing.
         assert_eq!(propagated(&parent, Some(&after), NodeKind::File), Some(after));
         assert_eq!(propagated(&parent, Some(&list(vec![own], true)), NodeKind::File), None);
         let fresh = propagated(&parent, None, NodeKind::Directory).unwrap();

@@ -9,14 +9,14 @@
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// One line.
+/// One line of an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclLine {
-    /// Who owns the object.
+    /// The owner of the object.
     Owner(Sid),
     /// Its primary group.
     Group(Sid),
-    /// Nothing is handed on to it from above.
+    /// The object inherits nothing.
     Protected,
     /// An entry.
     Ace(Ace),
@@ -39,7 +39,7 @@ const FLAGS: [(&str, u8); 4] = [
     ("once", AceFlags::ONCE),
 ];
 
-/// What a SID is called everywhere, if it is.
+/// The name of a SID that has the same meaning everywhere; `None` for any other SID.
 pub fn well_known(sid: &Sid) -> Option<&'static str> {
     WELL_KNOWN.iter().find(|(_, known)| known == sid).map(|(name, _)| *name)
 }
@@ -47,7 +47,7 @@ pub fn well_known(sid: &Sid) -> Option<&'static str> {
 /// Reads a line; `resolve` finds the SID of a user or group by its name.
 ///
 /// # Errors
-/// When it has not the form of a line, or a name is not known.
+/// When the line is malformed, or a name is not known.
 pub fn parse_line(line: &str, resolve: &dyn Fn(&str) -> Result<Sid, String>) -> Result<AclLine, String> {
     let who = |text: &str| match WELL_KNOWN.iter().find(|(name, _)| *name == text) {
         Some((_, sid)) => Ok(*sid),
@@ -97,13 +97,13 @@ fn parse_flags(list: &str) -> Result<u8, String> {
     })
 }
 
-/// Writes the lines; `name` says what a user or group is called here.
+/// Writes the lines; `name` gives the name of a user or group.
 pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Option<String>) -> Vec<String> {
     let call = |sid: &Sid| called(sid, name);
     let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
     let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
     let protected = descriptor.is_protected.then(|| "protected".to_owned());
-    // No list at all grants everything; printed as nothing it would look, and read back, like a list that grants nothing.
+    // The absence of a list grants everything. Printed as no lines, it would be read back as an empty list, which grants nothing.
     let everything =
         Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
     let entries = descriptor.dacl.as_deref().unwrap_or(std::slice::from_ref(&everything));

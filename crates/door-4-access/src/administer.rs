@@ -1,5 +1,5 @@
-//! Administration: may they look at or change who may do what? Roles on the paths of Proxmox (`/access/users`, `/access/acl`)
-//! decide, by the privileges they hold.
+//! Administration: whether the visitor may see or change access rights. Roles on the paths of Proxmox (`/access/users`, `/access/acl`) decide, by
+//! the privileges they hold.
 
 use crate::lending::{Lending, lends_administration};
 use crate::permit::AdminPermit;
@@ -10,23 +10,23 @@ use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
 use enfilade_facts::{Clocks, Requester};
 use enfilade_identity::{IdentityPermit, Principal, Reach};
 
-/// Where roles on datastores are.
+/// The path of the roles on all datastores.
 const DATASTORES: &str = "/datastore";
 
-/// What administration is asked for.
+/// The question to [`administer`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdminAsk<'a> {
-    /// Where.
+    /// The path on which the privileges are needed.
     pub path: &'a RolePath,
-    /// All of these have to be held there.
+    /// The privileges that are needed there, all of them.
     pub needed: Privileges,
-    /// What it is to what was lent.
+    /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
-    /// Whose own it is: this user needs none of them, come with a password. A token does not administer its owner.
+    /// The user whose own record the call is about: this user needs no privileges, except by an API token. A token does not administer its owner.
     pub own: Option<&'a Userid>,
 }
 
-/// May the visitor, at this revision? The one place an [`AdminPermit`] is made (invariant D2).
+/// Judges a call of the visitor, at this revision. The one place an [`AdminPermit`] is made (invariant D2).
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], or when the facts cannot be read.
@@ -56,7 +56,7 @@ pub fn administer(
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
 }
 
-/// May the visitor make such a call at all, with what was lent, if anything was?
+/// Checks that the visitor's credential may make such a call at all: a lent credential may not make every call.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`].

@@ -1,4 +1,4 @@
-//! What the visitor wants, and what was read from the descriptor of what they want it on.
+//! The question: what the visitor wants, and what was read from the descriptor of the target.
 
 use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
@@ -34,31 +34,31 @@ pub enum StoredAcl {
     Ntacl(Vec<u8>),
     /// A `security.nfs4acl_xdr` blob, in which the file's own uid and gid have a meaning.
     Nfs4(Vec<u8>),
-    /// There is one and it cannot be read; why.
+    /// There is an ACL that cannot be read, with the reason.
     Unreadable(String),
-    /// It was not looked at. In a listing the object's [`Version`] may tell which it is; anywhere else it is as good as unreadable.
+    /// It was not read. In a listing the object's [`Version`] may tell which ACL it is; anywhere else this counts as unreadable.
     Unread,
 }
 
 /// One state of an object: every change of the object's ACL makes another one. An object has a state only where that can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// As its file system tells, which stamps every change with the time.
+    /// By the time of the last change, with which the file system stamps every change.
     Stamped {
         /// Which ACL counts, of the two dialects an object may have at the same time.
         acls: AclDialect,
-        /// Which file system.
+        /// The id of the file system.
         file_system: u64,
-        /// How often somebody had set the wall clock, which file systems stamp changes with.
+        /// How often the wall clock had been set: file systems stamp changes with it.
         clock: u64,
         /// When anything about the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),
     },
-    /// As the kernel reported its last change. Its owner, group and mode were not asked for.
+    /// By the last change that the kernel reported. Its owner, group and mode were not asked for.
     Watched {
         /// Which ACL counts, of the two dialects an object may have at the same time.
         acls: AclDialect,
-        /// Which file system, as long as it is mounted.
+        /// The file system, by the id of its mount.
         file_system: u64,
         /// The number of the last reported change that may be the object's.
         changes: u64,
@@ -72,13 +72,13 @@ pub struct Subject {
     pub object: ObjectId,
     /// What it is.
     pub kind: NodeKind,
-    /// Its owner's number.
+    /// Its owner's uid.
     pub uid: u32,
-    /// Its group's number.
+    /// Its group's gid.
     pub gid: u32,
     /// Its mode bits.
     pub mode: u32,
-    /// What state it is in, where that says which ACL it has.
+    /// Its state, where the state says which ACL it has.
     pub version: Option<Version>,
     /// Its ACL.
     pub acl: StoredAcl,
@@ -100,13 +100,13 @@ struct State {
     own: [u64; 2],
 }
 
-/// No dialect of ACLs has this number.
+/// Marks a state by reported changes. No dialect of ACLs has this number.
 const WATCHED: u64 = 1 << 32;
 
-/// The states of objects side by side, for memos.
+/// Makes memo keys of the states of objects.
 pub(crate) struct States {
     key: KeyMaker,
-    /// What the last ones shared, and the key with that.
+    /// What the last object shared, and the key that includes it.
     shared: Option<([u64; 4], KeyMaker)>,
 }
 
@@ -115,7 +115,7 @@ impl States {
         States { key, shared: None }
     }
 
-    /// The state of one of them.
+    /// The key of one object's state.
     pub(crate) fn each(&mut self, subject: &Subject) -> Option<MemoKey> {
         let State { shared, own } = subject.state_words()?;
         let begun = match self.shared {
@@ -126,7 +126,7 @@ impl States {
         Some(begun.numbers(&own).key())
     }
 
-    /// The states of all of them in this order; `None` where one has none.
+    /// One key of all objects' states in this order; `None` where an object has no state.
     pub(crate) fn all<'s>(mut self, subjects: impl Iterator<Item = &'s Subject>) -> Option<MemoKey> {
         let (mut last, mut run) = (None, Vec::new());
         for subject in subjects {
@@ -148,7 +148,7 @@ impl Subject {
         Owner { uid: self.uid, gid: self.gid }
     }
 
-    /// Its state, for a memo of what is read from it: every change of that makes another. `None` where no state is known.
+    /// The key of its state, for a memo of what is read from the object: every change of that makes another key. `None` where no state is known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }
@@ -185,8 +185,8 @@ impl Subject {
 }
 
 impl Subject {
-    /// Its ACL, as what it inherits is put into it: in a dialect that counts the file's own owner and group, an object without an ACL has a list
-    /// without entries, and these.
+    /// Its ACL, before inherited entries are put into it. In nfs4, which refers to the file's own owner and group, an object without an ACL gets a
+    /// list without entries, and these two.
     ///
     /// # Errors
     /// As [`Subject::descriptor`].
@@ -204,10 +204,10 @@ impl Subject {
 }
 
 impl SecurityDescriptor {
-    /// As it is written down in this dialect, on a file of this owner and group.
+    /// The bytes of the ACL in this dialect, on a file of this owner and group.
     ///
     /// # Errors
-    /// When it is too large, or says what the dialect has no words for.
+    /// When it is too large, or contains what the dialect cannot express.
     pub fn written(&self, dialect: AclDialect, of: Owner) -> Result<Vec<u8>, BadAcl> {
         match dialect {
             AclDialect::Ntacl => self.to_ntacl(),
@@ -230,7 +230,7 @@ pub enum Wanted<'a> {
     },
     /// To make something of this kind in the target, a directory.
     Create(NodeKind),
-    /// To write over the target. What may not be seen is refused like a create without the right.
+    /// To write over the target. A hidden target is refused like a create without the right.
     Overwrite,
 }
 

@@ -15,7 +15,7 @@ pub enum Party<'a> {
     User(&'a UserId),
     /// A group.
     Group(&'a GroupId),
-    /// The user who gets this name: `acl.cfg` gives roles to names, also to those that nobody has yet.
+    /// The user who gets this name: `acl.cfg` gives roles to names, also to names that no user has yet.
     UserNamed(&'a str),
     /// The group that gets this name.
     GroupNamed(&'a str),
@@ -29,7 +29,7 @@ pub fn manager_gives(role: &NamedRole) -> bool {
     role.domain.is_none() && GIVEN.contains(&role.name.as_str())
 }
 
-/// Something that is held and that a manager of the domain may not give, in words; nothing where all of it may be given.
+/// A right of the party that a manager of the domain may not give, in words; `None` where all of the party's rights may be given.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -57,7 +57,7 @@ pub(crate) fn beyond(
     Ok(None)
 }
 
-/// The same of one user or group, without the groups it is in.
+/// As `beyond`, for one user or group without the groups it is in.
 fn held(
     view: &View<'_>,
     now: Clocks,
@@ -105,7 +105,8 @@ fn held(
     in_acl_cfg(view, now, domain, named)
 }
 
-/// What others lend the user by trusts. A trust of another domain's user makes services take this one for that one.
+/// A trust to the user that a manager of the domain may not give, in words. By a trust, services take the user for the trustor, who may be of
+/// another domain.
 fn lent(
     view: &View<'_>,
     now: Clocks,
@@ -135,7 +136,7 @@ enum Named<'a> {
     Group(&'a str),
 }
 
-/// What `acl.cfg` gives to a name. While it is not known what the file says, it may say anything.
+/// What `acl.cfg` gives to a name, in words. While the content of the file is not known, it may give anything.
 fn in_acl_cfg(
     view: &View<'_>,
     now: Clocks,
@@ -149,10 +150,10 @@ fn in_acl_cfg(
     let ugid = match named {
         Named::User(name) => format!("{name}@{realm}").parse(),
         Named::Group(name) if realm == Realm::local() => format!("@{name}").parse(),
-        // The file knows the groups of one realm alone.
+        // The file has groups of the local realm only.
         Named::Group(_) => return Ok(None),
     };
-    // It names nobody whose name it cannot hold.
+    // The file gives nothing to a name that it cannot contain.
     let Ok(ugid): Result<Ugid, _> = ugid else { return Ok(None) };
     if !view.knows_acl_cfg(now)? {
         return Ok(Some("what acl.cfg says, which is not known now".to_owned()));

@@ -1,7 +1,7 @@
-//! Access-based enumeration: a listing shows exactly what the visitor would be let see, asked one by one.
+//! Access-based enumeration: a listing shows exactly the entries that the visitor may see if asked for one by one.
 //!
-//! Of most entries nothing but their state is known, and that says which ACL they have. What an ACL shows the visitor is worked out once,
-//! however many entries have it.
+//! Of most entries only the state is known, and the state says which ACL they have. What an ACL shows the visitor is worked out once, however many
+//! entries have it.
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
@@ -16,7 +16,7 @@ use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath, check_entry_name};
 use enfilade_identity::IdentityPermit;
 
-/// Which of the children of a directory the visitor may see, in their order. What cannot be judged is not seen.
+/// Which of the children of a directory the visitor may see, in their order. A child that cannot be judged is not seen.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -49,7 +49,7 @@ impl Shown {
         Shown { files, directories, skips_acl: roles.skips_acl() }
     }
 
-    /// All of it, for a memo.
+    /// All of this as a number, for a memo.
     fn number(&self) -> u64 {
         let Shown { files, directories, skips_acl } = *self;
         [files, directories, skips_acl].into_iter().fold(0, |number, is_so| number << 1 | u64::from(is_so))
@@ -63,7 +63,7 @@ impl Shown {
     }
 }
 
-/// What the ACLs that came lately show: entries side by side mostly have one of a few.
+/// What the last ACLs show: entries of one directory mostly have one of a few ACLs.
 struct Lately([(u64, Sight); LATELY]);
 
 const LATELY: usize = 64;
@@ -104,7 +104,7 @@ impl AccessCheck<'_> {
                 self.see_each(directory, children, |_| Ok(None), &same)
             })?
         };
-        // What cannot be asked for is not there.
+        // An entry whose name no request can contain looks absent.
         let bytes_max = directory.entry_bytes_max();
         let seen = sights.iter_mut().zip(children).filter(|(sight, _)| **sight == Sight::Seen);
         let beyond = seen.filter(|(_, (name, _))| name.len() > bytes_max || check_entry_name(name).is_err());
@@ -125,7 +125,7 @@ impl AccessCheck<'_> {
         let each = children.iter().zip(acls).map(|((name, subject), known)| {
             let own = shown_alone(name)?;
             let shown = own.as_ref().unwrap_or(same);
-            // Without a role that shows it the ACL need not be looked at, and with some it does not count.
+            // Without a role that shows the entry its ACL does not matter, and some roles skip the ACL.
             if !shown.kind(subject.kind) {
                 return Ok(Sight::Hidden);
             }
@@ -144,7 +144,7 @@ impl AccessCheck<'_> {
         sights
     }
 
-    /// What roles say of one child, where somebody has one on it alone.
+    /// What roles say of one child; `None` where there is no assignment on this child.
     fn shown_alone(&self, directory: &StorePath, name: &str) -> Result<Option<Shown>, Refusal> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);
@@ -171,7 +171,7 @@ impl AccessCheck<'_> {
         id: Option<AclId>,
         lately: &mut Lately,
     ) -> Sight {
-        // What cannot be judged is not seen.
+        // An entry that cannot be judged is not seen.
         let judge =
             || self.acl_of(directory, subject, id).map_or(Sight::Hidden, |granted| self.sight(granted));
         match id {
@@ -185,13 +185,13 @@ impl AccessCheck<'_> {
     }
 }
 
-/// The number that is remembered of what was read, where anything is.
+/// The number to remember for an object that was read, if there is one.
 fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
     match subject.acl {
-        // Its mode was not asked for.
+        // The mode decides, and it was not asked for.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
-        // What cannot be read now may be another time, in the same state.
+        // An ACL that cannot be read now may be readable later, in the same state.
         _ => id,
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     if owns && !replaced { AccessMask::READ_ACL | AccessMask::WRITE_ACL } else { AccessMask::NONE }
 }
 
-/// The rights an entry settles for those it speaks of, where no entry before did.
+/// The rights that an entry settles for the principals it applies to, as far as no earlier entry did.
 pub(crate) fn settles(ace: &Ace) -> AccessMask {
     match ace.kind {
         AceType::Allow | AceType::Deny => map_generic(ace.mask) & AccessMask::ALL,
@@ -49,7 +49,7 @@ pub(crate) fn settles(ace: &Ace) -> AccessMask {
     }
 }
 
-/// Whether an entry speaks of this principal on this object.
+/// Whether an entry applies to this principal on this object.
 pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.flags.has(AceFlags::INHERIT_ONLY) {
         return false;
@@ -57,8 +57,8 @@ pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.sid == Sid::OWNER_RIGHTS { owns } else { matches(&ace.sid, principal) }
 }
 
-/// CREATOR OWNER and CREATOR GROUP stand for somebody yet to come, and OWNER RIGHTS for the owner of the object: none of
-/// them is the SID of a user, even if a record says so.
+/// CREATOR OWNER and CREATOR GROUP stand for the creator of a child, and OWNER RIGHTS for the owner of the object: none of them is the SID of a
+/// user, even if a record says so.
 fn matches(sid: &Sid, principal: &Principal) -> bool {
     let stands_for_another = [Sid::CREATOR_OWNER, Sid::CREATOR_GROUP, Sid::OWNER_RIGHTS].contains(sid);
     !stands_for_another && principal.has(sid)

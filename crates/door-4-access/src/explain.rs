@@ -1,4 +1,4 @@
-//! The decision in words: for `explain`, for reviews, and for the line that says why somebody was refused.
+//! The decision in words: for `explain`, for reviews, and for the reason in the log line of a refusal.
 
 use crate::ask::{Ask, NodeKind, Subject, Wanted};
 use crate::memo::AccessMemo;
@@ -96,7 +96,7 @@ pub struct Judgement {
     pub skips_acl: bool,
     /// What the ACL grants; everything where it is skipped.
     pub acl: AccessMask,
-    /// Both together.
+    /// The rights that both the roles and the ACL grant.
     pub granted: AccessMask,
     /// Roles and entries in the order they were looked at.
     pub walk: Vec<Step>,

@@ -1,25 +1,25 @@
-//! Lending: what may be done with what was lent to act for a user. It is decided here alone, for every call of Identity v3
-//! ([`crate::use_api`]) and of the Proxmox API ([`crate::administer`]). Each call names its [`Lending`]; none has one by default.
+//! Lending: what a lent credential may do. It is decided here alone, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
+//! ([`crate::administer`]). Each call names its [`Lending`]; none has one by default.
 //!
-//! What was lent does no more than it was lent. It changes nobody's account, groups and roles. What it makes that lets somebody in is
-//! within it, and ends with it.
+//! A lent credential does no more than it was lent for. It changes no account, group or role. A credential that it makes has no rights beyond
+//! those of the lent credential, and ends with it.
 
 use crate::about::{About, Lends};
 use enfilade_facts::vocabulary::{CredentialId, RoleId};
 use enfilade_identity::{IdentityPermit, Methods, Principal, Reach, Session};
 
-/// What a call is, to what was lent.
+/// The kind of a call, which decides what a lent credential may do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lending {
-    /// It tells of a user's sessions, or ends them.
+    /// It reads or ends sessions of a user.
     Sessions,
-    /// It tells something, and no secret.
+    /// It reads something that is no secret.
     Reads,
-    /// It changes things that let nobody in and give nobody a role: projects, the catalog, datastores.
+    /// It changes resources that are no credentials and give no role: projects, the catalog, datastores.
     Manages,
-    /// It changes who somebody is or what somebody may do: domains, users, passwords, groups, roles and who has them.
+    /// It changes accounts and their rights: domains, users, passwords, groups, roles and role assignments.
     People,
-    /// It makes, tells or ends keys with which services let somebody in.
+    /// It makes, reads or ends keys that services accept as credentials.
     Keys,
     /// It makes or ends application credentials.
     Credentials,
@@ -28,7 +28,7 @@ pub enum Lending {
 }
 
 impl Lending {
-    /// What may be done with what was lent, in words, for the page.
+    /// What a lent credential may do with such a call, in words, for the page.
     pub fn says(self) -> &'static str {
         match self {
             Lending::Sessions => "yes; a credential with access rules: only for tokens of its own user",
@@ -44,16 +44,16 @@ impl Lending {
     }
 }
 
-/// What a visitor was lent.
+/// What the credential of a visitor is lent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loan {
-    /// Nothing: the user is there in person, or by an API token that has all of its owner's roles.
+    /// Nothing: the user acts in person, or by an API token that has all of its owner's roles.
     Nothing,
     /// An application credential that may make others.
     Unrestricted(CredentialId),
     /// A trust that may be lent on.
     Redelegable,
-    /// What makes nothing that lets somebody in: another application credential or trust, an EC2 key, an API token with roles of its own.
+    /// A credential that makes no others: another application credential or trust, an EC2 key, an API token with roles of its own.
     Plain,
     /// An application credential for certain requests of other services.
     ForRequests,
@@ -66,7 +66,7 @@ impl Loan {
             (Some(_), _) => Loan::Plain,
             (None, Some(delegation)) if !delegation.rules.is_empty() => Loan::ForRequests,
             (None, Some(delegation)) => match session.claim.credential() {
-                // A key that it made makes no others.
+                // A key that the credential made makes no others.
                 Some(id)
                     if delegation.unrestricted
                         && session.claim.methods == Methods::APPLICATION_CREDENTIAL =>
@@ -92,7 +92,7 @@ impl Loan {
     }
 }
 
-/// May a session make such a call at all, with any roles?
+/// Whether a session may make such a call at all, whatever its roles.
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {
@@ -107,7 +107,7 @@ pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, 
         (Loan::Unrestricted(id), lending) => match (about.lineage, &about.lends) {
             (Some(lineage), _) => lineage.contains(&id),
             (None, Some(lends)) => is_own && is_within(lends),
-            // The permit says whose keys a list of them holds.
+            // A list of keys: the permit limits it to the keys that this credential made.
             (None, None) => lending == Lending::Keys,
         },
         (Loan::Redelegable, Lending::Trusts) => about.lends.as_ref().is_some_and(is_within),
@@ -115,7 +115,7 @@ pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, 
     }
 }
 
-/// Whether a session has the role a text names, as names are read: what is the form of an id is one.
+/// Whether a session has the role that a text names. A text in the form of an id is an id, any other text is a name.
 fn holds(session: &Session, said: &str) -> bool {
     match said.parse::<RoleId>() {
         Ok(id) => session.roles.iter().any(|held| held.id == id),
@@ -123,7 +123,7 @@ fn holds(session: &Session, said: &str) -> bool {
     }
 }
 
-/// The application credential whose keys alone a session is told of.
+/// The application credential to whose keys a session is limited, if it is.
 pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<CredentialId> {
     match (Loan::of_session(session), lending) {
         (Loan::Unrestricted(id), Lending::Keys) => Some(id),
@@ -131,7 +131,7 @@ pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<Creden
     }
 }
 
-/// May a visitor make such a call of the Proxmox API at all, with any privileges?
+/// Whether a visitor may make such a call of the Proxmox API at all, whatever the privileges.
 pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
     match Loan::of(identity) {
         Loan::Nothing => true,

@@ -3,13 +3,13 @@
 //! - ACL and principal → granted mask, under the full input: the number that stands for the ACL's bytes, and the one that stands for
 //!   everything an entry can match. It carries no revision and no validity: a principal whose groups change has another number, and a
 //!   file whose ACL changes has other bytes.
-//! - The bytes of an ACL → its number, and that → the ACL itself. Numbers are never used again; bytes that were forgotten get another.
-//! - The state an object is in → the number of its ACL. A change of the ACL is another state.
-//! - The states of many objects, what roles show and the principal → which of them are seen. One look for all of them.
-//! - On which nodes of a path anybody has a role, under the revision of the facts.
-//! - Roles on such a node, or below it, and whether there are any in a datastore, under the revision of the facts, whether files are looked
-//!   at, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
-//!   principal of an older one; with the number in the key, nobody else pays when somebody does.
+//! - The bytes of an ACL → its number, and the number → the ACL itself. Numbers are never used again: bytes that were forgotten get a new number.
+//! - The state of an object → the number of its ACL. A change of the ACL changes the state.
+//! - The states of many objects, what roles show and the principal → which of the objects are seen. One lookup for all objects.
+//! - Which nodes of a path have role assignments, under the revision of the facts.
+//! - Roles on such a node, or below it, and whether there are any in a datastore, under the revision of the facts, whether the look at the files is
+//!   recent, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which
+//!   groups these are, but a principal may be of an older revision: with the number in the key, it cannot change what others get.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
@@ -34,12 +34,12 @@ pub struct AccessMemo {
     pub(crate) assigned: WordMemo<Assigned>,
 }
 
-/// Stands for the bytes of an ACL.
+/// The number that stands for the bytes of an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AclId(pub(crate) u64);
 
 impl AclId {
-    /// Stands for no ACL at all.
+    /// The number for an object without an ACL.
     pub(crate) const NONE: AclId = AclId(0);
 }
 
@@ -52,7 +52,7 @@ impl Word for AclId {
     }
 }
 
-/// Where anybody has roles.
+/// Where there are role assignments.
 #[derive(Clone, Copy)]
 pub(crate) struct Assigned {
     /// On a node.
@@ -92,19 +92,19 @@ impl Weigh for Resolved {
     }
 }
 
-/// Which question about roles.
+/// A question about roles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// Which count on the node.
+    /// Which roles count on the node.
     On,
-    /// Which count on what is below it and has none of its own.
+    /// Which roles count on what is below the node and has no assignment of its own.
     Below,
 }
 
 impl AccessMemo {
-    /// Of at most so many bytes.
+    /// Memos of at most `bytes` bytes together.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // Every commit empties what carries a revision, so more room for that would seldom be used.
+        // Every commit makes the entries of an older revision useless, so more room for them would seldom be used.
         let (most, few, least) = (bytes / 4, bytes / 16, bytes / 32);
         AccessMemo {
             states: WordMemo::new(seed, most),
@@ -119,18 +119,18 @@ impl AccessMemo {
         }
     }
 
-    /// The ACL each object that was not read has in the state it is in, where that is known.
+    /// The number of each object's ACL, if the ACL was not read and is known for the object's state.
     pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
         let mut states = States::new(self.states.key("acl of"));
-        // Nothing is remembered under the key of what has no state.
+        // An object without a state, or whose ACL was read, gets the default key, under which nothing is remembered.
         let unread = subjects.map(|subject| Some(subject).filter(|subject| subject.acl == StoredAcl::Unread));
         let keys: Vec<MemoKey> =
             unread.map(|subject| states.each(subject?)).map(Option::unwrap_or_default).collect();
         self.states.get_all(&keys)
     }
 
-    /// Which objects this principal sees, where nothing but the states of the objects is known and `shown` says what roles show of them. Computed
-    /// where that is not remembered.
+    /// Which objects this principal sees, by the states of the objects and by `shown`, which is what roles show of them. Calls `judge` where that
+    /// is not remembered.
     pub(crate) fn sights<'s, E>(
         &self,
         principal: &Principal,
@@ -144,21 +144,21 @@ impl AccessMemo {
             return Ok(known.0.clone());
         }
         let sights = judge()?;
-        // Of what has to be read nothing is known yet.
+        // Not remembered while an ACL has still to be read.
         if !sights.contains(&Sight::Unread) {
             self.sights.put(key, Sights(sights.clone()));
         }
         Ok(sights)
     }
 
-    /// From now on it is known which ACLs objects have in the states they are in.
+    /// Remembers which ACLs objects have in their present states.
     pub(crate) fn remember_acls(&self, read: &[(&Subject, AclId)]) {
         let mut states = States::new(self.states.key("acl of"));
         let each = read.iter().filter_map(|(subject, id)| Some((states.each(subject)?, *id)));
         self.states.put_all(&each.collect::<Vec<_>>());
     }
 
-    /// The number of an object's ACL: of its bytes, and of whose file it is where these have a meaning in them.
+    /// The number of an object's ACL: of its bytes, and in nfs4 of the file's owner and group, which the ACL refers to.
     pub(crate) fn id_of(&self, subject: &Subject) -> Option<AclId> {
         let key = match &subject.acl {
             StoredAcl::Ntacl(blob) => self.ids.key("ntacl").bytes(blob),
@@ -181,12 +181,12 @@ impl AccessMemo {
         self.acls.get(self.acls.key("acl").number(id.0).key())
     }
 
-    /// From now on this number has an ACL.
+    /// Remembers the ACL of a number.
     pub(crate) fn put_acl(&self, id: AclId, acl: SecurityDescriptor) -> Held<SecurityDescriptor> {
         self.acls.put(self.acls.key("acl").number(id.0).key(), acl)
     }
 
-    /// What the ACL grants the principal, worked out where it is not known.
+    /// What the ACL grants the principal; calls `evaluate` where that is not remembered.
     pub(crate) fn granted(
         &self,
         id: AclId,

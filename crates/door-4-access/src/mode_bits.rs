@@ -4,7 +4,7 @@ use crate::ask::{NodeKind, StoredAcl, Subject};
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 
-/// Every right the mode bits grant this principal. A principal without a number is "other".
+/// Every right the mode bits grant this principal. A principal without uid and gids is "other".
 pub(crate) fn granted(subject: &Subject, principal: &Principal) -> AccessMask {
     let owns = principal.uid == Some(subject.uid);
     let class = if owns {
@@ -36,7 +36,7 @@ pub(crate) fn granted(subject: &Subject, principal: &Principal) -> AccessMask {
 /// S_ISVTX on a directory: an entry is deleted or renamed by the owner of the entry or of the directory alone.
 const STICKY: u32 = 0o1000;
 
-/// Whether the sticky bit of a directory that the mode bits rule keeps this principal from deleting an entry of it.
+/// Whether the sticky bit of a directory without an ACL keeps this principal from deleting an entry of the directory.
 pub(crate) fn sticky_keeps(directory: &Subject, entry: &Subject, principal: &Principal) -> bool {
     let is_sticky = directory.acl == StoredAcl::Absent && directory.mode & STICKY != 0;
     is_sticky && principal.uid.is_none_or(|uid| uid != directory.uid && uid != entry.uid)

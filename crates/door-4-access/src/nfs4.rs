@@ -1,20 +1,20 @@
 //! The `security.nfs4acl_xdr` attribute, as Samba's `vfs_nfs4acl_xattr` lays it out (source3/modules/nfs41acl.x): XDR, words of 32 bits,
-//! big-endian; the list's flags, how many entries, and for each its type, flags, whether it names somebody special, rights, and who (RFC 8881
-//! §6.2.1). People are uids and gids, and the owner and group of the file are its own: so the list is read and written with those.
+//! big-endian; the list's flags, how many entries, and for each its type, flags, whether it names a special principal, rights, and the principal
+//! (RFC 8881 §6.2.1). Principals are uids and gids, and the owner and group of the ACL are the file's: so the list is read and written with those.
 //!
-//! An entry for OWNER@ speaks of the owner by number. What children inherit of it is for their own owners: that is CREATOR OWNER.
+//! An entry for OWNER@ is read as one for the owner's uid. Children inherit it for their own owners: that part is read as CREATOR OWNER.
 
 use crate::ntacl::BadAcl;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::limits::ACE_COUNT_MAX;
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// Whose file it is: its uid and gid.
+/// The owner and group of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The owner.
+    /// The owner's uid.
     pub uid: u32,
-    /// The group.
+    /// The group's gid.
     pub gid: u32,
 }
 
@@ -22,13 +22,13 @@ const PROTECTED: u32 = 0x2;
 /// AUTO_INHERIT, PROTECTED and DEFAULTED.
 const LIST_FLAGS: u32 = 0x7;
 const INHERITING: u8 = AceFlags::FILES | AceFlags::DIRECTORIES;
-/// Those that are numbered alike here and there.
+/// The flags that have the same number in NFSv4 and in Windows.
 const HANDING_ON: u8 = INHERITING | AceFlags::ONCE | AceFlags::INHERIT_ONLY;
-/// Flags Windows numbers otherwise, here and there.
+/// The flags that have different numbers: NFSv4's, and Windows'.
 const FLAGS: [(u32, u8); 3] = [(0x10, 0x40), (0x20, 0x80), (0x80, AceFlags::INHERITED)];
 const IS_GROUP: u32 = 0x40;
 
-/// Special people, as NFSv4 and Windows call them.
+/// Special principals: their numbers in NFSv4, and in `OTHERS` also the last number of their SID.
 const OWNER: u32 = 1;
 const GROUP: u32 = 2;
 const EVERYONE: u32 = 3;
@@ -68,7 +68,7 @@ impl SecurityDescriptor {
     /// Writes a list for a file of this owner and group.
     ///
     /// # Errors
-    /// When it says what such a list has no words for.
+    /// When it contains what such a list cannot express.
     pub fn to_nfs4(&self, of: Owner) -> Result<Vec<u8>, BadAcl> {
         let (owner, group) = (Sid::of_unix_user(of.uid), Sid::of_unix_group(of.gid));
         if self.owner.is_some_and(|sid| sid != owner) || self.group.is_some_and(|sid| sid != group) {
@@ -154,7 +154,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
         (Sid::EVERYONE, _) => (1, EVERYONE, false),
         (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
         (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
-        // What children inherit names this very person, and not the owner of the child.
+        // An entry that children inherit names this user, and not the owner of the child.
         (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
         (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
         (_, Some((is_group, id))) => (0, id, is_group),
@@ -235,7 +235,7 @@ mod tests {
                 ace(FI | DI | IO | AceFlags::INHERITED, Sid::CREATOR_GROUP, 7)
             ]
         );
-        // Somebody who is named stays who they are, be they the owner or not.
+        // An entry for a named user stays one for that user, even if the user is the owner.
         assert_eq!(read(&[[0, fd, 0, 7, 1000]]), [ace(FI | DI, owner, 7)]);
     }
 
@@ -272,7 +272,7 @@ mod tests {
             (AceFlags::INHERITED, Sid::EVERYONE, [0x80, 1, 3]),
             (0x40, Sid::EVERYONE, [0x10, 1, 3]),
             (0x80, Sid::EVERYONE, [0x20, 1, 3]),
-            // The owner and the group of the file, who change with it, unless it is handed on.
+            // The file's owner and group are written as OWNER@ and GROUP@, unless children inherit the entry.
             (0, user(1000), [0, 1, 1]),
             (FI, user(1000), [1, 0, 1000]),
             (AceFlags::INHERITED, user(1000), [0x80, 1, 1]),
@@ -282,7 +282,7 @@ mod tests {
             (0, group(7), [IS_GROUP, 0, 7]),
             (0, user(100), [0, 0, 100]),
             (0, group(1000), [IS_GROUP, 0, 1000]),
-            // Those of what is made below.
+            // The owner and the group of what is made below.
             (FI, Sid::CREATOR_OWNER, [9, 1, 1]),
             (FI | IO, Sid::CREATOR_OWNER, [9, 1, 1]),
             (DI, Sid::CREATOR_GROUP, [IS_GROUP | 0xa, 1, 2]),

@@ -31,7 +31,7 @@ impl SecurityDescriptor {
     /// Reads a blob.
     ///
     /// # Errors
-    /// When it is not wholly understood: an ACL of which a part is guessed is no ACL.
+    /// When any part of it is not understood.
     pub fn from_ntacl(blob: &[u8]) -> Result<Self, BadAcl> {
         if blob.len() > ACL_BYTES_MAX {
             return bad("it is larger than 64 KiB");
@@ -73,7 +73,7 @@ impl SecurityDescriptor {
         let group = place(self.group.as_ref().map(Sid::to_bytes).unwrap_or_default());
         let dacl = place(self.dacl.as_deref().map(write_dacl).transpose()?.unwrap_or_default());
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
-        // Where it is said to be there and is nowhere, there is none.
+        // DACL_PRESENT with an offset of 0 says that there is no list.
         let control = SELF_RELATIVE | DACL_PRESENT | flag(self.is_protected, DACL_PROTECTED);
         let mut blob = Vec::with_capacity(8 + HEADER_BYTES + body.len());
         blob.extend_from_slice(&1u16.to_le_bytes());
@@ -111,11 +111,11 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
     let sid_at = |field: usize| part(field)?.map(|at| read_sid(blob, at).map(|(sid, _)| sid)).transpose();
     let dacl = match (control & DACL_PRESENT != 0, part(16)?) {
         (true, None) => None,
-        // Windows takes this for no list, which grants everything; Samba, which writes it, for an empty one. It is as Samba means it, who
-        // also refuses more.
+        // Windows reads this as no list, which grants everything; Samba, which writes it, reads it as an empty list. Samba's reading is used here,
+        // which also grants less.
         (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
-        // No list grants everything, so one bit must not decide between a list and none.
+        // The absence of a list grants everything, so one bit must not decide between a list and none.
         (false, Some(_)) => return bad("it has a list and says that it has none"),
     };
     let is_protected = control & DACL_PROTECTED != 0;
@@ -146,14 +146,14 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         entries.extend(read_ace(entry)?);
         at += size;
     }
-    // What follows the last entry that was counted could be one more that denies.
+    // Bytes after the last counted entry could be one more entry, which denies.
     if at != bytes {
         return bad("its list is longer than its entries");
     }
     Ok(entries)
 }
 
-/// An entry; `None` for one that only belongs to the system's own list and decides nothing here.
+/// An entry; `None` for a type that belongs only to the system list (SACL) and decides nothing here.
 fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
     let &[kind, flags, ..] = entry else { return bad("an entry is too short") };
     let kind = match kind {
@@ -200,7 +200,7 @@ fn write_dacl(entries: &[Ace]) -> Result<Vec<u8>, BadAcl> {
 
 fn read_sid(bytes: &[u8], at: usize) -> Result<(Sid, usize), BadAcl> {
     let sid = bytes.get(at..).and_then(Sid::from_bytes);
-    // A SID without a sub-authority names nobody and has no spelling.
+    // A SID without a sub-authority is nobody's, and has no text form.
     sid.filter(|(sid, _)| !sid.subs().is_empty()).ok_or_else(|| BadAcl("a SID in it cannot be read".into()))
 }
 

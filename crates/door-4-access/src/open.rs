@@ -1,5 +1,5 @@
 //! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
-//! Roles that administer the store skip the ACL. What may not be seen looks absent, with any other right on it.
+//! Roles that administer the store skip the ACL. A target that may not be seen looks absent, whatever other rights on it are granted.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath,
 use enfilade_facts::{Clocks, Held, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
-/// May the visitor, at this revision?
+/// Judges what the visitor wants of a target, at this revision.
 ///
 /// # Errors
 /// A [`Refusal`]; it names what decided.
@@ -51,8 +51,8 @@ pub fn would(
     AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
-/// Does for a path that leads nowhere the work of refusing something hidden, so that one takes as long as the other (invariant S2). `near` is
-/// something that is there: what may be done with it says nothing here.
+/// Does the work of refusing a hidden object for a path that leads nowhere, so that both refusals take the same time (invariant S2). `near` is any
+/// object that exists: the rights on it do not matter here.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -70,7 +70,7 @@ pub fn refuse_alike(
     }
 }
 
-/// Has the principal any role in the datastore? Without one it looks absent to every question.
+/// Checks that the principal has any role in the datastore. Without a role the datastore looks absent to every request.
 ///
 /// # Errors
 /// [`Refusal::NoRole`], or when the facts cannot be read.
@@ -97,7 +97,7 @@ pub fn bound_to(
     View(view).project_of(datastore)
 }
 
-/// Whether everything is known that says who has which role on a path. What `acl.cfg` says and is not known refuses, and nobody has lost it.
+/// Whether all role assignments on a path are known. What `acl.cfg` assigns is refused while it is not known, but it is not taken away.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -122,17 +122,17 @@ pub(crate) struct AccessCheck<'c> {
     pub(crate) now: Clocks,
     pub(crate) principal: &'c Principal,
     pub(crate) datastore: &'c DatastoreName,
-    /// What has to be granted on something for it to be there.
+    /// The rights that make an object visible.
     pub(crate) visible: AccessMask,
     pub(crate) memo: &'c AccessMemo,
 }
 
-/// On which node of a path those roles stand that count. All that is beneath it and has none of its own has the same, so they are worked
-/// out and remembered once, however much that is.
+/// The node of a path whose role assignments decide. Everything beneath it without an assignment of its own has the same roles, so these are
+/// resolved and remembered once.
 pub(crate) struct EffectiveNode<'p> {
-    /// The last node on which anybody has a role, or that of the datastore.
+    /// The last node with a role assignment, or the node of the datastore.
     pub(crate) node: &'p str,
-    /// Whether anybody has a role strictly below the path.
+    /// Whether there is a role assignment strictly below the path.
     pub(crate) goes_on_below: bool,
 }
 
@@ -141,7 +141,7 @@ impl AccessCheck<'_> {
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
-                // As much work as for what is hidden (invariant S2).
+                // The same work as for a hidden target (invariant S2).
                 std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
                 return Err(damaged);
             }
@@ -156,7 +156,7 @@ impl AccessCheck<'_> {
             Wanted::Passing => AccessMask::TRAVERSE,
         };
         let visible = granted.covers(self.visible);
-        // A drop box: into a directory one may add to without seeing what is in it. And through it.
+        // A drop box: one may add to a directory, and pass through it, without seeing it.
         let in_sight = visible || matches!(ask.wanted, Wanted::Create(_) | Wanted::Passing);
         if in_sight && granted.covers(wanted) {
             return Ok(granted);
@@ -236,12 +236,12 @@ impl AccessCheck<'_> {
         self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
-    /// Which node decides on a path.
+    /// The node that decides on a path.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // The roles of a session for a project count in its datastore, so it is never a node further up.
+        // Never a node above that of the datastore, because the roles of a session for a project count in its datastore.
         for (depth, node) in path.nodes().skip(2).enumerate() {
-            // What cannot be read refuses those whose path leads there, and nobody else.
+            // An assignment that cannot be read refuses only requests whose path leads there.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
             if assigned.on || depth == 0 {
                 effective_node.node = node;
@@ -254,7 +254,7 @@ impl AccessCheck<'_> {
         effective_node
     }
 
-    /// Where anybody has roles, from a node on.
+    /// Whether there are role assignments on a node, and strictly below it.
     fn assigned(&self, node: &str) -> Result<Assigned, SourceError> {
         let key = self.memo.assigned_key(self.view.at(), node);
         if let Some(assigned) = self.memo.assigned.get(key) {
@@ -275,7 +275,7 @@ impl AccessCheck<'_> {
         Ok(self.memo.roles.put(key, resolve(&self.view, self.now, self.principal, node)?))
     }
 
-    /// Whether there is a role on the store or anywhere in it.
+    /// Whether the principal has a role on the store or anywhere in it.
     pub(crate) fn is_admitted(&self) -> Result<bool, Refusal> {
         let root = RolePath::of(self.datastore, &StorePath::root());
         let root = root.as_str();
@@ -295,7 +295,7 @@ impl AccessCheck<'_> {
         self.acl_of(path, target, self.memo.id_of(target))
     }
 
-    /// The same of an ACL whose number is known.
+    /// As `acl`, with the number of the ACL where it is known.
     pub(crate) fn acl_of(
         &self,
         path: &StorePath,
@@ -316,7 +316,7 @@ impl AccessCheck<'_> {
         Ok(self.memo.granted(id, self.principal, || Some(granted)).unwrap_or(granted))
     }
 
-    /// Everything the ACL of a number grants, where it is known which that is.
+    /// Everything that the ACL of a number grants; `None` where that ACL is not known.
     pub(crate) fn granted_by_acl(&self, id: AclId) -> Option<AccessMask> {
         let evaluate = || self.memo.acl(id).map(|acl| evaluate::granted(&acl, self.principal));
         self.memo.granted(id, self.principal, evaluate)

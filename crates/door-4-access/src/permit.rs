@@ -16,7 +16,7 @@ pub struct AccessPermit {
     pub(crate) at: At,
 }
 
-/// Leave to see or change access rights; names its holder for the audit record.
+/// A permit to see or change access rights; names its holder for the audit record.
 /// Made in one place, [`crate::administer`] (invariant D2).
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
@@ -25,24 +25,24 @@ pub struct AdminPermit {
 }
 
 impl AdminPermit {
-    /// Who has it.
+    /// The holder.
     pub fn who(&self) -> &Authid {
         &self.who
     }
 
-    /// With whose rights changes are made by it: an administrator's where a role gives the privileges, not where it is the user's own.
+    /// Whether changes count as an administrator's: they do where a role gives the privileges, and not where the record is the user's own.
     pub fn requester(&self) -> Requester {
         self.requester
     }
 }
 
-/// Leave to do one thing by Keystone's API. Made in one place, [`crate::use_api`].
+/// A permit for one call of Keystone's API. Made in one place, [`crate::use_api`].
 #[derive(Clone, Debug)]
 pub struct ApiPermit {
     pub(crate) who: Authid,
     pub(crate) only_domain: Option<DomainId>,
     pub(crate) only_made_by: Option<CredentialId>,
-    /// By which of the roles of its rule, and the user whose session it is.
+    /// The alternative of the rule that permitted the call, and the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
     /// What was asked, to ask it again.
@@ -58,13 +58,13 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
-    /// With whose rights changes are made by it. A domain's manager counts as a user: tenants have such managers.
+    /// Whether changes count as an administrator's. A domain's manager counts as a user, because tenants have such managers.
     pub fn requester(&self) -> Requester {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
 
-    /// Whether it is leave to see the secrets of this user: the user's own, and an administrator's. A reader of everything could
-    /// become any user by them.
+    /// Whether it permits reading the secrets of this user: the user's own permit does, and an administrator's. With the secrets a reader of
+    /// everything could become any user.
     pub fn tells_secrets_of(&self, user: &UserId) -> bool {
         self.is_administrators() || self.user == *user
     }
@@ -74,18 +74,18 @@ impl ApiPermit {
         self.only_domain
     }
 
-    /// The only application credential whose keys it is for, where a list of keys is asked for by a session of one.
+    /// The only application credential whose keys a list may contain, if a session of that credential asks for the list.
     pub fn only_made_by(&self) -> Option<CredentialId> {
         self.only_made_by
     }
 
-    /// Who has it.
+    /// The holder.
     pub fn who(&self) -> &Authid {
         &self.who
     }
 }
 
-/// The one on whose behalf ACLs are propagated.
+/// The caller on whose behalf ACLs are propagated.
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
     /// A user who moves the object and has this permit on it. A user who may read something, delete it and create it at its new place could have
@@ -95,7 +95,7 @@ pub enum PropagationBy<'p> {
     Operator(ObjectId),
 }
 
-/// Leave to change the inherited entries in the ACL of one object, and to list it where it is a directory.
+/// A permit to change the inherited entries in the ACL of one object, and to list it where it is a directory.
 /// Made in one place, [`PropagationPermit::new`] (invariant D2).
 #[derive(Clone, Copy, Debug)]
 pub struct PropagationPermit {
@@ -105,7 +105,7 @@ pub struct PropagationPermit {
 }
 
 impl PropagationPermit {
-    /// Of this one.
+    /// The permit of this caller.
     pub fn new(by: PropagationBy<'_>) -> Self {
         match by {
             PropagationBy::Mover(permit) => {

@@ -1,12 +1,12 @@
-//! Who may do what by Identity v3: one table, as Keystone's default policies are (oslo.policy of release 30). The checks, the page in `docs/`
-//! and the tests all come from it.
+//! The rules of Identity v3: one table, as Keystone's default policies are (oslo.policy of release 30). The checks, the page in `docs/` and the
+//! tests all come from it.
 
 use crate::about::{About, Other};
 use crate::lending::{Lending, lends};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_identity::{Principal, Scope, Session};
 
-/// Whose a call may be, by the roles of the session and what it is for.
+/// The sessions that a rule lets in, by their roles and their scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every session.
@@ -15,23 +15,23 @@ pub enum Who {
     Admin,
     /// Role `reader` on the system.
     SystemReader,
-    /// Role `manager` on the domain it is about.
+    /// Role `manager` on the domain the call is about.
     DomainManager,
-    /// The same, where each user or group that it changes holds no more than such a manager may give.
+    /// As `DomainManager`, where each user or group that the call changes holds no more than such a manager may give.
     BoundedManager,
-    /// Role `reader` on the domain it is about.
+    /// Role `reader` on the domain the call is about.
     DomainReader,
     /// Role `manager` on any domain.
     AnyDomainManager,
-    /// Role `reader` on any domain: lists then hold what is of that domain.
+    /// Role `reader` on any domain: lists then contain only what is in that domain.
     AnyDomainReader,
-    /// Any role on the project it is about.
+    /// Any role on the project the call is about.
     ProjectMember,
-    /// Any role on a project of the domain it is about.
+    /// Any role on a project of the domain the call is about.
     InDomain,
     /// Role `service`.
     Service,
-    /// The user it is about, or one of the two.
+    /// The user the call is about, or one of the two users.
     Owner,
     /// A session by a trust that may be lent on.
     Redelegator,
@@ -63,11 +63,11 @@ impl Who {
 /// A rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// What Keystone calls it, without `identity:`.
+    /// Its name in Keystone, without `identity:`.
     pub name: &'static str,
-    /// Any of these. The first that lets somebody says how much, so those who see more stand first.
+    /// Alternatives. The first that lets a session in says how much it sees, so those that see more come first.
     pub who: &'static [Who],
-    /// What it is to what was lent.
+    /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
 }
 
@@ -126,7 +126,7 @@ pub static POLICY: &[Rule] = &[
     credentials("delete_application_credential", OWN),
     reads("list_trusts", SEES_OWN),
     reads("get_trust", SEES_OWN),
-    // Not even an administrator lends what is another's.
+    // Not even an administrator lends the roles of another user.
     trusts("create_trust", &[Who::Owner, Who::Redelegator]),
     trusts("delete_trust", OWN),
     reads("list_roles_for_trust", SEES_OWN),
@@ -229,20 +229,20 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// By which of its roles it lets a session do it; nothing where it does not.
+    /// The alternative by which it lets a session make the call; `None` where it does not.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
         let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
         who.filter(|_| lends(principal, session, self.lending, about))
     }
 
-    /// Whether the facts have to be asked what the users and groups hold that it changes.
+    /// Whether the facts are needed: what the users and groups hold that the call changes.
     pub fn is_bounded(&self) -> bool {
         self.who.contains(&Who::BoundedManager)
     }
 }
 
 impl Who {
-    /// The domain that a list is cut down to for them.
+    /// The domain that a list is limited to for such a session.
     pub(crate) fn only_domain(self, session: &Session) -> Option<DomainId> {
         match (self, session.claim.scope) {
             (Who::DomainReader | Who::AnyDomainReader, Scope::Domain(domain)) => Some(domain),

@@ -1,5 +1,5 @@
-//! The same rules once more, slowly and straight from MS-DTYP §2.5.3.2: one right after the other, no set of rights,
-//! no sorted search. Written apart from the fast one, for comparing.
+//! A naive second implementation of the same rules, straight from MS-DTYP §2.5.3.2: one right after the other, without sets of rights or sorted
+//! search. Written independently of the fast one, for comparing.
 
 use crate::security_descriptor::{AceType, SecurityDescriptor};
 use enfilade_facts::tables::Who;
@@ -10,9 +10,8 @@ use std::sync::OnceLock;
 /// A node, the grantee of an assignment on it, and the roles, each with whether it propagates.
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
-/// The roles on a path, from the rules of `acl.cfg`: from the leaf upwards, the first node that says anything of the
-/// user decides; where it does not, the first that says anything of a group of the user's does. Named by `acl.cfg`, the
-/// user is `alice@local` and the group `@staff`.
+/// The roles on a path, by the rules of `acl.cfg`: from the leaf upwards, the first node with roles for the user or for one of the user's groups
+/// decides; on one node, the user's own come before those of groups. In `acl.cfg` the user is `alice@local` and the group `@staff`.
 pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
     of_kind(
         rows,
@@ -151,7 +150,7 @@ mod tests {
         ]
     }
 
-    /// Placeholders among them, which must not count for any principal.
+    /// The SIDs of a principal, with placeholders among them, which must not count.
     fn sids_of_somebody() -> impl Strategy<Value = Vec<Sid>> {
         proptest::collection::vec(any_sid(), 0..5)
     }
@@ -186,7 +185,7 @@ mod tests {
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
     }
 
-    /// All of them: up to three entries that grant or deny three SIDs any of four rights, for a principal with any of the SIDs.
+    /// All lists of up to three entries that grant or deny three SIDs any of four rights, for a principal with any of the SIDs.
     #[test]
     fn every_small_list_is_judged_alike() {
         let sids: Vec<Sid> = (0..3).map(|n| Sid::of_store([1, 2, 3], 1000 + n)).collect();
@@ -233,7 +232,7 @@ mod tests {
         assert_eq!(judged, 8 * (1 + 90 + 90 * 90 + 90 * 90 * 90));
     }
 
-    /// SplitMix64, the same in every run.
+    /// SplitMix64: the numbers are the same in every run.
     struct Sequence(u64);
 
     impl Sequence {

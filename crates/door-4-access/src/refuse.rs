@@ -1,4 +1,4 @@
-//! Why somebody may not.
+//! The refusals of door 4.
 
 use crate::ntacl::BadAcl;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
@@ -31,7 +31,7 @@ pub enum Refusal {
         /// Which role or entry said so.
         decided_by: String,
     },
-    /// The ACL cannot be believed: nobody has any right, but for those who skip it.
+    /// The ACL cannot be believed: it grants no right. Only roles that skip ACLs count.
     #[error("the ACL of {path} cannot be believed: {why}; replace it with `enfilade acl set`")]
     AclDamaged {
         /// The target.
@@ -45,7 +45,7 @@ pub enum Refusal {
     /// A privilege that is not held on the path.
     #[error("{path} needs {missing}")]
     NoPrivilege {
-        /// Where.
+        /// The path, or the rule of the API.
         path: String,
         /// What is missing.
         missing: String,
@@ -55,13 +55,13 @@ pub enum Refusal {
     HoldsMore {
         /// The rule.
         path: String,
-        /// Some of what is held.
+        /// One of the rights that are held.
         holds: String,
     },
-    /// What would be made cannot have an ACL of the datastore's kind.
+    /// A new object cannot have an ACL of the datastore's dialect.
     #[error("what would be made cannot have an ACL: {0}")]
     NoAcl(BadAcl),
-    /// Something is there already that may not be seen.
+    /// An object that may not be seen has this name already.
     #[error("{path} is there already and may not be seen: {decided_by}")]
     CreateOntoHidden {
         /// The target.
@@ -86,7 +86,7 @@ pub const CODES: [RefusalRow; 9] = [
 ];
 
 impl Refusal {
-    /// Whether it tells of something that may not be seen.
+    /// Whether the refusal is about an object that may not be seen.
     pub fn is_of_hidden(&self) -> bool {
         self.looks_absent() || matches!(self, Refusal::CreateOntoHidden { .. })
     }

@@ -12,19 +12,19 @@ use std::fmt;
 /// The set of roles that counts, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
-    /// The roles; empty where nobody gave any.
+    /// The roles; empty where none are assigned.
     pub(crate) roles: Vec<Role>,
-    /// The node they were given on.
+    /// The node they are assigned on.
     pub(crate) node: String,
     /// The grantees: the user, or groups the user is in; or the token.
     pub(crate) to: Vec<Who>,
-    /// For a token with roles of its own: those, within its owner's.
+    /// The roles of a token that has roles of its own: they count within its owner's.
     pub(crate) of_token: Option<Box<Resolved>>,
-    /// For a session for a project: the roles there, instead of any that were given on paths.
+    /// For a session for a project: the roles there, instead of any that are assigned on paths.
     pub(crate) of_project: Vec<String>,
 }
 
-/// What a role on a project is worth in a datastore that is bound to it (DESIGN.md, door 4). Who manages may also change ACLs.
+/// The role in a datastore for each role on the project that the datastore is bound to. A `manager` may also change ACLs.
 const OF_PROJECT: [(&str, Role); 4] = [
     ("reader", Role::DatastoreReader),
     ("member", Role::DatastorePowerUser),
@@ -34,7 +34,7 @@ const OF_PROJECT: [(&str, Role); 4] = [
 const MANAGER: &str = "manager";
 
 impl Resolved {
-    /// Whether nobody gave any role.
+    /// Whether there are no roles.
     fn is_empty(&self) -> bool {
         self.roles.is_empty()
     }
@@ -55,7 +55,7 @@ impl Resolved {
         self.lets_in() && self.each().all(|resolved| resolved.roles.iter().any(skips))
     }
 
-    /// What they grant on something of this kind.
+    /// The rights that they grant on an object of this kind.
     pub(crate) fn rights(&self, kind: NodeKind) -> AccessMask {
         if !self.lets_in() {
             return AccessMask::NONE;
@@ -68,7 +68,7 @@ impl Resolved {
         self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
     }
 
-    /// What they let administer.
+    /// The privileges of administration that they give.
     pub(crate) fn privileges(&self) -> Privileges {
         let of = |resolved: &Resolved| match resolved.roles.contains(&Role::NoAccess) {
             true => Privileges::NONE,
@@ -77,7 +77,7 @@ impl Resolved {
         self.each().fold(Privileges::ALL, |common, resolved| common & of(resolved))
     }
 
-    /// The same in words.
+    /// The roles in words.
     pub(crate) fn given(&self, view: &View<'_>, principal: &Principal) -> GivenRoles {
         let name = |who: &Who| match who {
             Who::User(_) => format!("user {}", principal.authid.user),
@@ -103,13 +103,13 @@ impl Resolved {
 /// The roles that decided, their grantees, and the node they were given on.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GivenRoles {
-    /// The roles; empty where nobody gave any.
+    /// The roles; empty where none are assigned.
     pub roles: Vec<Role>,
-    /// The node of the path they were given on.
+    /// The node of the path they are assigned on.
     pub node: String,
     /// The user, or the groups, by name.
     pub to: Vec<String>,
-    /// For a token with roles of its own: those.
+    /// The roles of a token that has roles of its own.
     pub of_token: Option<Box<GivenRoles>>,
 }
 
@@ -175,7 +175,8 @@ enum Speaks {
     Token,
 }
 
-/// Whether a record speaks of this principal, and as what. To a token with its owner's roles those of its own are nothing.
+/// Whether an assignment applies to this principal, and for which kind of grantee. An assignment to a token that has its owner's roles does not
+/// count.
 fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Speaks>, SourceError> {
     let speaks = match who {
         Who::User(user) => (*user == principal.user).then_some(Speaks::User),
@@ -197,13 +198,13 @@ fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Sp
     Ok(speaks)
 }
 
-/// Whether what `acl.cfg` says in this record is not known.
+/// Whether this assignment is from `acl.cfg`, and is not known now.
 pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> bool {
     let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
     matches!(key.who, Who::Named(_)) && refuses
 }
 
-/// The roles a record gives here. What `acl.cfg` says of somebody and is not known might be NoAccess, so it is.
+/// The roles of an assignment. One of `acl.cfg` that is not known might be NoAccess, so it counts as NoAccess.
 fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
     match is_unknown(key, assignment, knows_acl_cfg) {
         true => vec![(Role::NoAccess, true)],
@@ -282,7 +283,7 @@ fn in_project(
     Ok(Resolved { roles, node: node.to_owned(), of_project, ..Resolved::default() })
 }
 
-/// Whether this principal is let in somewhere strictly below the path, by a record on what is there.
+/// Whether this principal is let in somewhere strictly below the path, by an assignment there.
 pub(crate) fn is_admitted_below(
     view: &View<'_>,
     now: Clocks,
@@ -298,7 +299,7 @@ pub(crate) fn is_admitted_below(
         if speaks(view, principal, &key.who)?.is_none() {
             continue;
         }
-        // On the node itself, or on what is in it, which a role that does not propagate leaves to those above.
+        // On the node itself, or below it: a role that does not propagate leaves what is below to the roles above.
         let node = key.path.as_str();
         let on = resolve(view, now, principal, node)?;
         if on.lets_in() || resolve_below(view, now, principal, node)?.lets_in() {

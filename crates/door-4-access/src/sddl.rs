@@ -4,7 +4,7 @@
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// Two letters stand for a SID everybody knows. Those of a domain are not among them: which domain is not said.
+/// The two-letter names of well-known SIDs. SIDs of a domain are not among them, because the text does not say which domain.
 const SIDS: [(&str, &str); 26] = [
     ("AC", "S-1-15-2-1"),
     ("AN", "S-1-5-7"),
@@ -33,7 +33,7 @@ const SIDS: [(&str, &str); 26] = [
     ("SU", "S-1-5-6"),
     ("WD", "S-1-1-0"),
 ];
-/// Apart, because its letters are those of a right, too.
+/// Not in the table, because its letters are also those of a right.
 const SYSTEM: (&str, &str) = ("SY", "S-1-5-18");
 
 const TYPES: [(&str, AceType); 4] =
@@ -76,7 +76,7 @@ const RIGHTS: [(&str, u32); 21] = [
 /// No list at all, which grants everything.
 const NO_LIST: &str = "NO_ACCESS_CONTROL";
 
-/// Writes it. Rights are numbers: what `FA` means has not been the same everywhere.
+/// Writes an ACL. Rights are numbers, because `FA` has not meant the same everywhere.
 pub fn to_sddl(descriptor: &SecurityDescriptor) -> String {
     let mut text = String::new();
     let called = |sid: &Sid| {
@@ -107,10 +107,10 @@ pub fn to_sddl(descriptor: &SecurityDescriptor) -> String {
     text
 }
 
-/// Reads it.
+/// Reads an ACL.
 ///
 /// # Errors
-/// What cannot be read, in words. Half of an ACL is no ACL.
+/// The part that cannot be read, in words.
 pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     let mut descriptor = SecurityDescriptor::default();
     let (mut rest, mut has_list) = (text.trim(), false);
@@ -125,7 +125,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
                 has_list = true;
                 (descriptor.dacl, descriptor.is_protected) = list(part)?;
             }
-            // The system's own list says what is recorded, and is not kept here.
+            // The system list (SACL) says what is audited, and is not kept here.
             "S:" => {}
             other => {
                 return Err(format!(
@@ -141,7 +141,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     }
 }
 
-/// Where the next part begins: a letter and a colon outside of brackets, which SIDs and flags have none of.
+/// Where the next part begins: a letter and a colon outside of brackets, which neither SIDs nor flags contain.
 fn next_part(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut depth = 0_usize;
@@ -298,7 +298,7 @@ mod tests {
 
     fn any_ace() -> impl Strategy<Value = Ace> {
         let kind = prop_oneof![Just(AceType::Allow), Just(AceType::Deny), Just(AceType::Audit)];
-        // One bit has no letters, and no meaning.
+        // One bit of the flags has no letters, and no meaning.
         (kind, any::<u8>(), any::<u32>(), any_sid())
             .prop_map(|(kind, flags, mask, sid)| ace(kind, flags & !0x20, mask, sid))
     }

@@ -24,7 +24,7 @@ impl AceFlags {
     pub const DIRECTORIES: u8 = 0x2;
     /// It is inherited one level down and not further.
     pub const ONCE: u8 = 0x4;
-    /// It does not speak of the object it stands on.
+    /// It does not apply to the object it is on.
     pub const INHERIT_ONLY: u8 = 0x8;
     /// It was inherited.
     pub const INHERITED: u8 = 0x10;
@@ -44,7 +44,7 @@ pub struct Ace {
     pub kind: AceType,
     /// How it is inherited.
     pub flags: AceFlags,
-    /// Of which rights it speaks.
+    /// The rights it grants, denies or audits.
     pub mask: AccessMask,
     /// The user or group it is for.
     pub sid: Sid,

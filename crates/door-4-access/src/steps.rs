@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 use std::fmt;
 
-/// One thing that was looked at, printable: what it is, whether it speaks of the principal, and which rights it settled.
+/// One step of the decision, printable: what was looked at, whether it applies to the principal, and which rights it settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(Looked);
 
@@ -40,7 +40,7 @@ impl Step {
         }
     }
 
-    /// What it is called where it alone decided.
+    /// The name of the step where it alone decided.
     fn called(&self) -> String {
         match &self.0 {
             Looked::Roles { given, .. } => given.to_string(),
@@ -110,7 +110,7 @@ pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     names.join("; ")
 }
 
-/// The ACL entry by entry: which spoke of the principal, and what each settled.
+/// The ACL entry by entry: which apply to the principal, and what each settled.
 fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
     let descriptor = match target.descriptor() {
         Ok(Some(descriptor)) => descriptor,

@@ -34,7 +34,7 @@ const LOCAL: DomainId = DomainId::from_bytes([5; 16]);
 pub(crate) struct Facts {
     at: At,
     records: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
-    /// How often they were searched.
+    /// How often the records were scanned.
     searches: Cell<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Facts {
         self.put(&key, &Assignment { roles: roles.to_vec(), fault: None });
     }
 
-    /// The same records in another store, so that what is remembered of one says nothing of the other.
+    /// The same records in another store, so that no memo entry of one store serves the other.
     pub(crate) fn in_store(mut self, n: u128) -> Facts {
         self.at.store = StoreId(n);
         self
@@ -138,7 +138,7 @@ pub(crate) fn group_sid() -> Sid {
     Sid::of_store([1, 2, 3], 1001)
 }
 
-/// In the group `staff`, and in no other.
+/// A user in the group `staff`, and in no other.
 pub(crate) fn alice() -> Principal {
     let sids = vec![own_sid(), group_sid(), Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK];
     Principal {
@@ -155,7 +155,7 @@ pub(crate) fn alice() -> Principal {
     }
 }
 
-/// The same by her token `test`, which has roles of its own.
+/// Alice by her token `test`, which has roles of its own.
 pub(crate) fn token_of_alice() -> Principal {
     Principal { authid: "alice@local!test".parse().unwrap(), narrowed_to: Some(TEST), ..alice() }
 }
@@ -167,7 +167,7 @@ pub(crate) fn memo() -> AccessMemo {
     AccessMemo::new(MemoSeed([7; 16]), 1 << 16)
 }
 
-/// Asks on these facts, with a memo of its own.
+/// Asks on these facts, with a new memo.
 pub(crate) fn case<R>(facts: &Facts, principal: &Principal, ask: impl FnOnce(&AccessCheck<'_>) -> R) -> R {
     case_with(facts, principal, &memo(), ask)
 }

@@ -1,5 +1,5 @@
-//! Keystone's API: may they do this? The roles of the session decide, by Keystone's default rules (oslo.policy of release 30), and what was
-//! lent does no more than [`crate::Lending`] says.
+//! Keystone's API: whether a session may make a call. The roles of the session decide, by Keystone's default rules (oslo.policy of release 30). A
+//! lent credential does no more than [`crate::Lending`] says.
 
 use crate::about::About;
 use crate::bounds::beyond;
@@ -11,8 +11,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_identity::IdentityPermit;
 
-/// May the visitor? The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment. A rule that
-/// [is bounded](Rule::is_bounded) needs the facts of this moment; without them it lets no manager.
+/// Judges a call of the visitor. The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment. A rule that
+/// [is bounded](Rule::is_bounded) needs the facts of this moment; without them it refuses managers.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.
@@ -54,7 +54,7 @@ pub fn use_api(
     })
 }
 
-/// May the visitor go on? What is long in coming is asked about again, and is no less than it was.
+/// Judges a long call again while it runs: the same role must still permit the call, and within the same limits.
 ///
 /// # Errors
 /// As [`use_api`].

@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{At, Clocks, SourceError};
 use std::ops::ControlFlow;
 
-/// Role assignments at one revision, and what groups are called.
+/// Role assignments at one revision, and the names of groups.
 pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
 
 impl View<'_> {
@@ -20,7 +20,7 @@ impl View<'_> {
         self.0.at()
     }
 
-    /// Whether what `acl.cfg` says is known: it was looked at lately, and is not unreadable for longer than the stale limit.
+    /// Whether the content of `acl.cfg` is known: the last look is recent, and the file has not been unreadable for longer than the stale limit.
     pub(crate) fn knows_acl_cfg(&self, now: Clocks) -> Result<bool, SourceError> {
         if !now.mirror.is_current() {
             return Ok(false);
@@ -40,7 +40,7 @@ impl View<'_> {
         Ok(self.0.get::<Name>(&NameKey::group(&domain.domain(), group.name()))?.map(Name::group))
     }
 
-    /// Everybody's roles on exactly this node. On a longer path than can be assigned on there are none.
+    /// All role assignments on exactly this node. A path that is longer than the limit has none.
     pub(crate) fn assignments(
         &self,
         node: &str,
@@ -55,7 +55,7 @@ impl View<'_> {
         })
     }
 
-    /// Whether anybody has a role on exactly this node.
+    /// Whether there is a role assignment on exactly this node.
     pub(crate) fn is_assigned(&self, node: &str) -> Result<bool, SourceError> {
         if node.len() > ROLE_PATH_BYTES_MAX {
             return Ok(false);
@@ -63,7 +63,7 @@ impl View<'_> {
         self.0.any::<Assignment>(&AssignmentKey::node_prefix(node))
     }
 
-    /// Whether anybody has a role strictly below this node.
+    /// Whether there is a role assignment strictly below this node.
     pub(crate) fn is_assigned_below(&self, node: &str) -> Result<bool, SourceError> {
         if node.len() >= ROLE_PATH_BYTES_MAX {
             return Ok(false);
@@ -71,7 +71,7 @@ impl View<'_> {
         self.0.any::<Assignment>(format!("{node}/").as_bytes())
     }
 
-    /// Everybody's roles strictly below this node.
+    /// All role assignments strictly below this node.
     pub(crate) fn assignments_below(
         &self,
         node: &str,
@@ -83,7 +83,7 @@ impl View<'_> {
         })
     }
 
-    /// What a group is called, for words only: its id where that cannot be read.
+    /// The name of a group, for messages only; its id where the name cannot be read.
     pub(crate) fn group_name(&self, id: &GroupId) -> String {
         let group = self.0.get::<Group>(id).ok().flatten();
         let named = group.and_then(|group| {
@@ -119,7 +119,7 @@ impl View<'_> {
         Ok(rows.into_iter().map(|(key, _)| key.group).collect())
     }
 
-    /// The roles of Keystone's kind that were given to this user or group itself.
+    /// Keystone's role assignments of this user or group itself.
     pub(crate) fn grants_of(&self, member: &Member) -> Result<Vec<(GrantScope, RoleId)>, SourceError> {
         let grantee = match member {
             Member::User(id) => Grantee::User(*id),
@@ -138,7 +138,7 @@ impl View<'_> {
         Ok(AssignmentKey::all_of(self.0, &who)?.into_iter().next().map(|key| key.path))
     }
 
-    /// The trusts by which others lend something to this user.
+    /// The trusts whose trustee is this user.
     pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<(TrustId, Trust)>, SourceError> {
         let mut trusts = Vec::new();
         for (key, _) in self.0.list::<Reverse>(&ReverseKey::trusts_of(user))? {
@@ -154,7 +154,7 @@ impl View<'_> {
         Ok(self.0.get::<MirroredFile>(&FileName::Acl)?.is_some())
     }
 
-    /// A path on which `acl.cfg` gives a role to this name. All assignments are read: the file is short, and nothing leads from a name.
+    /// A path on which `acl.cfg` gives a role to this name. Reads all assignments: the file is short, and there is no index by name.
     pub(crate) fn path_given_to(&self, ugid: &Ugid) -> Result<Option<RolePath>, SourceError> {
         let mut found = None;
         self.0.scan::<Assignment>(&[], |key, _| match key.who {

@@ -1,5 +1,5 @@
-//! What is left of uploads and copies whose process ended in the middle: it has a reserved name, and nobody holds its lock any more. A living
-//! process locks what it writes, and what it is about to remove, before it has such a name.
+//! What is left of uploads and copies whose process ended in the middle: files and directories with a reserved name whose lock is free. A living
+//! process locks what it writes, and what it is about to remove, before that has a reserved name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::emptying::empty;
@@ -16,13 +16,13 @@ use rustix::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// On a file system of other machines, too, whose locks may not be known here, only what has not changed for so long is taken for abandoned,
-/// in seconds.
+/// On a file system that other machines use too, their locks may not be known here. So only what has not changed for this time, in seconds, is
+/// taken for abandoned.
 const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
-    /// Removes what was abandoned, at a time in seconds since the epoch; says how much that was. It looks into every directory, as long
-    /// as that is still wanted.
+    /// Removes what was abandoned, and says how many files and directories that were. `now` is in seconds since the epoch. Looks into every
+    /// directory as long as `keep_going` returns true.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
@@ -47,10 +47,10 @@ impl Root {
     }
 }
 
-/// What was found in a directory.
+/// What was found in a directory that was cleared.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cleared {
-    /// How much was abandoned, and is gone.
+    /// How many abandoned files and directories were removed.
     pub(crate) removed: u64,
     /// Whether a living process writes into it.
     pub(crate) is_in_use: bool,
@@ -77,7 +77,7 @@ fn clear_directory(
             match remove(directory, name, before) {
                 Ok(true) => cleared.removed += 1,
                 Ok(false) => cleared.is_in_use = true,
-                // It ended just now, or is none of ours.
+                // It is gone by now, or not made by this server.
                 Err(_) => {}
             }
         } else if kind == FileType::Directory {
@@ -88,7 +88,7 @@ fn clear_directory(
     Ok(cleared)
 }
 
-/// Whether it was abandoned, and is gone.
+/// Removes a file or directory with a reserved name if it is abandoned; says whether it was.
 fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool> {
     let file = open_beneath(directory, name, NODE_FLAGS, Mode::empty())?;
     let found = fstat(&file)?;
@@ -105,15 +105,16 @@ fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool
     Ok(true)
 }
 
-/// Whether a living process holds the lock of something with a reserved name; else it is locked here. What cannot be told is in use.
+/// Whether a living process holds the lock of something with a reserved name. If not, this process holds it now. If that cannot be told, the answer
+/// is yes.
 fn is_in_use(file: &OwnedFd) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-/// Whether everything in a directory is served, or was abandoned and goes wherever the directory goes.
+/// Refuses a directory in which there is anything but what is served and what is abandoned. The latter goes wherever the directory goes.
 ///
 /// # Refuses
-/// [`Refusal::NotEmpty`] when there is something that is never listed: a link, a socket, a name nobody can ask for. [`Refusal::Uploading`]
+/// [`Refusal::NotEmpty`] when there is something that is never listed: a link, a socket, a name that no request can contain. [`Refusal::Uploading`]
 /// when a living process writes into it; [`Refusal::Io`] when it cannot be read.
 pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     let mut is_written = false;
@@ -132,7 +133,7 @@ pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a path on this machine is of what an upload or a copy left behind whose process ended.
+/// Whether a path on this machine is what an upload or a copy left behind when its process ended.
 pub fn is_abandoned(path: &Path) -> bool {
     let has_reserved_name = path.file_name().and_then(|name| name.to_str()).is_some_and(reserved);
     let flags = NODE_FLAGS | OFlags::NOFOLLOW;

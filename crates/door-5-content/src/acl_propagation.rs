@@ -1,7 +1,7 @@
 //! The one propagation of ACLs through a tree: `acl set --recursive`, and MOVE in a datastore with `--moves inherit`.
 //!
-//! Each object keeps its own entries, and has those its directory gives it now (`door-4-access/src/acl_inheritance.rs`). A protected object keeps its ACL,
-//! with everything beneath it; so does one that may not or cannot be changed.
+//! Each object keeps its own entries, and gets those that its directory gives it now (`door-4-access/src/acl_inheritance.rs`). A protected object
+//! keeps its ACL, with everything beneath it; so does an object that may not or cannot be changed.
 
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
@@ -11,18 +11,18 @@ use enfilade_access::{
     BadAcl, NodeKind, PropagationPermit, SecurityDescriptor, StoredAcl, Subject, propagated,
 };
 
-/// The one on whose behalf ACLs are propagated.
+/// The caller on whose behalf ACLs are propagated.
 pub trait Propagator<P> {
-    /// Why an object is not theirs to change.
+    /// The reason why the caller may not change an object.
     type Refusal: From<Refusal>;
 
-    /// Leave to change the inherited entries of an object.
+    /// The permit to change the inherited entries of an object.
     ///
     /// # Errors
-    /// Why not; the object and everything beneath it keep their ACLs.
+    /// The reason of the refusal; the object and everything beneath it keep their ACLs.
     fn permit(&mut self, path: &P, subject: &Subject) -> Result<PropagationPermit, Self::Refusal>;
 
-    /// Is told what came of each object, and of what could not be reached.
+    /// Receives the outcome for each object, and for what could not be reached.
     fn tell(&mut self, path: P, outcome: Outcome<Self::Refusal>);
 
     /// Whether nothing is written.
@@ -31,7 +31,7 @@ pub trait Propagator<P> {
     }
 }
 
-/// What came of one object.
+/// The outcome for one object.
 #[derive(Debug)]
 pub enum Outcome<E> {
     /// Its ACL was changed, or would be.
@@ -64,7 +64,7 @@ pub fn propagate_acl<P: TreePath, A: Propagator<P>>(
     go_on(walk, budget, by);
 }
 
-/// Gives everything in a directory what it inherits from that. `descriptor` is the ACL of the directory, or what it would be.
+/// Gives everything in a directory what it inherits from the directory. `descriptor` is the directory's ACL, or what that would be.
 pub fn propagate_acl_beneath<P: TreePath, A: Propagator<P>>(
     descriptor: SecurityDescriptor,
     (path, node): (P, Node),
@@ -105,7 +105,7 @@ fn go_on<P: TreePath, A: Propagator<P>>(mut walk: Walk<'_, P>, budget: &TreeBudg
     }
 }
 
-/// Gives one object what it inherits; what is in it is met next.
+/// Gives one object what it inherits, and enters it if it is a directory.
 fn give<P: TreePath, A: Propagator<P>>(
     above: &SecurityDescriptor,
     (path, node): (P, Node),
@@ -127,7 +127,8 @@ fn give<P: TreePath, A: Propagator<P>>(
 
 type Changed<E> = (Outcome<E>, PropagationPermit, SecurityDescriptor);
 
-/// Changes the ACL of one object, where that differs; also says which it has now. Without a change it says why what is beneath stays as it is.
+/// Changes the ACL of one object, where that differs; also returns the ACL that it has now. An error says why the object and all beneath it stay as
+/// they are.
 fn change<P, A: Propagator<P>>(
     above: &SecurityDescriptor,
     path: &P,
@@ -140,7 +141,8 @@ fn change<P, A: Propagator<P>>(
     let permit = by.permit(path, &subject).map_err(Outcome::Refused)?;
     let has_that = subject.descriptor().map_err(Outcome::Damaged)?.as_ref() == Some(&after);
     let gets_none = subject.acl == StoredAcl::Absent && after.dacl.as_ref().is_none_or(Vec::is_empty);
-    // Where the mode bits decide and nothing is inherited, they go on deciding. An operator said that an ACL is to decide.
+    // Where the mode bits decide and nothing is inherited, they go on deciding, unless an operator propagates: the operator said that ACLs are to
+    // decide.
     if has_that || gets_none && !permit.is_operators() {
         return Ok((Outcome::Same, permit, after));
     }

@@ -1,4 +1,4 @@
-//! Where the ACL of a file or directory is, and what is there now.
+//! Where the ACL of a file or directory is stored, and how it is read.
 
 use crate::attributes::attribute;
 use enfilade_access::StoredAcl;
@@ -11,9 +11,9 @@ use rustix::path::Arg as _;
 /// The extended attribute an ACL was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclPlace {
-    /// Among the system's: only the privileged can write it, and Samba reads it.
+    /// In `security.`: only privileged processes can write it, and Samba reads it.
     Security,
-    /// Among the users': each user who may write the file can write it too.
+    /// In `user.`: each user who may write the file can write it too.
     User,
 }
 
@@ -29,7 +29,7 @@ impl AclPlace {
     }
 }
 
-/// The ACL an object has now, of at most so many bytes. Not being able to tell is not the same as having none.
+/// The ACL an object has now, of at most `bytes_max` bytes. An ACL that cannot be read is not the same as none.
 pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
     for place in [AclPlace::Security, AclPlace::User] {
         let name = place.name(dialect);
@@ -45,8 +45,8 @@ pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max:
     StoredAcl::Absent
 }
 
-/// An ACL Samba would read, of what is called `name` in a directory, which is not opened; `None` where there is none. At most as much as
-/// there is room.
+/// The ACL that Samba would read, of the entry `name` in a directory, without opening the entry; `None` where there is none. Fails if the ACL is
+/// longer than `room`.
 pub(crate) fn stored_by_name(
     directory: BorrowedFd<'_>,
     name: &str,

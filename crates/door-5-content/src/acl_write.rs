@@ -1,5 +1,5 @@
-//! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same in `user.` where this
-//! process may not write that. An object that has both is ruled by the one in `security.`: only the privileged can write it.
+//! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same attribute in `user.` where this
+//! process may not write to `security.`. If an object has both, the one in `security.` counts: only privileged processes can write it.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -28,7 +28,7 @@ pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlac
     change(node, acl)
 }
 
-/// Writes a node's ACL for the operator of the machine, where the file system has already said that they may. No visitor comes this way.
+/// Writes a node's ACL for the operator of the machine: the kernel checks what the operator's process may do. Never called for a client.
 ///
 /// # Refuses
 /// As [`set_acl`].
@@ -74,7 +74,7 @@ pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     change_beside(node, acl, Properties::GiveWay)
 }
 
-/// The same, with the choice about dead properties.
+/// As [`change`], with the choice about dead properties.
 pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPlace, Refusal> {
     let place = {
         let _turn = node.turn().take();
@@ -107,7 +107,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
     match set_acl_attribute(file, ours, acl, properties) {
         Ok(()) => {
-            // Where it stayed behind it would rule again as soon as something strips the other.
+            // If the ACL in `user.` stayed, it would count again as soon as something strips the one in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }
@@ -128,8 +128,9 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
 }
 
-/// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and a user who may write
-/// dead properties could fill that: so where the ACL does not fit, they give way unless they stay. Where it still does not fit, they are put back.
+/// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and a user who may write dead
+/// properties could fill that. So where the ACL does not fit, the properties are removed, unless they are to stay. Where it still does not fit,
+/// they are put back.
 fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     match set_attribute(file, name, acl) {
         Err(Errno::NOSPC) if properties == Properties::GiveWay => {}
@@ -146,7 +147,7 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
     done
 }
 
-/// Gives something new its ACL, and its owner where that matters.
+/// Gives a new object its ACL, and its owner where that matters.
 pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
     if let Some(Owner { uid, gid }) = from_start.owner {
         let given =
@@ -164,7 +165,7 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
 /// Why an ACL was not stored, and what to do about it.
 fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refusal {
     let why = match errno {
-        // The kernel says the same when the disk is full and when one file's attributes do not fit any more.
+        // The kernel returns ENOSPC both when the disk is full and when one file's attributes do not fit any more.
         Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => {
             let errno = format!(
                 "{} bytes do not fit together with the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",

@@ -5,10 +5,10 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::{self, Errno};
 
-/// Room for the usual ACL, so that one system call reads it; the kernel clears as much of its own each time.
+/// Room for the usual ACL, so that one system call reads it. Not larger, because the kernel clears a buffer of this size at each call.
 pub(crate) const USUAL_BYTES: usize = 1024;
 
-/// An extended attribute, `None` where there is none or the file system keeps none; [`Errno::RANGE`] over the bound.
+/// An extended attribute; `None` where the file has none or the file system keeps none; [`Errno::RANGE`] if it is longer than `bytes_max`.
 pub(crate) fn attribute(file: BorrowedFd<'_>, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(USUAL_BYTES.min(bytes_max));
     let read = |value: &mut Vec<u8>| io::retry_on_intr(|| fgetxattr(file, name, spare_capacity(value)));

@@ -8,7 +8,7 @@ use rustix::path::Arg;
 /// How often an open the kernel could not settle is tried again, each time after giving way to other threads.
 const TRIES_MAX: usize = 32;
 
-/// How a node is opened: never waiting for a pipe's writer, never becoming anybody's terminal.
+/// How a node is opened: without waiting for a pipe's writer, and never as the controlling terminal.
 pub(crate) const NODE_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
@@ -18,7 +18,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// As [`open_beneath`], only where the kernel has all of the path in memory.
+/// As [`open_beneath`], but only if the kernel has all of the path in memory.
 pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
 }

@@ -11,8 +11,8 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory of that name, with that ACL and owner; it is never seen without. `judge` is asked in the turn in which it gets its
-/// name; where `still_there` refuses, it loses its name in the same turn.
+/// Makes a directory of that name, with that ACL and owner; it is never visible without them. `judge` is asked in the turn in which the directory
+/// gets its name; if `still_there` refuses, the directory loses its name in the same turn.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept, and what `judge` and `still_there`
@@ -29,12 +29,12 @@ pub fn make_collection<E: From<Refusal>>(
     make(directory, name, from_start, judge, still_there)
 }
 
-/// Deletes `target`, a file or an empty directory, which has that name. `judge` is asked in the turn in which that is done. What processes
-/// that ended left behind in a directory goes with it.
+/// Deletes `target`, a file or an empty directory, which has that name. `judge` is asked in the turn of the deletion. What ended processes left
+/// behind in a directory is deleted with it.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that holds
-/// anything, be it something nobody is shown, [`Refusal::Uploading`] when that is an upload of a living process; and what `judge` refuses.
+/// anything, even if no listing shows it, [`Refusal::Uploading`] when that is an upload of a living process; and what `judge` refuses.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
@@ -110,7 +110,7 @@ fn remove_entry<E: From<Refusal>>(
     }))
 }
 
-/// Removes what has a reserved name already, with everything in it: nobody can ask for it any more.
+/// Removes an object that has a reserved name already, with everything in it: no request can reach it any more.
 pub(crate) fn removal_of_tree(temporary: Temporary, node: &Node) -> Result<(), Refusal> {
     if node.kind() == NodeKind::Directory {
         empty(node.fd()).map_err(|errno| Refusal::io(errno, "removing what is in", &node.label()))?;

@@ -1,6 +1,6 @@
-//! What is at a path is known before it is opened: to open a pipe lets a process that waits to write into it go on, and to open a device
-//! may do anything. So a path is asked first by a descriptor that opens nothing (`O_PATH`). Which paths led to files and directories the last time
-//! is remembered, because asking costs half of an opening; where it is wrong, a pipe or device is opened once that took the place of a file.
+//! The kind of an object is checked before it is opened: opening a pipe wakes a process that waits to write to it, and opening a device may do
+//! anything. The check uses a descriptor that opens nothing (`O_PATH`). Paths that led to files and directories the last time are remembered,
+//! because the check costs half of an opening. If such a path leads to a pipe or device by now, that is opened once.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -25,7 +25,7 @@ pub(crate) struct KnownPaths {
 }
 
 impl KnownPaths {
-    /// The slot of a path, and what is in there where it is known.
+    /// The slot of a path, and the value that the slot has if the path is known.
     fn slot(&self, path: &str) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(path).max(1);
         let slots = self.slots.get_or_init(|| Box::new([const { AtomicU64::new(0) }; SLOTS]));
@@ -33,7 +33,7 @@ impl KnownPaths {
         (&slots[hash as usize % SLOTS], hash)
     }
 
-    /// Asks what is at a path, unless that is known; `ask` gives a descriptor of it that opens nothing.
+    /// Checks the kind of what is at a path, unless the path is known; `ask` gives a descriptor of it that opens nothing.
     ///
     /// # Errors
     /// [`Errno::NXIO`] for what is neither file nor directory; what `ask` fails with.
@@ -47,7 +47,7 @@ impl KnownPaths {
         Ok(())
     }
 
-    /// Something else came to be at a path.
+    /// Forgets a path that leads to something else by now.
     pub(crate) fn forget(&self, path: &str) {
         let (slot, known) = self.slot(path);
         let _ = slot.compare_exchange(known, 0, Ordering::Relaxed, Ordering::Relaxed);

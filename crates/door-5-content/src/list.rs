@@ -21,16 +21,16 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The mount, where the kernel reports changes in it; once that was asked.
+    /// The mount, if the kernel reports changes in it. The outer `None`: the kernel was not asked yet.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
     /// How many of these names were looked at.
     given: usize,
-    /// How many changes were reported before the directory was asked for names.
+    /// The number of the last event before the directory was asked for names.
     last_event: u64,
     unreadable: u64,
-    /// How many names were left out that no path spells.
+    /// How many names were left out because no path can contain them.
     unspelled: u64,
 }
 
@@ -39,9 +39,9 @@ pub struct Listing {
 pub struct Entry {
     /// Its name there.
     pub name: Word,
-    /// What the kernel says of it; nothing while only its directory was asked.
+    /// What the kernel says of it; `None` while only its directory was read.
     pub meta: Option<Meta>,
-    /// What door 4 judges before anybody is told of it.
+    /// What door 4 judges before the entry is shown.
     pub subject: Subject,
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`; none at the end. None of them is opened, and no ACL is read: where an entry's
-    /// state tells which it has, that is enough. Links, special files, mounts and names nobody may ask for are left out, and so is what
+    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read: where an entry has a state,
+    /// its ACL may be known from before. Links, special files, mounts and names that no request can contain are left out, and so are entries that
     /// vanished meanwhile.
     ///
     /// # Refuses
@@ -83,7 +83,7 @@ impl Listing {
                 return Ok(());
             }
             match stat_entry(listing.directory.fd(), named.name) {
-                // A kernel that does not tell what is mounted there (before 5.8) tells by not opening it.
+                // A kernel before 5.8 does not say whether this is a mount; opening the entry shows it.
                 Ok(found) if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
                     batch.extend(listing.look(Word::new(named.name), at)?);
                 }
@@ -99,8 +99,7 @@ impl Listing {
         })
     }
 
-    /// All there is, before anything was asked for, where these are at most so many and nothing has to be waited for. Else
-    /// [`Listing::next_batch`] has to be asked.
+    /// All entries of a listing that has just begun, if these are at most `at_most` and no call has to wait. Else call [`Listing::next_batch`].
     pub fn all_cached(&mut self, at_most: usize, at: LookedAt<'_>) -> Cached<Vec<Entry>> {
         self.note_events(at);
         let Some(names) = self.reading.all_known(&self.directory, at_most, at) else {
@@ -121,7 +120,7 @@ impl Listing {
         Some(Entry { name: Word::new(name), meta: Some(meta), subject })
     }
 
-    /// What is judged of an entry of which nothing has to be asked.
+    /// What door 4 judges of an entry, if the kernel need not be asked about the entry.
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, self.last_event) {
@@ -140,13 +139,13 @@ impl Listing {
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads the ACLs of entries of which nothing was asked by their names, which takes half the time it takes to open them: where each
-    /// still is what its directory said is known then, because no change of it was reported. Others are left unread, and so are those without
-    /// an ACL, whose mode was not asked for.
+    /// Reads ACLs by name, of entries about which the kernel was not asked. This takes half the time of opening them. Such an entry is known to be
+    /// the object that its directory named, because no change of it was reported; other entries are left unread. So are entries without an ACL,
+    /// because their mode was not asked for.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
-        // In the other kind of ACL the file's owner has a meaning.
+        // An nfs4 ACL is judged together with the file's owner, which was not asked for.
         if acls != AclDialect::Ntacl || !watch.reports_mounts() {
             return;
         }
@@ -159,7 +158,7 @@ impl Listing {
                     read.push(entry);
                 }
                 Ok(None) => {}
-                // Not before Linux 6.13.
+                // The system call is absent before Linux 6.13.
                 Err(Errno::NOSYS) => break,
                 Err(_) => {}
             }
@@ -172,8 +171,8 @@ impl Listing {
         }
     }
 
-    /// Asks the kernel about an entry of which only its directory was asked; whether it still is the object that was judged. With
-    /// [`CachedOnly`](crate::CachedOnly) that is also not so where the kernel would have to wait for a disk.
+    /// Asks the kernel about an entry of which only the directory was read; returns whether it still is the object that was judged. With
+    /// [`CachedOnly`](crate::CachedOnly) the answer is also false where the kernel would have to wait for a disk.
     pub fn describe<P: Patience>(&self, entry: &mut Entry, _: P) -> bool {
         if entry.meta.is_none() {
             let found = match P::MAY_WAIT {
@@ -185,23 +184,23 @@ impl Listing {
         entry.meta.is_some()
     }
 
-    /// The entry as it is now, with its ACL, both from one descriptor; `None` where there is none any more that can be served.
+    /// The entry as it is now, with its ACL, both from one descriptor; `None` if nothing that can be served has this name any more.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the process has no descriptors left.
     pub fn look(&mut self, name: Word, at: LookedAt<'_>) -> Result<Option<Entry>, Refusal> {
         let Some(node) = self.open(&name)? else { return Ok(None) };
         let meta = node.meta().clone();
-        // The state first, and then the ACL: of one that is changed in between, the state is another afterwards.
+        // The state is read before the ACL: if the ACL changes in between, the object has another state afterwards.
         let version = self.version(&meta, at);
         let subject = Subject { version, ..node.subject() };
         Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], but each entry that has to be asked as [`Listing::look`] sees it.
+    /// As [`Listing::next_batch`], but each entry about which the kernel has to be asked is opened, as by [`Listing::look`].
     ///
     /// # Refuses
-    /// As there.
+    /// As [`Listing::next_batch`].
     pub fn next_looked(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
         self.batch(at_most, at, |listing, named, batch| {
             let name = Word::new(named.name);
@@ -213,7 +212,7 @@ impl Listing {
         })
     }
 
-    /// At least one entry of so many names, or none where there are no more.
+    /// Looks at `at_most` names at a time until at least one entry is found; none at the end.
     fn batch<E>(
         &mut self,
         at_most: usize,
@@ -222,7 +221,7 @@ impl Listing {
     ) -> Result<Vec<E>, Refusal> {
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at)? {
-            // After the names: a number that was used again meanwhile is another file's.
+            // After the names were read: if an inode number was used again meanwhile, the watch knows it now.
             at.watch.into_iter().for_each(Watch::drain);
             let names = self.names.clone();
             let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
@@ -233,7 +232,7 @@ impl Listing {
         Ok(batch)
     }
 
-    /// What says which ACL an entry has, where that can be relied on.
+    /// The state of an entry, which says which ACL it has; `None` where that cannot be relied on.
     fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
@@ -262,7 +261,7 @@ impl Listing {
         Ok(self.given == self.names.len())
     }
 
-    /// Notes how many changes were reported before the directory is asked for names.
+    /// Notes the number of the last event before the directory is asked for names.
     fn note_events(&mut self, at: LookedAt<'_>) {
         let Some(watch) = at.watch else { return };
         let follow = || self.directory.mount().filter(|mount| watch.follow(*mount, self.directory.fd()));
@@ -276,7 +275,7 @@ impl Listing {
         self.unreadable
     }
 
-    /// Shows each file and directory that was left out because no path spells its name: the name, and what door 4 judges.
+    /// Shows each file and directory that was left out because no path can contain its name: the name, and what door 4 judges.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory or one of these cannot be read, and what `see` refuses.
@@ -313,7 +312,7 @@ impl Listing {
         let file = match open_beneath(self.directory.fd(), name, NODE_FLAGS, Mode::empty()) {
             Ok(file) => file,
             Err(errno) if is_absent(errno) || is_special(errno) => return Ok(None),
-            // No fault of the entry, and the next ones would fare no better.
+            // Not a fault of the entry: the next entries would fail as well.
             Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                 return Err(Refusal::io(errno, "opening", name));
             }
@@ -338,7 +337,7 @@ fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
     (meta.object, meta.kind) == (judged.object, judged.kind)
 }
 
-/// What is said of an entry, if it is one that is served: nothing that is mounted there.
+/// What the kernel says of an entry; `None` for a mount, and for a kind that is never served.
 fn served(found: &Statx) -> Option<Meta> {
     let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     Meta::of(found).filter(|_| !is_mount)
@@ -356,12 +355,12 @@ pub(crate) fn names_held(listing: &Listing) -> usize {
     listing.names.len()
 }
 
-/// Whether a directory holds anything at all, be it something that is never served.
+/// Whether a directory has any entry but `lost+found`, even if that is never served.
 pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, _| name != b"lost+found")
 }
 
-/// Whether any entry of a directory is such a one.
+/// Whether `is_one` is true of any entry of a directory.
 pub(crate) fn any_entry(
     node: &Node,
     mut is_one: impl FnMut(&[u8], FileType) -> bool,

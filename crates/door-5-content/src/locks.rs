@@ -1,7 +1,7 @@
-//! Locks on paths (RFC 4918 §6 and §7): who has one, what it covers, and whether it stands in somebody's way.
+//! Locks on paths (RFC 4918 §6 and §7): their owners, what they cover, and which requests they block.
 //!
-//! A lock is found by its token, at its path, and from every directory above its path: each look costs as much as the path is deep, however
-//! many locks there are. Paths stand in keys by a digest; whose digest it is, the record says.
+//! A lock is found by its token, at its path, and from every directory above its path. So a lookup costs as much as the path is deep, however many
+//! locks there are. A key contains a digest of the path; the record contains the path.
 
 use crate::refuse::Refusal;
 use enfilade_facts::MemoSeed;
@@ -54,23 +54,23 @@ impl FromStr for LockToken {
 /// A lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// What it is called by.
+    /// Its token.
     pub token: LockToken,
-    /// In which datastore.
+    /// The datastore of the path.
     pub datastore: DatastoreName,
-    /// On what.
+    /// The locked path.
     pub path: StorePath,
     /// Whether it is a directory that is locked.
     pub is_directory: bool,
     /// Whether everything beneath is locked, too.
     pub is_deep: bool,
-    /// Whether nobody else may have one.
+    /// Whether no other lock may exist beside it.
     pub is_exclusive: bool,
-    /// Who took it: nobody else may use its token.
+    /// The owner: no other user may use its token.
     pub user: UserId,
-    /// What they said of themselves, as XML.
+    /// What the owner said of themselves, as XML.
     pub said: String,
-    /// Until when, in seconds since the epoch.
+    /// When it ends, in seconds since the epoch.
     pub until: i64,
 }
 
@@ -94,7 +94,7 @@ impl Lock {
             user: UserId::from_bytes(from.fixed()?),
             said: from.text()?,
             until: from.i64()?,
-            // Locks of earlier versions do not say.
+            // Records of earlier versions do not have this field.
             is_directory: from.flag().unwrap_or_default(),
         })
     }
@@ -114,35 +114,35 @@ fn is_beneath(path: &StorePath, above: &StorePath) -> bool {
     path != above && rest.is_some_and(|rest| above.is_root() || rest.starts_with('/'))
 }
 
-/// A lock somebody wants.
+/// A request for a lock.
 #[derive(Clone, Debug)]
 pub struct LockAsk {
-    /// In which datastore.
+    /// The datastore of the path.
     pub datastore: DatastoreName,
-    /// On what.
+    /// The path to lock.
     pub path: StorePath,
-    /// Whether that is a directory.
+    /// Whether the path is that of a directory.
     pub is_directory: bool,
-    /// Whether on everything beneath, too.
+    /// Whether everything beneath is to be locked, too.
     pub is_deep: bool,
-    /// Whether nobody else is to have one.
+    /// Whether no other lock may exist beside it.
     pub is_exclusive: bool,
-    /// Who wants it.
+    /// The user who asks for it.
     pub user: UserId,
-    /// What they say of themselves, as XML.
+    /// What the user says of themselves, as XML.
     pub said: String,
-    /// For how long, in seconds.
+    /// The duration, in seconds.
     pub seconds: i64,
 }
 
-/// What is to be done with a path.
+/// What an operation changes at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touches {
-    /// What is there changes, and stays.
+    /// The resource itself; its name stays.
     Content,
-    /// An entry of its directory comes, goes, or becomes another.
+    /// The entry in the directory: it is made, removed or replaced.
     Entry,
-    /// The same, with everything beneath it.
+    /// The entry, with everything beneath it.
     Tree,
 }
 
@@ -154,18 +154,18 @@ const BENEATH: u8 = b'b';
 #[derive(Clone, Copy)]
 pub struct Locks<'s> {
     store: &'s dyn LockStore,
-    /// The wall clock, in seconds: what is over by then is not there.
+    /// The wall clock, in seconds since the epoch. A lock that ended before counts as absent.
     now: i64,
     limits: Limits,
 }
 
 impl<'s> Locks<'s> {
-    /// As they are now.
+    /// The locks at this time.
     pub fn new(store: &'s dyn LockStore, unix_seconds: i64, limits: Limits) -> Self {
         Locks { store, now: unix_seconds, limits }
     }
 
-    /// A lock that keeps a user from doing it, with the tokens that came: one of which they bring no token of their own.
+    /// A lock that blocks a user's operation: `tokens` has none that this user may use for it.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -182,7 +182,7 @@ impl<'s> Locks<'s> {
         Ok(found?)
     }
 
-    /// The locks that keep a user from taking another.
+    /// The locks that conflict with the one that is asked for.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -215,7 +215,7 @@ impl<'s> Locks<'s> {
     /// Takes a lock.
     ///
     /// # Refuses
-    /// [`Refusal::Locked`] where another stands in the way, [`Refusal::TooManyLocks`] where somebody has too many.
+    /// [`Refusal::Locked`] where another lock conflicts, [`Refusal::TooManyLocks`] where a limit is reached.
     pub fn take(&self, ask: &LockAsk) -> Result<Lock, Refusal> {
         let lock = Lock {
             token: LockToken::new()?,
@@ -250,10 +250,10 @@ impl<'s> Locks<'s> {
         Ok(lock)
     }
 
-    /// Gives a lock another end.
+    /// Changes the time at which a lock ends.
     ///
     /// # Refuses
-    /// [`Refusal::NoSuchLock`] where it is over, somebody else's, or does not cover the path.
+    /// [`Refusal::NoSuchLock`] where the lock is over, belongs to another user, or does not cover the path.
     pub fn refresh(
         &self,
         (datastore, path): (&DatastoreName, &StorePath),
@@ -276,7 +276,7 @@ impl<'s> Locks<'s> {
         refreshed.ok_or(Refusal::NoSuchLock)
     }
 
-    /// Gives a lock up.
+    /// Releases a lock.
     ///
     /// # Refuses
     /// As [`Locks::refresh`].
@@ -294,7 +294,7 @@ impl<'s> Locks<'s> {
         })
     }
 
-    /// The tokens of the locks on what is at a path, or is or was beneath it.
+    /// The tokens of the locks at a path and beneath it, also on what no longer exists.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -308,12 +308,12 @@ impl<'s> Locks<'s> {
         Ok(found?.into_iter().map(|lock| lock.token).collect())
     }
 
-    /// What these locks were on is deleted or has another name: they end.
+    /// Ends locks after their resources were deleted or renamed.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be written.
     pub fn end(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
-        // Mostly there are none, and looking costs no turn.
+        // Usually there are none, and then no write transaction is needed.
         if tokens.is_empty() {
             return Ok(());
         }
@@ -360,7 +360,7 @@ fn in_the_way(
     tokens: &[LockToken],
 ) -> Result<Option<Lock>, LocksError> {
     let holds = |lock: &Lock| lock.user == user && tokens.contains(&lock.token);
-    // Of shared locks one is enough.
+    // Of several shared locks, the token of one is enough.
     let passes = |locks: Vec<Lock>| match locks.iter().any(holds) {
         true => None,
         false => locks.into_iter().next(),
@@ -445,7 +445,7 @@ fn self_and_above(path: &StorePath) -> Vec<StorePath> {
     all
 }
 
-/// The locks a kind of row leads to from a path, that are not over; some may be of another path.
+/// The locks that rows of one kind name for a path and that are not over. Some may be of another path with the same digest.
 fn locks(
     rows: &dyn LockRows,
     now: i64,
@@ -492,7 +492,7 @@ fn remove(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), LocksError> {
     places(lock).into_iter().try_for_each(|key| rows.delete(&key))
 }
 
-/// Where a lock is found: at its path, and from everything above.
+/// The keys under which a lock is found: at its path, and from everything above.
 fn places(lock: &Lock) -> Vec<Vec<u8>> {
     let key = |kind, path: &StorePath| [prefix(kind, &lock.datastore, path), lock.token.0.to_vec()].concat();
     let above = self_and_above(&lock.path);
@@ -505,7 +505,7 @@ fn by_token(token: LockToken) -> Vec<u8> {
 }
 
 fn prefix(kind: u8, datastore: &DatastoreName, path: &StorePath) -> Vec<u8> {
-    // The same in every process. Two paths with one digest would only be looked at twice.
+    // A fixed seed, so that keys are the same in every process. If two paths had one digest, the path in the record would tell them apart.
     let digest = KeyMaker::new(&MemoSeed([0; 16]), "lock").bytes(datastore.as_str().as_bytes());
     [&[kind], digest.bytes(path.as_str().as_bytes()).key().as_choice().as_slice()].concat()
 }

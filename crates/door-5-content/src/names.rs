@@ -1,8 +1,8 @@
 //! What a directory says is in it: names, and the objects they mean.
 //!
-//! A file system that stamps every change of a file stamps those of a directory too, and to change a directory is to add, remove or rename
-//! what is in it. So what was read of one is remembered for the state it was in, piece by piece, as the kernel gave it; asking for that
-//! state is all that is left to do of reading 2,000 names.
+//! A file system that stamps every change of a file also stamps every change of a directory: an entry added, removed or renamed. So the
+//! names in a directory are remembered under its state, piece by piece as the kernel gave them. While the state stays the same, asking for it
+//! replaces reading 2,000 names.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
@@ -19,51 +19,51 @@ use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one `getdents64` may bring: some 1,000 to 2,700 names.
+/// The most bytes that one `getdents64` may return: some 1,000 to 2,700 names.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What the kernel takes of that for a name of no letters (linux/dirent.h).
+/// What the kernel uses of the buffer for each entry, without the name, in bytes (linux/dirent.h).
 const ENTRY_BYTES: usize = 20;
 
-/// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
+/// For this time after a change, in seconds, another change may have the same stamp: the clock of files goes in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// When entries are looked at, and what is known until then. By itself of nothing.
+/// When entries are looked at, and what is known of them by then. The default knows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
-    /// How often somebody had set the wall clock.
+    /// How often the wall clock had been set.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// What the kernel reports changes to, where it does.
+    /// The watch that receives changes from the kernel, if there is one.
     pub watch: Option<&'w Watch>,
-    /// What directories said before.
+    /// The remembered names of directories.
     pub names: Option<&'w NamesMemo>,
 }
 
 impl LookedAt<'_> {
-    /// Whether any later change has another stamp than one at this time, in seconds and nanoseconds.
+    /// Whether every change from now on has another stamp than `changed`, which is in seconds and nanoseconds.
     pub(crate) fn can_tell_from_later(self, changed: (i64, u32)) -> bool {
         changed.0.saturating_add(SETTLED_SECONDS) <= self.unix_seconds
     }
 }
 
-/// What one look at a directory told.
+/// The names that one reading of a directory gave.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// All names, one after the other.
     text: String,
     each: Vec<NameEnd>,
-    /// Where the directory goes on; nothing at its end.
+    /// The position of the next names in the directory; `None` at its end.
     next: Option<u64>,
-    /// Those that cannot be shown.
+    /// How many names were left out because they cannot be shown.
     not_shown: u64,
 }
 
 #[derive(Debug)]
 struct NameEnd {
     inode: u64,
-    /// Where its name ends.
+    /// Where its name ends in `text`.
     end: u32,
     kind: FileType,
 }
@@ -81,12 +81,12 @@ impl Names {
         self.each.len()
     }
 
-    /// How many names no path spells.
+    /// How many names no path can contain.
     pub(crate) fn not_shown(&self) -> u64 {
         self.not_shown
     }
 
-    /// Those from one place to another.
+    /// The names in a range of places.
     pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
         let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
         let mut begin = first.map_or(0, |name| name.end as usize);
@@ -99,7 +99,7 @@ impl Names {
 
     fn push(&mut self, name: &str, inode: u64, kind: FileType) {
         self.text.push_str(name);
-        // A buffer has no room for more than a number of 32 bits.
+        // One buffer has less than 4 GiB of names.
         self.each.push(NameEnd { inode, end: self.text.len() as u32, kind });
     }
 }
@@ -110,19 +110,19 @@ impl Weigh for Names {
     }
 }
 
-/// What directories said.
+/// The names in directories, each under a state of its directory.
 pub struct NamesMemo {
     memo: Memo<Names>,
     not_shown: AtomicU64,
 }
 
 impl NamesMemo {
-    /// Of at most so many bytes.
+    /// A memo of at most `bytes` bytes.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         NamesMemo { memo: Memo::new(seed, bytes), not_shown: AtomicU64::new(0) }
     }
 
-    /// How many names were read that no client can be shown, because no URL means them; counted again whenever they are read again.
+    /// How many names were read that no client can be shown, because no URL means them. A name is counted again whenever it is read again.
     pub fn not_shown(&self) -> u64 {
         self.not_shown.load(Ordering::Relaxed)
     }
@@ -137,17 +137,17 @@ impl std::fmt::Debug for NamesMemo {
 /// A directory being read.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// A descriptor of our own, so that nobody shares our position in the directory; once anything has to be read.
+    /// A descriptor of its own, because the position in the directory belongs to the descriptor; `None` until anything has to be read.
     cursor: Option<OwnedFd>,
     /// Where the descriptor is.
     position: u64,
-    /// Where the next names are; nothing once there are no more.
+    /// The position of the next names; `None` once there are no more.
     next: Option<u64>,
     buffer: Vec<u8>,
 }
 
 impl Reading {
-    /// From its beginning.
+    /// Begins at the start of a directory.
     pub(crate) fn begin() -> Self {
         Reading { cursor: None, position: 0, next: Some(0), buffer: Vec::new() }
     }
@@ -162,13 +162,13 @@ impl Reading {
         self.position == 0
     }
 
-    /// All names, where they are known and as few as that.
+    /// All names of the directory, if they are remembered and at most `at_most`.
     pub(crate) fn all_known(&self, node: &Node, at_most: usize, at: LookedAt<'_>) -> Option<Held<Names>> {
         let (memo, key) = state(node, self.next.filter(|next| *next == 0)?, at)?;
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names, which may be none that are served.
+    /// The next names. There may be none before the end of the directory, if its entries are never served.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);
@@ -181,7 +181,7 @@ impl Reading {
         if let Some(memo) = at.names.filter(|_| names.not_shown > 0) {
             memo.not_shown.fetch_add(names.not_shown, Ordering::Relaxed);
         }
-        // They may be younger than that state; then the directory is never in it again.
+        // The names may be newer than that state; then the directory never has that state again.
         Ok(match state {
             None => Held::new(names),
             Some((memo, key)) => {
@@ -220,7 +220,7 @@ impl Reading {
                     bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
                 }
             }
-            // Where much of the buffer is left there is nothing more, as the next look tells.
+            // If much of the buffer is left, there are no more names: the next round of the loop finds none and returns.
             if entries.is_buffer_empty() && bytes > BUFFER_BYTES / 2 {
                 names.next = Some(self.position);
                 return Ok(names);
@@ -229,12 +229,12 @@ impl Reading {
     }
 }
 
-/// Under what names of a directory are remembered, from a place in it on, as the directory is now; nothing where that cannot be told.
+/// The memo and the key for the names of a directory, from a position on, in its present state; `None` where the state cannot be relied on.
 fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names>, MemoKey)> {
     let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
     let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
-    // Whether names are told as they are or encrypted changes when a key comes or goes.
+    // An encrypted directory shows other names when a key is added or removed, without another stamp.
     if found.stx_attributes.contains(StatxAttributes::ENCRYPTED) || !at.can_tell_from_later(changed) {
         return None;
     }
@@ -245,7 +245,7 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
 }
 
 /// Whether a URL can mean a name on a disk: it is UTF-8, without backslashes and control characters, and does not begin as the server's own
-/// names do. These themselves are not shown for another reason; neither are the directory itself and the one above it.
+/// names do. True also of the server's own names, `.` and `..`, which are left out for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
     let is_fine = |name: &str| matches!(name, "." | "..") || reserved(name) || entry_name(name).is_ok();
     std::str::from_utf8(name).is_ok_and(is_fine)
@@ -253,18 +253,19 @@ pub fn can_be_shown(name: &[u8]) -> bool {
 
 /// The name, if it is one that can be asked for and may be a file or a directory.
 pub(crate) fn servable(name: &[u8], kind: FileType) -> Option<&str> {
-    // Not every file system says the kind here; then opening tells.
+    // Not every file system says the kind here; opening the entry shows it then.
     let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
     std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())
 }
 
-/// Whether a name is one of those that only stand for what is not done yet.
+/// Whether a name is reserved for what is being made or removed.
 pub(crate) fn reserved(name: &str) -> bool {
     name.strip_prefix(RESERVED)
         .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Shows each entry of a directory, as its descriptor goes on, until `see` breaks off: also reserved names, links, and names no path spells.
+/// Shows each entry of a directory, from the descriptor's position on, until `see` breaks off: also reserved names, links, and names that no path
+/// can contain.
 pub(crate) fn each_entry(
     directory: BorrowedFd<'_>,
     mut see: impl FnMut(&CStr, FileType) -> ControlFlow<()>,
@@ -273,7 +274,7 @@ pub(crate) fn each_entry(
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     loop {
         match entries.next() {
-            // Of a directory that was removed meanwhile the kernel says that there is none.
+            // The kernel returns NOENT for a directory that was removed meanwhile.
             None | Some(Err(Errno::NOENT)) => return Ok(()),
             Some(Err(Errno::INTR)) => {}
             Some(Err(errno)) => return Err(errno),

@@ -56,7 +56,7 @@ impl Meta {
         text
     }
 
-    /// The same, written to the end of a text.
+    /// Appends the validator to a text.
     pub fn push_validator(&self, to: &mut String) {
         let ((written, written_ns), (changed, changed_ns)) = (self.modified, self.changed);
         let parts = [
@@ -79,7 +79,7 @@ impl Meta {
         Subject { object, kind, uid, gid, mode, version, acl }
     }
 
-    /// Of a file or a directory.
+    /// From the kernel's answer; `None` for anything but a file or a directory.
     pub(crate) fn of(found: &Statx) -> Option<Self> {
         match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::RegularFile => Some(Self::of_kind(found, NodeKind::File)),
@@ -114,7 +114,7 @@ fn push_hex(to: &mut String, number: u64) {
     }
 }
 
-/// The finishing step of splitmix64: one-to-one, so no two inodes share a validator, and no inode shows plainly.
+/// The finishing step of splitmix64: one-to-one, so no two inodes share a validator, and no inode number is shown.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -163,7 +163,7 @@ impl Node {
         &self.meta
     }
 
-    /// What of a store's content goes when this goes from its name, in bytes.
+    /// By how many bytes the store's content shrinks when this object loses this name.
     pub fn content_bytes(&self) -> u64 {
         if self.kind() == NodeKind::File && self.meta.links == 1 { self.meta.bytes } else { 0 }
     }
@@ -171,7 +171,7 @@ impl Node {
     /// Opens an entry of this directory.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is none, and just so for a name no entry may have; [`Refusal::Special`] when the name is taken by
+    /// [`Refusal::Absent`] when there is none, and also for a name that no entry may have; [`Refusal::Special`] when the name is taken by
     /// something that is never served: a link, a mount, a pipe, a device.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
@@ -195,32 +195,32 @@ impl Node {
         self.file.as_fd()
     }
 
-    /// How ACLs are written down here.
+    /// The dialect of ACLs in its tree.
     pub fn acls(&self) -> AclDialect {
         self.tree.acls
     }
 
-    /// The file system it is on, where its times can be relied on.
+    /// The id of its file system, where the times can be relied on.
     pub(crate) fn stamping(&self) -> Option<u64> {
         self.tree.state.stamping
     }
 
-    /// The mount it is in.
+    /// The id of the mount it is in.
     pub(crate) fn mount(&self) -> Option<u64> {
         self.tree.state.mount
     }
 
-    /// Whose turn it is to change names.
+    /// The lock of changes to names.
     pub(crate) fn turn(&self) -> &Turn {
         &self.tree.state.turn
     }
 
-    /// The tree it is in.
+    /// The state of the tree it is in.
     pub(crate) fn tree_state(&self) -> &Arc<TreeState> {
         &self.tree.state
     }
 
-    /// For the operator: `find -inum` finds it.
+    /// A name for the operator, who can find the object with `find -inum`.
     pub(crate) fn label(&self) -> String {
         format!("device {} inode {}", self.meta.object.device, self.meta.object.inode)
     }
@@ -242,7 +242,7 @@ impl Node {
         }
     }
 
-    /// Whether it is of the kind `what` needs.
+    /// Checks that this node has the kind that the operation `what` needs.
     pub(crate) fn needs(&self, kind: NodeKind, what: &'static str) -> Result<(), Refusal> {
         let needed = match kind {
             NodeKind::File => "file",
@@ -299,7 +299,7 @@ fn stat(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<Sta
     io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME))
 }
 
-/// Which object a descriptor is of, of any kind.
+/// The object of a descriptor, of any kind.
 pub(crate) fn object_at(file: BorrowedFd<'_>) -> io::Result<ObjectId> {
     Ok(object_of(&stat(file, "", AtFlags::EMPTY_PATH)?))
 }

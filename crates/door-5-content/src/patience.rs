@@ -3,16 +3,16 @@
 /// Whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait gives what it was asked for. A call that may not
 /// gives that or [`Cached::WouldWait`].
 pub trait Patience: Copy {
-    /// Whether it may wait.
+    /// Whether a call may wait.
     const MAY_WAIT: bool;
 
-    /// What a call gives that was asked for a `T`.
+    /// The result of a call that was asked for a `T`.
     type Of<T>;
 
-    /// Gives this.
+    /// Makes the result of a call from a value that is ready.
     fn ready<T>(found: T) -> Self::Of<T>;
 
-    /// Goes on with what another call gave.
+    /// Continues with the result of another call, unless that call would have had to wait.
     ///
     /// # Errors
     /// Those of `next`.
@@ -21,17 +21,17 @@ pub trait Patience: Copy {
         next: impl FnOnce(T) -> Result<Self::Of<U>, E>,
     ) -> Result<Self::Of<U>, E>;
 
-    /// Goes the way that waits, or the one that ends where it would have to.
+    /// Calls `blocking`, or `cached`, which returns [`Cached::WouldWait`] where it would have to wait.
     ///
     /// # Errors
-    /// Those of the way.
+    /// Those of the function that is called.
     fn choose<W, T, E>(
         with: W,
         blocking: impl FnOnce(W) -> Result<T, E>,
         cached: impl FnOnce(W) -> Result<Cached<T>, E>,
     ) -> Result<Self::Of<T>, E>;
 
-    /// Does what is never done without waiting.
+    /// Does work that always has to wait; [`CachedOnly`] leaves it undone.
     ///
     /// # Errors
     /// Those of `work`.
@@ -40,15 +40,15 @@ pub trait Patience: Copy {
     }
 }
 
-/// May wait. Never on an asynchronous worker.
+/// The call may wait. Not for asynchronous workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking;
 
-/// May not wait: what the kernel and this process have in memory has to be enough.
+/// The call may not wait: what the kernel and this process have in memory has to be enough.
 #[derive(Clone, Copy, Debug)]
 pub struct CachedOnly;
 
-/// What a call gives that may not wait.
+/// The result of a call that may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached<T> {
     /// What was asked for.

@@ -1,4 +1,4 @@
-//! Bytes of a file on their way to a socket: the kernel hands its pages on and nobody copies them.
+//! Bytes of a file on their way to a socket: the kernel hands on the pages of the file without a copy.
 
 use crate::read::Reader;
 use crate::refuse::Refusal;
@@ -6,7 +6,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// How much one holds, in bytes, where the kernel lets it; the pages are the file's own.
+/// The capacities to ask the kernel for, in bytes, the largest first; the pages are the file's own.
 const ROOM_BYTES: [usize; 2] = [8 << 20, 1 << 20];
 
 /// A pipe.
@@ -18,21 +18,21 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A new one; `None` where there are no descriptors left for it.
+    /// A new pipe; `None` where no descriptors are left.
     pub fn new() -> Option<Pipe> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        // Where many have large ones already it stays as it is.
+        // Where the user has too many large pipes already, the pipe keeps its default capacity.
         let room = ROOM_BYTES.iter().find_map(|room| fcntl_setpipe_size(&into, *room).ok());
         let room = room.unwrap_or(64 * 1024);
         Some(Pipe { out, into, room })
     }
 
-    /// How much it holds, in bytes.
+    /// The capacity, in bytes.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Hands at most so many bytes on to a socket; says how many.
+    /// Hands at most `at_most` bytes on to a socket; says how many.
     ///
     /// # Errors
     /// `WouldBlock` when the socket takes no more at the moment, and as the kernel says.
@@ -43,8 +43,8 @@ impl Pipe {
 }
 
 impl Reader {
-    /// Puts at most so many bytes from `offset` on into an empty pipe; says how many, 0 at the end of the file. Waits for the disk where
-    /// they are not in memory.
+    /// Puts at most `at_most` bytes from `offset` on into an empty pipe; says how many, 0 at the end of the file. Waits for the disk where the
+    /// bytes are not in memory.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file cannot be read.
@@ -56,7 +56,7 @@ impl Reader {
                 let mut from = at;
                 splice(self.node().fd(), Some(&mut from), &pipe.into, None, left, flags)
             }) {
-                // It counts pages: pieces of the begin and the end of the file's pages take one each.
+                // The end of the file, or the pipe is full. A pipe counts pages: a part of a page takes as much room as a whole page.
                 Ok(0) | Err(io::Errno::AGAIN) => break,
                 Ok(count) => {
                     at += count as u64;

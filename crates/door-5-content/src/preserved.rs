@@ -1,4 +1,4 @@
-//! What a file keeps when its content is replaced: whose it is, who may what, and the attributes people put on it.
+//! What a file keeps when its content is replaced: its owner, its rights, and the attributes that clients and people put on it.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 /// be carried over.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
-/// Most attributes that are preserved, in bytes: all of them are in memory at once.
+/// The most bytes of attributes that are preserved: all of them are in memory at once.
 const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
 
 /// Longest list of attribute names the kernel gives, in bytes.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 
-/// Owner, mode, POSIX ACL, our ACL under whichever name it is, and every other `user.` attribute.
+/// Owner, mode, POSIX ACL, our ACL under either of its names, and every other `user.` attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Preserved {
     uid: u32,
@@ -47,7 +47,7 @@ impl Preserved {
             attributes.insert(name, value);
         }
         let posix = attribute(target.fd(), POSIX_ACL, limits::ACL_BYTES_MAX).map_err(refuse)?;
-        // Nobody gets a set-uid program by uploading one.
+        // Without set-uid and set-gid bits: an upload must not make a program that has them.
         Ok(Preserved {
             uid: now.meta().uid,
             gid: now.meta().gid,
@@ -57,7 +57,7 @@ impl Preserved {
         })
     }
 
-    /// Gives all of it to `file`, and takes away what `file` has instead.
+    /// Gives all of this to `file`, and removes the attributes that only `file` has.
     pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
         let fd = file.fd();
         let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
@@ -75,7 +75,7 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Owner and group, as far as this process may give them; says whether the group is right.
+    /// Sets owner and group, as far as this process may; says whether the group is right.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         for owner in [Some(uid), None] {
@@ -89,7 +89,7 @@ impl Preserved {
         Ok(false)
     }
 
-    /// POSIX's ACL, or none, even where the directory's default has just given one; says whether it is right.
+    /// Sets the POSIX ACL, or removes the one that the directory's default has given to the new file; says whether that was possible.
     fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let given = match &self.posix {
             Some(acl) => set_attribute(fd, POSIX_ACL, acl),
@@ -106,8 +106,7 @@ impl Preserved {
     }
 }
 
-/// The mode where the group is another one, or entries for single users are missing: the group may do what everybody
-/// may, and no more.
+/// The mode where the group is a different one, or ACL entries for single users are missing: the group may do what everybody may, and no more.
 fn narrowed(mode: u32) -> u32 {
     mode & (0o707 | ((mode & 0o7) << 3))
 }

@@ -1,5 +1,5 @@
-//! Dead properties (RFC 4918 §4.1): what clients put on a file or directory and want back as it was. All of an object's are in one
-//! extended attribute, so that they change together or not at all, and go where the object goes.
+//! Dead properties (RFC 4918 §4.1): what clients put on a file or directory and want back as it was. All properties of an object are in one
+//! extended attribute, so that they change together or not at all, and move with the object.
 
 use crate::attributes::{attribute, set_attribute};
 use crate::node::Node;
@@ -11,10 +11,10 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::fremovexattr;
 use rustix::io::{self, Errno};
 
-/// Where they are.
+/// The extended attribute that holds them.
 pub(crate) const ATTRIBUTE: &str = "user.enfilade.properties";
 
-/// One of them.
+/// A dead property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
     /// The namespace of its name; empty where it has none.
@@ -23,16 +23,16 @@ pub struct Property {
     pub name: String,
     /// The language of its value, where that was said.
     pub language: Option<String>,
-    /// Its value, as XML that stands for itself.
+    /// Its value, as XML that is complete by itself.
     pub value: String,
 }
 
-/// What is to be done with one.
+/// A change to one property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PropertyChange {
-    /// It is to have this value.
+    /// Sets the property to this value.
     Set(Property),
-    /// It is to be there no more.
+    /// Removes the property.
     Remove {
         /// The namespace of its name.
         namespace: String,
@@ -50,7 +50,7 @@ pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, R
     read(node)
 }
 
-/// Changes an object's dead properties, all of it or nothing. `judge` is asked in the turn in which that is done.
+/// Changes an object's dead properties, all or none. `judge` is asked in the turn of the change.
 ///
 /// # Refuses
 /// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written; and what `judge` refuses.
@@ -87,7 +87,8 @@ pub(crate) fn change<E: From<Refusal>>(
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
         errno => Refusal::io(errno, "keeping properties on", &node.label()),
     };
-    // What is written rests on what was judged and read. The disk is waited for afterwards, when others may have their turn.
+    // In one turn, because what is written depends on what was judged and read. The fsync comes after the turn, so that other threads need not wait
+    // for it.
     let turn = node.turn().take();
     judge()?;
     let mut all = read(node)?;
@@ -117,7 +118,7 @@ pub(crate) fn change<E: From<Refusal>>(
     Ok(node.sync()?)
 }
 
-/// Gives a copy what the original has.
+/// Copies the dead properties of an object to its copy.
 pub(crate) fn copy(from: &Node, to: &Node) -> Result<(), Refusal> {
     let refuse = |errno| Refusal::io(errno, "copying the properties of", &from.label());
     match attribute(from.fd(), ATTRIBUTE, PROPERTIES_BYTES_MAX).map_err(refuse)? {

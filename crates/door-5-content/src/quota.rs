@@ -1,7 +1,7 @@
-//! How much of its quota a store has used: counted once by a walk, and from then on by what is done here.
+//! How much of its quota a store has used: a walk counts it once, and each change by this process updates the count.
 //!
-//! What others do to the files is seen at the next walk. So of several servers each lets in what it knows room for, and a store
-//! outgrows its quota by no more than they write between two walks.
+//! Changes by other processes are seen at the next walk. So each of several servers admits what fits by its own count, and a store exceeds its
+//! quota by no more than the servers write between two walks.
 
 use crate::patience::Blocking;
 use crate::refuse::Refusal;
@@ -18,9 +18,9 @@ pub struct Fill(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of files that have their name; `None` before the first walk. A thread that walks holds it.
+    /// The bytes of files that have their name; `None` before the first walk. A thread that walks holds the lock.
     done: Mutex<Option<u64>>,
-    /// Of what is being uploaded.
+    /// The bytes reserved for running uploads.
     promised: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ pub struct QuotaReservation {
 }
 
 impl Fill {
-    /// Counts the content: a look at every file there is.
+    /// Counts the content: a walk over all files.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
@@ -43,7 +43,7 @@ impl Fill {
         Ok(bytes)
     }
 
-    /// What is used, counted now if that was never done.
+    /// The bytes used, with running uploads; counts them now if there is no count.
     ///
     /// # Refuses
     /// As [`Fill::count`].
@@ -55,12 +55,12 @@ impl Fill {
         Ok(done.unwrap_or(0).saturating_add(self.0.promised.load(Ordering::Relaxed)))
     }
 
-    /// Whether it was counted before.
+    /// Whether there is a count.
     pub fn is_counted(&self) -> bool {
         self.0.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Takes room for an upload of at least so many bytes.
+    /// Reserves space for an upload of at least `bytes` bytes.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`], and as [`Fill::count`].
@@ -71,25 +71,25 @@ impl Fill {
         Ok(reservation)
     }
 
-    /// What was done is not known exactly: it is counted anew when it is asked for next.
+    /// Discards the count after a change whose size is not known exactly. The next use counts anew.
     pub fn count_anew(&self) {
         *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// So many bytes are gone.
+    /// Subtracts bytes that were removed.
     pub fn freed(&self, bytes: u64) {
         self.change(0, bytes);
     }
 
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where more is gone than was there, an upload was removed before it was counted: all of it is counted anew.
+        // Where more is removed than was counted, a file was removed before its upload was counted: the next use counts anew.
         *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }
 
 impl QuotaReservation {
-    /// Whether so many bytes would fit by now. Takes nothing.
+    /// Checks that `bytes` bytes would fit now. Reserves nothing.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].
@@ -98,7 +98,7 @@ impl QuotaReservation {
         reservation.grow_to(bytes)
     }
 
-    /// Takes more of it, until it is so many bytes.
+    /// Grows the reservation to `bytes` bytes.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].
@@ -107,7 +107,7 @@ impl QuotaReservation {
         if more == 0 {
             return Ok(());
         }
-        // Under the lock, so that two who ask at once do not both get what is left.
+        // Under the lock, so that two uploads at the same time do not both get what is left.
         let done = self.fill.0.done.lock().unwrap_or_else(PoisonError::into_inner);
         let promised = &self.fill.0.promised;
         let used = done.unwrap_or(0).saturating_add(promised.load(Ordering::Relaxed));
@@ -119,7 +119,7 @@ impl QuotaReservation {
         Ok(())
     }
 
-    /// The upload has its name, in the place of so many bytes.
+    /// Counts a finished upload of `bytes` bytes that replaced `replaced` bytes.
     pub fn keep(self, bytes: u64, replaced: u64) {
         self.fill.change(bytes, replaced);
     }
@@ -131,7 +131,7 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The bytes of all files that a path leads to.
+/// The bytes of all files beneath a root that have a path.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
     let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
     let mut walk = TreeWalk::begin(&budget);
@@ -165,15 +165,15 @@ mod tests {
         assert!(one.grow_to(60).is_ok());
         assert!(one.grow_to(61).is_err());
         assert_eq!(fill.used(&root).unwrap(), 100);
-        // Replaced a file of 10 bytes with one of 20, though 60 had been thought of.
+        // An upload of 20 bytes replaced a file of 10 bytes; 60 bytes had been reserved.
         one.keep(20, 10);
         assert_eq!(fill.used(&root).unwrap(), 50);
         drop(fill.take(&root, 100, 50).unwrap());
         fill.freed(5);
         assert_eq!(fill.used(&root).unwrap(), 45);
-        // What is over the quota already takes nothing more, and lets go.
+        // A store over its quota gives no more space, but an upload of nothing is allowed.
         assert!(fill.take(&root, 10, 1).is_err() && fill.take(&root, 10, 0).is_ok());
-        // A file that is removed before its upload is counted.
+        // A file is removed before its upload is counted.
         fill.freed(46);
         assert!(!fill.is_counted());
     }

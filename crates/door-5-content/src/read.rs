@@ -9,7 +9,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{self, IoSliceMut, ReadWriteFlags, preadv2};
 
-/// What the kernel reads ahead unasked (`read_ahead_kb`), in bytes.
+/// How much the kernel reads ahead unasked (`read_ahead_kb`), in bytes.
 const USUAL_READAHEAD_BYTES: u64 = 128 * 1024;
 
 /// A file that may be read.
@@ -32,7 +32,7 @@ pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
 /// The work of [`read`].
 pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     node.needs(NodeKind::File, "reading")?;
-    // Advice only: a file system that takes none reads as well without it, and of a small file all is read ahead anyway.
+    // Only advice: a file system may ignore it, and a small file is read ahead whole anyway.
     if node.meta().bytes > USUAL_READAHEAD_BYTES {
         let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
     }
@@ -75,7 +75,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads as much from `offset` on as there is room for, or to the end, where all of that is in memory: how much that is.
+    /// Reads from `offset` on until `room` is full or the file ends, if all of that is in memory; says how many bytes that were.
     pub fn fill_cached(&self, offset: u64, room: &mut [u8]) -> Cached<usize> {
         let mut filled = 0;
         while let Some(spare) = room.get_mut(filled..).filter(|spare| !spare.is_empty()) {

@@ -1,4 +1,4 @@
-//! Why there are no bytes.
+//! The refusals of door 5.
 
 use enfilade_access::ObjectId;
 use enfilade_facts::locks::LocksError;
@@ -27,13 +27,13 @@ pub enum Refusal {
         /// `file` or `directory`.
         needed: &'static str,
     },
-    /// A directory that still holds something, be it something nobody is shown.
+    /// A directory that is not empty, even if what it contains is never shown.
     #[error("directory `{0}` is not empty")]
     NotEmpty(String),
     /// The file system or a quota of its own is full.
     #[error("no room {what}: {errno}")]
     NoSpace {
-        /// While doing what.
+        /// The operation.
         what: String,
         /// What the kernel said.
         errno: String,
@@ -43,7 +43,7 @@ pub enum Refusal {
     OverQuota {
         /// The quota, in bytes.
         quota: u64,
-        /// What is used, in bytes, with what others are uploading.
+        /// What is used, in bytes, with running uploads.
         used: u64,
     },
     /// The datastore's directory cannot be opened.
@@ -64,7 +64,7 @@ pub enum Refusal {
         /// What it overlaps with.
         reserved: String,
     },
-    /// The kernel could not do it.
+    /// A system call failed.
     #[error("{what} failed: {errno}")]
     Io {
         /// What failed.
@@ -78,9 +78,9 @@ pub enum Refusal {
     /// The permit is for another object or other rights: a bug of the caller.
     #[error("the permit does not grant {wanted} on device {} inode {}", object.device, object.inode)]
     NotCovered {
-        /// What would have been needed.
+        /// The rights that are needed.
         wanted: AccessMask,
-        /// On which object.
+        /// The object that they are needed on.
         object: ObjectId,
     },
     /// A pipe, a socket or a device; as an entry of a directory also a link or a mount.
@@ -89,36 +89,36 @@ pub enum Refusal {
     /// The ACL cannot be stored.
     #[error("the ACL of {what} cannot be written: {why}")]
     AclNotWritable {
-        /// On what.
+        /// The object.
         what: String,
         /// Why, and what to do.
         why: String,
     },
-    /// Longer than the file system allows.
+    /// A name longer than the file system allows.
     #[error("the name `{0}` is too long for the file system")]
     TooLong(String),
-    /// A tree is larger than one request may work through, or nobody waits for it any more.
+    /// A tree is larger than one request may work through, or the client is gone.
     #[error("the tree was not worked through to its end: {0}")]
     TooMuch(&'static str),
-    /// Somebody has a lock on it.
+    /// A lock covers the resource, and the request has no token of it.
     #[error("`{0}` is locked")]
     Locked(String),
-    /// No such lock is there, or it is somebody else's or on something else.
+    /// The lock does not exist, belongs to another user, or does not cover the path.
     #[error("there is no such lock of this user there")]
     NoSuchLock,
     /// There are as many locks as there may be.
     #[error("there are as many locks as there may be")]
     TooManyLocks,
-    /// The locks cannot be had.
+    /// The store of locks cannot be read or written.
     #[error(transparent)]
     Locks(#[from] LocksError),
-    /// Something was to be put within itself, or in the place of what it is in.
+    /// A COPY or MOVE of a resource into itself, or onto a directory that contains it.
     #[error("nothing can be put within itself, or in the place of what it is in")]
     WithinItself,
-    /// An upload or a copy into a directory goes on, in this process or another.
+    /// An upload or a copy into a directory is still running, in this process or another.
     #[error("an upload into `{0}` is still going on: try again when it has ended")]
     Uploading(String),
-    /// A condition of the request held when it came, and does not hold where it takes place.
+    /// A condition of the request was true when the request came, and is no longer true at the change.
     #[error(
         "a condition of the request (If, If-Match or If-None-Match) is no longer true: the resource or its locks \
             changed during the request; read it again and repeat the request"
@@ -135,7 +135,7 @@ pub enum Refusal {
         /// What it replaced has this path now, if it replaced something that is kept.
         kept: Option<String>,
     },
-    /// Something in a directory is not the visitor's to change.
+    /// The user may not change every member of a directory.
     #[error(
         "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
     )]
@@ -143,7 +143,7 @@ pub enum Refusal {
     /// The root itself, which is neither made, replaced nor deleted through itself.
     #[error("the root of a datastore has no directory it is in")]
     IsRoot,
-    /// No name an entry may have.
+    /// A name that no entry may have.
     #[error("`{name}` is no name for an entry: {why}")]
     BadName {
         /// The name.
@@ -198,7 +198,7 @@ impl Refusal {
         }
     }
 
-    /// For a directory of which so many entries could not be looked at.
+    /// For a directory in which `entries` entries could not be looked at.
     pub(crate) fn unlisted(path: &impl Display, entries: u64) -> Self {
         let errno = format!("{entries} entries could not be looked at; see the kernel's log");
         Refusal::Io { what: format!("listing `{path}`"), errno }
@@ -218,12 +218,12 @@ fn now_at(kept: Option<&str>) -> String {
     kept.map_or_else(String::new, |kept| format!("; the resource that it replaced is now at `{kept}`"))
 }
 
-/// Whether a lookup that ended so has found nothing: no entry, a link, another file system, a name nothing can have.
+/// Whether this error of a lookup means that nothing was found: no entry, a link, another file system, a name that is too long.
 pub(crate) fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG)
 }
 
-/// Whether an open that ended so has met a socket or a device without a driver.
+/// Whether this error of an open means a socket, or a device without a driver.
 pub(crate) fn is_special(errno: Errno) -> bool {
     matches!(errno, Errno::NXIO | Errno::NODEV)
 }

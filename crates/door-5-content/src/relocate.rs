@@ -1,5 +1,5 @@
-//! Another name for what is there, and copies of it. What was at the new name is gone only once the new is in its place, and only then where
-//! the caller has looked at all of it once more.
+//! Renaming, and giving copies their names. What had the new name is removed only after the new object has that name and the caller has judged all
+//! of it once more.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
@@ -14,10 +14,10 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::{RenameFlags, renameat_with, unlinkat};
 use rustix::io::{self, Errno};
 
-/// How many names are tried for what cannot go back to its own.
+/// How many names are tried for an object that cannot get its own name back.
 const NAMES_MAX: usize = 100;
 
-/// Where something is: its directory and its name there.
+/// The place of an entry: its directory and its name there.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
     /// The directory.
@@ -26,7 +26,7 @@ pub struct EntryRef<'a> {
     pub name: &'a str,
 }
 
-/// Something that has got a name. What had the name before is kept under a reserved name, where nobody can ask for it, until
+/// An object that has got a new name. What had the name before is kept under a reserved name, where no request can reach it, until
 /// [`Relocated::complete`].
 #[derive(Debug)]
 #[must_use = "what was replaced is kept until it is said what becomes of it"]
@@ -37,13 +37,13 @@ pub struct Relocated {
     to: (Node, String),
     replaced: Option<(Temporary, Node)>,
     still_there: Result<(), Refusal>,
-    /// Both names, so that it can go back.
+    /// The reservation of both names, so that the object can go back.
     reserved: Option<ReservedNames>,
 }
 
 impl Relocated {
-    /// Whether the directory it got its name in was still where it was found, right afterwards. What has taken the place of a file and what
-    /// has no other name to go back to stays, wherever that directory is.
+    /// Whether the directory of the new name still was where it was found, right after the object got its name. An object that replaced a file, or
+    /// whose old name was another name of the same file, cannot go back: it stays, wherever that directory is.
     ///
     /// # Refuses
     /// What `still_there` refused.
@@ -51,7 +51,7 @@ impl Relocated {
         self.still_there.clone()
     }
 
-    /// Removes what was replaced, with everything in it. What cannot be removed has a reserved name and is removed later.
+    /// Removes what was replaced, with everything in it. What cannot be removed keeps its reserved name and is removed later.
     pub fn complete(self) {
         drop(self.reserved);
         if let Some((temporary, replaced)) = self.replaced {
@@ -59,7 +59,7 @@ impl Relocated {
         }
     }
 
-    /// Undoes it: every name is what it was before. Where somebody else took one of the names meanwhile, the new keeps its name, and what it
+    /// Undoes it: every name is what it was before. If another process took one of the names meanwhile, the new object keeps its name, and what it
     /// replaced gets a free name in the same directory, which is returned.
     ///
     /// # Refuses
@@ -70,7 +70,7 @@ impl Relocated {
         let turn = directory.turn();
         let _turn = turn.take();
         let is_free = match &from {
-            // What is not known counts as taken.
+            // A name that cannot be looked up counts as taken.
             Some((from, name)) => matches!(from.entry(name), Ok(None)),
             None => true,
         };
@@ -78,7 +78,7 @@ impl Relocated {
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
             (Some((mut temporary, replaced)), from) => {
-                // Also when something fails from here on: what has the reserved name is content, and no other copy of it exists.
+                // Also if something fails from here on: the object under the reserved name is content, and no other copy of it exists.
                 temporary.keep();
                 let (at, nodes) = ((&directory, name.as_str()), (&target, &replaced));
                 if !can_go_back || go_back(&mut temporary, at, nodes, from.as_ref()).is_err() {
@@ -108,8 +108,8 @@ impl Relocated {
     }
 }
 
-/// Gives what was replaced its name again, and the new thing the name it had, if it had one. Where that name cannot be given, both are as
-/// before.
+/// Gives the replaced object its name again, and the new object its old name, if it had one. If the old name cannot be given, both stay as they
+/// were.
 fn go_back(
     temporary: &mut Temporary,
     (directory, name): (&Node, &str),
@@ -131,7 +131,7 @@ fn go_back(
     Ok(())
 }
 
-/// Gives what was replaced a free name in the directory of the new thing, and returns the name.
+/// Gives the replaced object a free name in the directory of the new object, and returns the name.
 fn keep_beside(
     mut temporary: Temporary,
     replaced: &Node,
@@ -227,7 +227,7 @@ pub(crate) fn relocate<E: From<Refusal>>(
     })
 }
 
-/// The caller has the turn. Says under which reserved name what was replaced is kept, where it is not gone with its name.
+/// Changes the names; the caller has the turn. Returns the reserved name of the replaced object, where the object is not gone with its name.
 fn change_names(
     target: &Node,
     from: EntryRef<'_>,
@@ -250,7 +250,7 @@ fn change_names(
         Some(replaced) if (target.kind(), replaced.kind()) == (NodeKind::File, NodeKind::File) => {
             rename(RenameFlags::empty()).map(|()| None)
         }
-        // Both are there at every moment; what is replaced then has the name that is to go.
+        // Both names exist at every moment. The replaced object has the old name of `target` afterwards, and gets a reserved one.
         Some(replaced) => {
             lock(replaced);
             rename(RenameFlags::EXCHANGE)?;
@@ -262,14 +262,14 @@ fn change_names(
 fn refused(errno: Errno, name: &str) -> Refusal {
     match errno {
         Errno::EXIST | Errno::NOTEMPTY => Refusal::Exists(name.to_owned()),
-        // Into itself.
+        // A directory into itself.
         Errno::INVAL => Refusal::WithinItself,
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR => Refusal::ChangedMeanwhile(name.to_owned()),
         errno => Refusal::io(errno, "renaming to", name),
     }
 }
 
-/// A copy under way, which nobody sees before it is whole. Dropped before it has its name, it leaves nothing behind.
+/// A copy under way, which is hidden before it is whole. Dropped before it has its name, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Draft {
     directory: Option<Temporary>,
@@ -277,7 +277,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory that is to be in `directory`, with what it has from there; it is filled as any other.
+    /// Begins a directory that is to be in `directory`, with the ACL and owner it inherits there. It is filled as any other directory.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when its ACL cannot be kept.
@@ -293,7 +293,7 @@ impl Draft {
         Ok(Draft { directory: Some(temporary), node })
     }
 
-    /// The directory it is going to be.
+    /// The directory that is being filled.
     pub fn node(&self) -> &Node {
         &self.node
     }
@@ -328,8 +328,8 @@ impl Draft {
     }
 }
 
-/// Gives what stands under a reserved name its own, in the place of `replaced`. Whether that is kept under the reserved name now, and what
-/// `still_there` said.
+/// Gives an object under a reserved name its own name, in the place of `replaced`. Returns whether `replaced` is kept under the reserved name now,
+/// and the result of `still_there`.
 fn give_name<E: From<Refusal>>(
     (temporary, target): (&mut Temporary, &Node),
     name: &str,
@@ -380,7 +380,7 @@ pub fn copy_properties(permit: &AccessPermit, from: &Node, to: &Node) -> Result<
 }
 
 impl Upload {
-    /// Takes the properties of what it is a copy of, too, where its reader may read them.
+    /// Copies the dead properties of the original, too, if the reader may read them.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when they cannot be read or written.

@@ -1,7 +1,7 @@
-//! What the server itself reads and writes: keys, facts, certificates, configuration. No datastore reaches any of it (invariant S8).
+//! Reserved paths: what the server itself reads and writes (keys, facts, certificates, configuration). No datastore reaches them (invariant S8).
 //!
-//! Judged when a root is opened, on the descriptor that was opened, and not by what a configuration file or a link says. What is beneath an open
-//! root needs no further look: links and other mounts are not followed there (`root.rs`).
+//! A root is judged when it is opened, by its descriptor and not by what a configuration file or a link says. Nothing beneath an open root is
+//! judged again, because links and other mounts are not followed there (`root.rs`).
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, makedev, openat, readlinkat, statx};
@@ -12,30 +12,30 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// What no datastore may reach.
+/// The reserved paths of a server, which may change while it runs.
 #[derive(Debug, Default)]
 pub struct ReservedPaths(RwLock<Reserved>);
 
-/// The same, in whole.
+/// The reserved paths at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Reserved {
-    /// A datastore holds none of these directories, and lies in none of them.
+    /// No datastore may contain one of these directories, or lie in one.
     pub directories: BTreeSet<PathBuf>,
-    /// The directories of certificates, which change while the server runs. As above.
+    /// The directories of certificates, which change while the server runs. The rule is that of `directories`.
     pub certificates: BTreeSet<PathBuf>,
-    /// A datastore holds none of these files. It may lie in the same directory.
+    /// No datastore may contain one of these files. A datastore may lie in the same directory as one.
     pub files: BTreeSet<PathBuf>,
     /// The directory in the data directory that is for datastores.
     pub datastores: Option<PathBuf>,
 }
 
 impl ReservedPaths {
-    /// These.
+    /// Begins with these reserved paths.
     pub fn new(reserved: Reserved) -> Self {
         ReservedPaths(RwLock::new(reserved))
     }
 
-    /// Changes them. Roots that are open stay open: close them, so that they are judged again.
+    /// Changes the reserved paths. Roots that are open stay open: close them, so that they are judged again.
     pub fn change(&self, change: impl FnOnce(&mut Reserved)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -44,8 +44,8 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first of them that a path overlaps with: it holds it, is it, or lies in it. For a directory that is not made yet; every link in
-    /// `path` has to be resolved. What is there is judged again by [`crate::Root::open`].
+    /// The first reserved path that contains `path`, equals it or lies in it. For a directory that does not exist yet; every link in `path` has to
+    /// be resolved. [`crate::Root::open`] judges the directory again once it exists.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |above: &Path| {
@@ -60,8 +60,8 @@ impl ReservedPaths {
         reserved.all().find(overlaps).map(|(own, _)| own.clone())
     }
 
-    /// The same of an open directory, by device and inode of everything above it and above each of them, and by where each is on its file
-    /// system, which a bind mount does not change.
+    /// The first reserved path that overlaps with an open directory. Compares device and inode of both and of the directories above them, and their
+    /// places on their file systems, which a bind mount does not change.
     ///
     /// # Errors
     /// When the kernel does not say: then the directory must not be served.
@@ -72,7 +72,7 @@ impl ReservedPaths {
         }
         let above = ancestry(root)?;
         let free = reserved.datastores.as_deref().map(identity).transpose()?.flatten();
-        // Above the directory for datastores nothing counts for what is in it.
+        // What lies in the directory for datastores may also lie in a reserved directory above that.
         let counted: Vec<Identity> = above.iter().copied().take_while(|id| Some(*id) != free).collect();
         let mut asked = HashSet::new();
         for (own, is_directory) in reserved.all() {
@@ -97,13 +97,13 @@ impl ReservedPaths {
 }
 
 impl Reserved {
-    /// Each, and whether it is a directory nothing in which may be served.
+    /// Each reserved path, and whether it is a directory (then nothing in it may be served).
     fn all(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
         let directories = self.directories.iter().chain(&self.certificates).map(|path| (path, true));
         directories.chain(self.files.iter().map(|path| (path, false)))
     }
 
-    /// A directory may be mounted at more than one place: what counts is where it is on its file system.
+    /// Compares places on file systems, because a directory may be mounted at more than one path.
     fn overlap_on_disk(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let mounts = std::fs::read("/proc/self/mountinfo")
             .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;
@@ -123,14 +123,14 @@ impl Reserved {
     }
 }
 
-/// Which object it is: device and inode.
+/// The device and inode of an object.
 type Identity = (u64, u64);
 
 fn identity_of(found: &Statx) -> Identity {
     (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino)
 }
 
-/// Of what is at a path, through links; `None` where nothing is.
+/// The identity of the object at a path, through links; `None` where nothing is.
 fn identity(path: &Path) -> io::Result<Option<Identity>> {
     match io::retry_on_intr(|| statx(CWD, path, AtFlags::empty(), StatxFlags::INO)) {
         Ok(found) => Ok(Some(identity_of(&found))),
@@ -139,7 +139,7 @@ fn identity(path: &Path) -> io::Result<Option<Identity>> {
     }
 }
 
-/// An open directory and every directory above it, as far as the root of everything.
+/// The identities of an open directory and of every directory above it, up to `/`.
 fn ancestry(directory: BorrowedFd<'_>) -> io::Result<Vec<Identity>> {
     const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
     let id = |fd: BorrowedFd<'_>| {
@@ -154,7 +154,7 @@ fn ancestry(directory: BorrowedFd<'_>) -> io::Result<Vec<Identity>> {
         let from = at.as_ref().map_or(directory, AsFd::as_fd);
         let next = io::retry_on_intr(|| openat(from, "..", FLAGS, Mode::empty()))?;
         let found = id(next.as_fd())?;
-        // The root of everything is its own parent.
+        // `/` is its own parent.
         if found == last {
             return Ok(above);
         }
@@ -163,16 +163,16 @@ fn ancestry(directory: BorrowedFd<'_>) -> io::Result<Vec<Identity>> {
     }
 }
 
-/// With every link resolved, as far as it is there.
+/// The path with every link resolved, as far as the path exists.
 fn real(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let joined = found.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     joined.unwrap_or_else(|| path.to_owned())
 }
 
-/// Where something is on its file system.
+/// The place of a file or directory on its file system.
 struct OnDisk {
-    /// The file system, as the kernel lists it.
+    /// The device number of the file system, as the kernel lists it.
     device: Vec<u8>,
     path: PathBuf,
 }
@@ -182,7 +182,7 @@ impl OnDisk {
         self.device == other.device && self.path.starts_with(&other.path)
     }
 
-    /// What is at a path; `None` where nothing is.
+    /// The place of what is at a path; `None` where nothing is.
     fn at(path: &Path, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
         match io::retry_on_intr(|| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())) {
             Ok(opened) => OnDisk::of(opened.as_fd(), mounts),
@@ -191,7 +191,7 @@ impl OnDisk {
         }
     }
 
-    /// An open file or directory; `None` where its mount is not listed.
+    /// The place of an open file or directory; `None` where its mount is not listed.
     fn of(opened: BorrowedFd<'_>, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
         use std::os::fd::AsRawFd as _;
         let found = io::retry_on_intr(|| statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID))?;

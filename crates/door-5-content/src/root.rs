@@ -53,7 +53,7 @@ impl Root {
         }
     }
 
-    /// The same of any directory, the server's own among them: nobody is served from it.
+    /// As [`Root::open`] for any directory, also a reserved one: no client is served from it.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when it is absent or no directory.
@@ -67,21 +67,21 @@ impl Root {
         Ok(Root { directory: Arc::new(directory), tree: Tree { state, acls } })
     }
 
-    /// How its ACLs are written down.
+    /// The dialect of its ACLs.
     pub fn acls(&self) -> AclDialect {
         self.tree.acls
     }
 
-    /// The same directory, whose ACLs are written down in this way. What is done in one's turn is done in the turn of both.
+    /// The same directory with another dialect of ACLs. Both have the same turn.
     #[must_use]
     pub fn with_acls(&self, acls: AclDialect) -> Root {
         Root { tree: Tree { acls, ..self.tree.clone() }, ..self.clone() }
     }
 
-    /// How full the file system it is on is.
+    /// How full the file system of this directory is.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when it does not say.
+    /// [`Refusal::RootUnavailable`] when the file system does not say.
     pub fn usage(&self) -> Result<Usage, Refusal> {
         let found = io::retry_on_intr(|| fstatvfs(&self.directory));
         let found = found
@@ -98,7 +98,7 @@ impl Root {
     /// Opens what is at `path`. With [`CachedOnly`](crate::CachedOnly) only where the kernel need not wait for a disk.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is nothing, and just so when a link or another file system is in the way.
+    /// [`Refusal::Absent`] when there is nothing, and also when a link or another file system is in the way.
     pub fn find<P: Patience>(&self, path: &StorePath, _: P) -> Result<P::Of<Node>, Refusal> {
         let relative = if path.is_root() { "." } else { path.as_str() };
         P::choose(
@@ -123,10 +123,10 @@ impl Root {
         let open = |flags| open_cached(self.directory.as_fd(), relative, flags);
         let opened = self.tree.state.known.check(relative, || open(OPENING_NOTHING));
         match opened.and_then(|()| open(NODE_FLAGS)) {
-            // The kernel never says from memory that a file is no directory. Where the path leads through one, that is said as soon as where
-            // it leads through nothing: the file may be hidden.
+            // The kernel never says from memory that a file is no directory. A path that leads through a file is refused as fast as one that leads
+            // through nothing: the file may be hidden.
             Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
-            // The kernel does not have all of it in memory, or does not know the flag (before 5.12).
+            // The kernel does not have the whole path in memory, or does not know the flag (before 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(Cached::WouldWait),
             Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
             Ok(file) => self.describe(file, path, relative).map(Cached::Ready),
@@ -177,7 +177,7 @@ impl Root {
         work()
     }
 
-    /// Opens the directory `path` is or would be in; also says the name there.
+    /// Opens the directory that `path` is or would be in; also returns the name in that directory.
     ///
     /// # Refuses
     /// [`Refusal::ParentAbsent`] when there is no such directory, [`Refusal::IsRoot`] for the root.

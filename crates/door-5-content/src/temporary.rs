@@ -1,5 +1,5 @@
-//! What is being made and has no name yet: it is in the directory of its later name, under a reserved name that nobody can ask for,
-//! and is removed unless it gets its own.
+//! Files and directories that are being made: each is in the directory of its later name, under a reserved name that no request can contain, and is
+//! removed unless it gets its own name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::Node;
@@ -15,7 +15,7 @@ use rustix::io::{self, Errno};
 /// What every reserved name begins with.
 pub(crate) const RESERVED: &str = ".enfilade-";
 
-/// How many random names are tried. One in 2^64 is taken, so a second try is already a wonder.
+/// How many random names are tried. One in 2^64 is taken, so a second try is hardly ever needed.
 const TRIES_MAX: usize = 4;
 
 /// A file or directory under a reserved name.
@@ -52,8 +52,8 @@ impl Temporary {
         })
     }
 
-    /// Makes something and locks it. Between the two, another process may take it for what a crash left behind: it has the lock then, or
-    /// has removed the name, and another one is made.
+    /// Makes a file or directory and locks it. Before it is locked, another process may take it for what a crash left behind, and lock it or remove
+    /// its name: then another one is made.
     fn locked(
         directory: &Node,
         make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,
@@ -61,7 +61,7 @@ impl Temporary {
         let mut tries = 1;
         loop {
             let (temporary, opened) = make()?;
-            // Where the file system knows no locks it just cannot be told apart.
+            // On a file system without locks, what a crash left behind cannot be told from what is in use.
             let is_taken = flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             let node = directory.describe_beneath(opened, &temporary.name)?;
             if !is_taken && node.meta().links > 0 || tries >= TRIES_MAX {
@@ -93,7 +93,7 @@ impl Temporary {
         }
     }
 
-    /// What has this name is to be there no more: it gets a reserved one.
+    /// Gives an object a reserved name in the place of its own.
     pub(crate) fn take_over(directory: &Node, name: &str, node: &Node) -> Result<Temporary, Refusal> {
         let fd = directory.fd();
         let (temporary, ()) = Self::make(directory, node.kind(), |reserved| {
@@ -102,7 +102,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Exchanges it with what has a name in a directory, which has the reserved name afterwards. The caller has the turn.
+    /// Exchanges names with an object in a directory, which has the reserved name afterwards. The caller has the turn.
     pub(crate) fn exchange(&mut self, directory: &Node, name: &str, kind: NodeKind) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::EXCHANGE))?;
@@ -110,7 +110,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives it a name in another directory that nothing has there. The caller has the turn.
+    /// Gives it a free name in another directory. The caller has the turn.
     pub(crate) fn move_to(&mut self, directory: &Node, name: &str) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::NOREPLACE))?;
@@ -118,23 +118,23 @@ impl Temporary {
         Ok(())
     }
 
-    /// From now on it is content that somebody may miss: it stays when this is dropped.
+    /// From now on it is content, which stays when this is dropped.
     pub(crate) fn keep(&mut self) {
         self.to_remove = false;
     }
 
-    /// It goes when this is dropped.
+    /// From now on it is removed when this is dropped.
     pub(crate) fn let_go(mut self) -> Self {
         self.to_remove = true;
         self
     }
 
-    /// The directory it stands in.
+    /// The directory it is in.
     pub(crate) fn place(&self) -> &Node {
         &self.directory
     }
 
-    /// Gives it a name nothing has. The caller has the turn.
+    /// Gives it a free name. The caller has the turn.
     pub(crate) fn become_new(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let renamed = io::retry_on_intr(|| {
@@ -152,7 +152,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// The same; it loses the name again where `still_there` refuses. A directory somebody has put something into by then keeps it.
+    /// As [`Temporary::become_new`], but it loses the name again if `still_there` refuses. A directory that is no longer empty then keeps its name.
     pub(crate) fn become_new_if(
         &mut self,
         name: &str,
@@ -169,8 +169,8 @@ impl Temporary {
         }
     }
 
-    /// A link never replaces anything either, but directories have none. For them we look first; in the moment between,
-    /// the rename could replace nothing but an empty directory.
+    /// A hard link never replaces anything either, but directories cannot have one. For a directory, the name is looked up first; in the moment
+    /// between, the rename could replace nothing but an empty directory.
     fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let named = match self.kind {
@@ -181,7 +181,7 @@ impl Temporary {
             NodeKind::Directory => io::retry_on_intr(|| renameat(directory, &self.name, directory, name)),
         };
         match named {
-            // The second name of a file goes when this is dropped.
+            // A file has two names now; the reserved one is removed when this is dropped.
             Ok(()) => self.to_remove = self.kind == NodeKind::File,
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {
                 return Err(Refusal::Exists(name.to_owned()));
@@ -191,7 +191,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives it the name of what it replaces. The caller has the turn and has looked whether the name still is that.
+    /// Gives it the name of what it replaces. The caller has the turn and has checked that the name still belongs to that.
     pub(crate) fn become_instead(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         io::retry_on_intr(|| renameat(directory, &self.name, directory, name))
@@ -220,7 +220,7 @@ impl Drop for Temporary {
 
 /// Locks what is about to get a reserved name, so that no other process takes it for what a crash left behind.
 pub(crate) fn lock(node: &Node) {
-    // Where the file system knows no locks it just cannot be told apart.
+    // On a file system without locks, what a crash left behind cannot be told from what is in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
 }
 

@@ -68,7 +68,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Every name in a directory, those nobody is shown too.
+/// Every name in a directory, also those that no listing shows.
 pub(crate) fn names_on_disk(path: &Path) -> Vec<String> {
     let entries =
         std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -84,12 +84,12 @@ pub(crate) fn code<T>(result: Result<T, Refusal>) -> &'static str {
     }
 }
 
-/// What something new has that belongs to nobody in particular.
+/// What a new object inherits, without an owner.
 fn given(bytes: &[u8]) -> Inheritance {
     Inheritance { acl: bytes.to_vec(), owner: None }
 }
 
-/// The verbs where nothing is judged in their turn.
+/// The verbs, without a judge in their turn.
 fn make(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Node, Refusal> {
     collection::make(directory, name, from_start, || Ok(()), || Ok(()))
 }

@@ -1,39 +1,39 @@
-//! What everything beneath a root has in common.
+//! What all nodes beneath a root share.
 
 use crate::kinds::KnownPaths;
 use enfilade_access::ObjectId;
 use enfilade_facts::vocabulary::AclDialect;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What everything beneath a root has in common.
+/// What all nodes beneath a root share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) state: Arc<TreeState>,
-    /// How ACLs are written down.
+    /// The dialect of ACLs.
     pub(crate) acls: AclDialect,
 }
 
-/// Where a tree is.
+/// The state of an open root.
 #[derive(Debug, Default)]
 pub(crate) struct TreeState {
     pub(crate) turn: Turn,
-    /// What is there can be opened without harm.
+    /// Paths that can be opened without harm.
     pub(crate) known: KnownPaths,
-    /// The file system, where it is one of this machine whose times can be relied on, and no other machine's and no program's.
+    /// The id of the file system, where its times can be relied on: it is local, and not one of a program (FUSE).
     pub(crate) stamping: Option<u64>,
-    /// The mount, by a number no other mount ever has; nothing before Linux 6.8.
+    /// The id of the mount, which no other mount ever has; `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
 }
 
-/// Whose turn it is to give a name to another object. Comparing what a name means and changing it are two system calls,
-/// so within one process they are done one at a time; between processes the comparison alone has to do.
+/// The lock of changes to names. Comparing what a name means and changing it are two system calls, so within one process one thread at a time does
+/// both; between processes only the comparison helps. It holds the names that are reserved.
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 
 /// A name in a directory.
 pub(crate) type Name = (ObjectId, String);
 
-/// The turn of one thread, until it is dropped.
+/// The turn of one thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct MyTurn<'t>(pub(crate) MutexGuard<'t, Vec<Name>>);
 
@@ -44,7 +44,7 @@ impl Turn {
     }
 }
 
-/// Names that nobody else of this process may change.
+/// Two names that no other thread of this process may change.
 #[derive(Debug)]
 pub(crate) struct ReservedNames {
     pub(crate) state: Arc<TreeState>,

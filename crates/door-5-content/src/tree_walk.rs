@@ -1,11 +1,12 @@
 //! The one walk through a tree. COPY, MOVE, DELETE, locks on trees, the propagation of ACLs, reviews and the count of a quota all go this way.
 //!
 //! A walk yields each member of a directory once, and the end of each directory after everything that is in it. It goes into a directory only
-//! where its caller enters that, with the permit to list it. A [`TreeBudget`] bounds it in entries and in time, and ends it when nobody waits.
+//! where its caller enters that, with the permit to list it. A [`TreeBudget`] bounds it in entries and in time, and ends it when the client is
+//! gone.
 //!
-//! Three loops over directories are not on it. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and holds one directory
+//! Three loops over directories do not use it. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and holds one directory
 //! open between two pieces of its answer (`passage/src/listing.rs`). Emptying a temporary directory (`emptying.rs`) and removing what killed
-//! processes left (`abandoned.rs`) work on names that no walk yields: reserved ones, and those no path spells.
+//! processes left (`abandoned.rs`) work on names that no walk yields: reserved names, and names that no path can contain.
 
 use crate::list::{Listing, list, listing};
 use crate::names::LookedAt;
@@ -50,8 +51,8 @@ pub struct TreeBudget<'b> {
 }
 
 impl<'b> TreeBudget<'b> {
-    /// A budget of so many entries, and of so many seconds from now on by a clock in milliseconds. `keep_going` says whether anybody still waits
-    /// for the result.
+    /// A budget of `entries` entries, and of `seconds` seconds from now on by a clock in milliseconds. `keep_going` says whether a client still
+    /// waits for the result.
     pub fn new(
         entries: u64,
         seconds: u64,
@@ -68,13 +69,13 @@ impl<'b> TreeBudget<'b> {
         TreeBudget::new(u64::MAX, 0, || 0, &|| true)
     }
 
-    /// As many entries once more, for one more look at the same members. The time stays the same.
+    /// Allows the same number of entries again, for a second pass over the same members. The time limit stays.
     pub fn renew(&self) {
         self.entries_left.set(self.entries);
     }
 
-    /// Counts a member that the caller may see. Nobody is told of what is hidden, and a limit must not tell either: only the time bounds how
-    /// much of that is looked at.
+    /// Counts a member that the caller may see. Hidden members are not counted, because the limit would tell of them: only the time bounds how many
+    /// of them are looked at.
     ///
     /// # Refuses
     /// [`Refusal::TooMuch`].
@@ -84,7 +85,7 @@ impl<'b> TreeBudget<'b> {
         Ok(())
     }
 
-    /// Whether there is time left, and somebody waits.
+    /// Checks that time is left, and that the client still waits.
     ///
     /// # Refuses
     /// [`Refusal::TooMuch`].
@@ -112,7 +113,7 @@ pub struct Directory<P, C> {
     pub path: P,
     /// Its descriptor.
     pub node: Node,
-    /// What the caller gave it.
+    /// The caller's value for this directory.
     pub carried: C,
 }
 
@@ -143,12 +144,12 @@ pub enum Met<P> {
     Failed {
         /// What failed, and how the walk goes on.
         what: Failed,
-        /// The path of that.
+        /// The path of what failed.
         path: P,
         /// Why.
         why: Refusal,
     },
-    /// The end of the directory: everything in it was met. Its listing tells which names no path spells.
+    /// The end of the directory: everything in it was met. Its listing shows the names that no path can contain.
     Leave(Listing),
 }
 
@@ -163,7 +164,7 @@ pub enum Failed {
     Budget,
 }
 
-/// A file or directory in a directory that was not opened.
+/// A member of a directory, which was not opened.
 #[derive(Debug)]
 pub struct Unopened {
     /// Its name.
@@ -187,7 +188,7 @@ pub struct TreeWalk<'b, P, C> {
 }
 
 impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
-    /// Begins nowhere: [`TreeWalk::enter`] says where.
+    /// A walk without a directory: call [`TreeWalk::enter`] next.
     pub fn begin(budget: &'b TreeBudget<'b>) -> Self {
         TreeWalk { levels: Vec::new(), budget }
     }
@@ -202,7 +203,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(())
     }
 
-    /// Goes into a directory for the operator of the machine, where the file system has already said that they may. No visitor comes this way.
+    /// Goes into a directory without a permit: for the operator of the machine, whose process the kernel checks, and for the server's own tasks.
     ///
     /// # Refuses
     /// [`Refusal::WrongKind`] for a file.
@@ -234,7 +235,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         self.levels.last().map(|level| &*level.directory)
     }
 
-    /// Goes on by name in the directory that was entered last. All its names are in memory then.
+    /// Continues in the order of names in the directory that was entered last. All names of that directory are in memory then.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be read.
@@ -296,8 +297,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(None)
     }
 
-    /// Goes into a directory that was not opened, for the operator or the server's own tasks. Nothing is entered where it is gone, or its path is
-    /// longer than a path may be.
+    /// Goes into a directory that was not opened, for the operator or the server's own tasks. Does nothing if the directory is gone, or if its path
+    /// is longer than a path may be.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be opened.
@@ -339,7 +340,7 @@ impl<P: TreePath, C> Level<P, C> {
         }
     }
 
-    /// The next entry. What could not be looked at must not be missing from a copy without a word.
+    /// The next entry. Fails at the end of a directory some of whose entries could not be looked at: a copy must not omit them silently.
     fn next_or_unlisted(&mut self) -> Result<Option<Unopened>, Refusal> {
         match (self.next()?, self.listing.unreadable()) {
             (None, count @ 1..) => Err(Refusal::unlisted(&self.directory.path, count)),

@@ -6,7 +6,7 @@ use crate::tree::{MyTurn, Name, ReservedNames};
 use std::sync::Arc;
 
 impl MyTurn<'_> {
-    /// Whether a name may change. It may not while a tree that was moved from or to it is judged once more: that tree may have to go back.
+    /// Whether a name may change. It may not while a tree that was moved from or to this name is judged once more: that tree may have to go back.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`].
@@ -18,7 +18,8 @@ impl MyTurn<'_> {
         }
     }
 
-    /// Nobody else of this process changes these names until what is returned is dropped, in nobody's turn. The turn is the one of `target`.
+    /// Reserves two names: no other thread of this process changes them until the result is dropped, also after the turn. The turn is that of
+    /// `target`'s tree.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
         let state = Arc::clone(target.tree_state());
         let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));

@@ -1,4 +1,4 @@
-//! A file being uploaded: nobody sees it before it is whole, and the old content stays until then.
+//! A file being uploaded: it is hidden before it is whole, and the old content stays until then.
 
 use crate::acl_write;
 use crate::node::{Node, entry_name};
@@ -13,10 +13,10 @@ use rustix::fs::{
 };
 use rustix::io::{self, Errno};
 
-/// How much is copied through memory at once, where the kernel does not copy.
+/// The most bytes that are copied through memory at once, where the kernel does not copy.
 const COPY_BYTES: usize = 1 << 20;
 
-/// From so many bytes on it is worth asking for room beforehand.
+/// The size, in bytes, from which on it is worth reserving disk space beforehand.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
 /// A file being uploaded. Dropped before [`Upload::finish`], it leaves nothing behind.
@@ -29,7 +29,7 @@ pub struct Upload {
     fate: Fate,
 }
 
-/// What becomes of it.
+/// What finishing an upload does.
 #[derive(Debug)]
 enum Fate {
     New,
@@ -51,7 +51,7 @@ impl Upload {
         Self::begin_new(directory, name, from_start)
     }
 
-    /// The same where something has that name: [`Upload::finish_instead`] takes its place.
+    /// As [`Upload::create`], also where the name is taken: [`Upload::finish_instead`] replaces what has it.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when the ACL cannot be kept.
@@ -66,8 +66,8 @@ impl Upload {
         Self::begin_hidden(directory, name, from_start)
     }
 
-    /// Begins new content for `target`, which has that name. The new file keeps the old one's ACL, mode, owner and
-    /// `user.` attributes; where `target` has other names besides, they keep the old content.
+    /// Begins new content for `target`, which has that name. The new file keeps the old file's ACL, mode, owner and `user.` attributes; where
+    /// `target` has other names besides, they keep the old content.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::WrongKind`] for a directory.
@@ -88,7 +88,7 @@ impl Upload {
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // Looked at again when it is finished; but nobody should send a gigabyte to be told then.
+        // Checked again when the upload is finished. Checked here too, so that no client sends a gigabyte in vain.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
@@ -113,21 +113,21 @@ impl Upload {
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
     }
 
-    /// Whether so many bytes fit on the file system by now: a client that says that it will send more is told at once. Takes nothing.
+    /// Checks that `bytes` bytes fit on the file system now: a client that announces more than fits is refused at once. Reserves nothing.
     ///
     /// # Refuses
-    /// [`Refusal::NoSpace`] when there is not that much.
+    /// [`Refusal::NoSpace`] when there is not that much space.
     pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
-        // Where the file system does not say, it shows when bytes are written.
+        // Where the file system does not say, a full disk shows when bytes are written.
         let free = io::retry_on_intr(|| fstatvfs(self.file.fd()))
             .map_or(u64::MAX, |found| found.f_bfree.saturating_mul(found.f_frsize));
         if bytes <= free { Ok(()) } else { Err(Refusal::io(Errno::NOSPC, "making room for", &self.name)) }
     }
 
-    /// Has the file system keep room for so many bytes from the begin on, where it can; at least those that came.
+    /// Has the file system reserve space for the first `bytes` bytes of the file, where it can; they include those that were written.
     ///
     /// # Refuses
-    /// [`Refusal::NoSpace`] when there is not that much.
+    /// [`Refusal::NoSpace`] when there is not that much space.
     pub fn make_room(&self, bytes: u64) -> Result<(), Refusal> {
         if bytes < ROOM_BYTES_MIN {
             return Ok(());
@@ -137,7 +137,7 @@ impl Upload {
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
                 Err(Refusal::io(errno, "making room for", &self.name))
             }
-            // It is an offer: what else goes wrong shows when bytes are written.
+            // Reserving is optional: other errors show when bytes are written.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -157,8 +157,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends at most so many bytes of a file, from an offset on; says how many there were. The kernel does it alone where it can, and
-    /// without a copy where the file system can share them.
+    /// Appends at most `at_most` bytes of a file, from `offset` on; says how many there were. The kernel does it alone where it can, and without a
+    /// copy where the file system can share blocks.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when the disk is full, [`Refusal::Io`] when the file cannot be read.
@@ -172,7 +172,7 @@ impl Upload {
                 self.bytes += copied as u64;
                 Ok(copied as u64)
             }
-            // Between two file systems, or on one that knows nothing of it.
+            // Between two file systems, or on one that does not support it.
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 let mut buffer = vec![0; count.min(COPY_BYTES)];
                 let read = reader.read_at(offset, &mut buffer)?;
@@ -183,7 +183,7 @@ impl Upload {
         }
     }
 
-    /// When its content was made, in seconds since the epoch.
+    /// Sets the time at which the content was last modified, in seconds since the epoch.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not take it.
@@ -209,14 +209,15 @@ impl Upload {
     /// Gives the file its name once every byte is on the disk; says what it is now.
     ///
     /// # Refuses
-    /// [`Refusal::Exists`] when somebody was faster, [`Refusal::ChangedMeanwhile`] when what it replaces is no longer there.
+    /// [`Refusal::Exists`] when the name was taken meanwhile, [`Refusal::ChangedMeanwhile`] when what it replaces is no longer there.
     pub fn finish(self) -> Result<Node, Refusal> {
         self.finish_if(|| Ok(()), || Ok(()))
     }
 
-    /// The same where `judge`, which is asked in the turn in which the file gets its name, does not refuse. A new file loses its name again,
-    /// in the same turn, where `still_there` refuses: another process may have begun to remove the directory between the two. What replaces
-    /// a file has its ACL, so a user who may remove the one may remove the other: it took place, even if the directory is moved afterwards.
+    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is asked in the turn in which the file gets its name. `still_there`
+    /// is asked in the same turn, after a new file got its name; if it refuses, the file loses the name again, because another process may have
+    /// begun to remove the directory meanwhile. `still_there` is not asked about a replacement: the new file has the ACL of the old one, so a user
+    /// who may remove the old file may remove the new one. The replacement stays, even if the directory is moved afterwards.
     ///
     /// # Refuses
     /// As [`Upload::finish`], and what `judge` and `still_there` refuse: nothing has changed then.
@@ -253,9 +254,9 @@ impl Upload {
 /// How often an ACL that changes during the upload is copied once more before the file gets its name.
 const RENEWALS_MAX: usize = 4;
 
-/// Takes the place of `target`. An ACL that was changed while the bytes came in must not be undone by the one that was
-/// copied before: so it is compared just before the rename, and, for the sake of other processes, just after.
-/// A change later than that finds the old file without a name ([`acl_write::set_acl`]).
+/// Takes the place of `target`. An ACL that was changed during the upload must not be undone by the copy that was made when the upload began. So
+/// the two are compared just before the rename, and once more just after it, because another process may have changed it in between. A change later
+/// than that finds the old file without a name ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,
@@ -264,7 +265,7 @@ fn replace<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let directory = temporary.place().clone();
-    // Synced before the rename: otherwise a power cut may leave the new file with the old ACL, after somebody was told that the ACL is changed.
+    // Synced before the rename: otherwise a power cut may leave the new file with the old ACL, after a client was told that the ACL is changed.
     let mut renew = || {
         let now = Preserved::of(target)?;
         let differs = now != preserved;

@@ -1,7 +1,7 @@
-//! The kernel reports every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). Where it does, an entry
-//! of a directory need not even be asked for its state: no change was reported, so it is as it was.
+//! The kernel reports every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). Where it does, the kernel
+//! need not even be asked for the state of an entry: while no change is reported, the state stays the same.
 //!
-//! The kernel reports a change before the process that makes it goes on. So after [`Watch::drain`] everything that was done before it is known.
+//! The kernel reports a change before the process that makes it goes on. So after [`Watch::drain`] every change before the call is known.
 //! Each event has a number. The last number is kept, one for all inodes with the same low bits: an object's [`Version`] is its file system and
 //! that number. The reuse of an inode's number is reported as well. So are mounts, because a mount on a name hides the object that has the name:
 //! after a mount every object has another version.
@@ -26,12 +26,12 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const REPORT_FID: u32 = 0x200;
 const OVERFLOW: u64 = 0x4000;
 const IS_FID: u8 = 1;
-/// Another one for each mount there ever was (linux/stat.h, from Linux 6.8 on).
+/// A mount's id that no other mount ever has (linux/stat.h, from Linux 6.8 on).
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-/// ext2 to ext4, and XFS: there a handle begins with the inode's number, and a directory tells the same number.
+/// ext2 to ext4, and XFS: there a handle begins with the inode's number, and a directory has the same number in its entries.
 const TELLING: [u32; 2] = [0xef53, 0x5846_5342];
 
-/// Follows what the kernel reports of changes.
+/// Receives the kernel's reports of changes.
 pub struct Watch {
     group: Fanotify,
     /// Tells when something is mounted or unmounted.
@@ -40,9 +40,9 @@ pub struct Watch {
     followed: Mutex<Followed>,
     /// The number of the last event.
     last_event: AtomicU64,
-    /// The last that may be about an inode with these low bits.
+    /// The number of the last event that may be about an inode with these low bits.
     last: Box<[AtomicU64]>,
-    /// The last that does not say which object it is about, so it may be any.
+    /// The number of the last event that does not say which object it is about, so it may be any.
     last_of_all: AtomicU64,
 }
 
@@ -53,10 +53,10 @@ struct Followed {
 }
 
 impl Watch {
-    /// Where the kernel lets this process.
+    /// Begins to receive reports, where the kernel lets this process do so.
     ///
     /// # Errors
-    /// Why it does not, in words.
+    /// The reason why it does not, in words.
     pub fn new() -> Result<Self, String> {
         let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
         let group = Fanotify::init(flags | InitFlags::from_bits_retain(REPORT_FID), EventFFlags::empty())
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// What state an object of a followed file system is in.
+    /// The state of an object on a followed file system.
     pub(crate) fn version(&self, acls: AclDialect, file_system: u64, inode: u64) -> Version {
         Version::Watched { acls, file_system, changes: self.last_of(inode) }
     }
@@ -131,12 +131,12 @@ impl Watch {
         last.max(self.last_of_all.load(Ordering::Acquire))
     }
 
-    /// From now on every object has another version.
+    /// Gives every object another version, because any may have changed.
     fn lose(&self) {
         self.note(Some(&self.last_of_all));
     }
 
-    /// Called only under the lock of `followed`.
+    /// Notes an event, for one slot or for all objects. Called only under the lock of `followed`.
     fn note(&self, of: Option<&AtomicU64>) {
         let number = self.last_event.load(Ordering::Relaxed) + 1;
         // A thread that reads this number finds the event it belongs to.
@@ -157,13 +157,13 @@ impl Watch {
     }
 }
 
-/// Whether anything was mounted or unmounted since this was asked last (proc_pid_mountinfo(5)). Not knowing is as good as yes.
+/// Whether anything was mounted or unmounted since the last call (proc_pid_mountinfo(5)). An error counts as yes.
 fn have_changed(mounts: &File) -> bool {
     let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
     poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
 }
 
-/// The mount a directory is in, by a number no other mount ever has.
+/// The id of the mount a directory is in, which no other mount ever has.
 pub(crate) fn mount_of(directory: BorrowedFd<'_>) -> Option<u64> {
     let found = statx(directory, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE).ok()?;
     (found.stx_mask & MOUNT_ID_UNIQUE.bits() != 0).then_some(found.stx_mnt_id)
@@ -183,13 +183,13 @@ fn inode_of(event: &[u8]) -> Option<u64> {
     }
     let head = usize::from(u16::from_ne_bytes(*event.get(6..)?.first_chunk()?));
     let info = event.get(head..)?;
-    // Its kind, a byte of nothing, its length; the file system's number; the handle's length and kind.
+    // The layout: kind, a byte of padding, length; the id of the file system; length and kind of the handle.
     if info.first() != Some(&IS_FID) {
         return None;
     }
     let handle = info.get(20..)?;
     match word(info, 16)? {
-        // With the parent's behind it where it has one.
+        // The inode's number comes first; the parent's may follow.
         1 | 2 => word(handle, 0).map(u64::from),
         0x81 | 0x82 => handle.first_chunk().map(|inode| u64::from_ne_bytes(*inode)),
         _ => None,

@@ -31,7 +31,7 @@ pub(crate) struct AccessLog {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// How many found no place.
+    /// The number of events that were dropped because the queue was full.
     lost: u64,
 }
 
@@ -144,7 +144,7 @@ fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
     let _ = writeln!(line, r#","lost_before":{lost_before}}}"#);
 }
 
-/// For commands that ask the doors without serving.
+/// Drops all events, for commands that ask the doors without serving.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

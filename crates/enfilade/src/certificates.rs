@@ -1,4 +1,4 @@
-//! The certificates a server answers with: which there are, their keys as they are needed, and what becomes of both while it runs.
+//! The server's certificates: it loads them at the start, reads their keys at handshakes, and replaces both while it runs.
 
 mod served;
 mod ticket_keys;
@@ -22,23 +22,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_rustls::rustls::ServerConfig;
 
-/// Keys that are kept parsed: about 4 KiB each.
+/// The most parsed keys in memory; each takes about 4 KiB.
 const HOT_MAX: usize = 16_384;
-/// More than so many are for `enfilade certs check` to tell.
+/// The most bad files to log; `enfilade certs check` shows all.
 const TOLD_MAX: usize = 100;
 
-/// What stays while certificates come and go.
+/// The files of the configured certificates, and their parsed keys. It outlives the snapshots of the certificates.
 pub(crate) struct Keeper {
     pub(crate) files: CertificateFiles,
-    /// What of the configuration it is made of.
+    /// The part of the configuration that it was made from: the place, and the directory of issuers.
     made_of: (CertificatePlace, Option<PathBuf>),
     digest: Digest,
     seed: MemoSeed,
-    /// Where it is written down what is known of the files.
+    /// The path of the index of leaves.
     index: PathBuf,
-    /// Whether that was believed without asking the files.
+    /// Whether the index was used without checking the files for changes.
     pub(crate) believes: bool,
-    /// What an earlier start wrote down.
+    /// The index that an earlier start wrote.
     known: Mutex<Option<LeafIndex>>,
     memo: KeyMemo,
     /// Files that are being read for a handshake; other handshakes that need one of them wait for it.
@@ -52,7 +52,7 @@ pub(crate) struct Keeper {
 #[derive(Clone)]
 struct Loaded {
     ready: Ready,
-    /// Whether it would be the same another time.
+    /// Whether it may be remembered. A file that could not be read is read again at the next handshake.
     is_lasting: bool,
 }
 
@@ -85,9 +85,9 @@ impl Keeper {
         })
     }
 
-    /// Whether it is what this configuration says.
+    /// Whether it was made from this configuration.
     pub(crate) fn is_of(&self, tls: &Tls, data: &Path) -> bool {
-        // What is in a directory of authorities is read with it.
+        // The issuers are read only when a keeper is made, so with issuers every reload makes a new keeper.
         self.made_of == (tls.place(data), tls.issuers.clone()) && tls.issuers.is_none()
     }
 
@@ -99,7 +99,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at every leaf. Bad ones are left out and all named; with none left there is nothing to serve with.
+    /// Reads every leaf. Returns the usable certificates and the bad ones; it is an error if none is usable.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
         let began = clock::nanos();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -128,7 +128,7 @@ impl Keeper {
         Ok((looked.certificates, looked.bad))
     }
 
-    /// Writes the index for the next start, in the background. Without an index that start only takes longer.
+    /// Writes the index for the next start. Without an index that start only takes longer.
     pub(crate) fn write_down(&self, certificates: &Certificates) {
         let place = self.files.place().path();
         if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {
@@ -136,7 +136,7 @@ impl Keeper {
         }
     }
 
-    /// Reads every key before anything is served; one that cannot be used stops the start, and all of them are named.
+    /// Reads every key before the server listens. An unusable certificate stops the start; the error names all of them.
     pub(crate) fn verify_all(
         &self,
         certificates: &Certificates,
@@ -155,12 +155,13 @@ impl Keeper {
         }
     }
 
-    /// Reads every key. What cannot be used is to be taken out, so that another certificate with its names answers.
+    /// Reads every key. The caller removes unusable certificates, so that another certificate with their names is served.
     pub(crate) fn verify(&self, certificates: &Certificates, done: &AtomicUsize) -> Verified {
         self.files.verify(certificates, threads(), done)
     }
 
-    /// What a handshake goes on with: known, or read now, off the reactor and once for however many wait for it.
+    /// The TLS configuration for a handshake: from the memo, or read now, off the async workers. Handshakes that need the same file at the
+    /// same time share one read.
     pub(crate) async fn config(self: &Arc<Self>, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let key = self.memo.key(permit, &self.digest);
         if let Some(ready) = self.memo.get(key).filter(|ready| ready.is_good(clock::now().unix_seconds)) {
@@ -177,7 +178,7 @@ impl Keeper {
     }
 
     async fn read(self: &Arc<Self>, path: PathBuf, policy: Arc<Policy>) -> Loaded {
-        // Never closed, so a turn always comes.
+        // The semaphore is never closed, so this does not fail.
         let _turn = self.turns.acquire().await;
         let keeper = Arc::clone(self);
         let read =
@@ -189,7 +190,7 @@ impl Keeper {
         read.await.unwrap_or_else(ended)
     }
 
-    /// Tells of a file that cannot be used, unless that was told.
+    /// Logs a file that a handshake could not use, unless the same reason was logged for it.
     pub(crate) fn tell_once(&self, refusal: &Refusal) {
         let Refusal::Unusable { file, why } = refusal else { return };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,7 +217,7 @@ fn listed(bad: &[BadCertificate]) -> String {
     text
 }
 
-/// Into the log, the first of many.
+/// Logs bad certificates, at most [`TOLD_MAX`] of them.
 pub(crate) fn tell(bad: &[BadCertificate]) {
     bad.iter().take(TOLD_MAX).for_each(|bad| output::note(&format!("warning: {bad}")));
     if bad.len() > TOLD_MAX {
@@ -227,7 +228,7 @@ pub(crate) fn tell(bad: &[BadCertificate]) {
     }
 }
 
-/// What is served and may trouble clients: into the log, the first of many.
+/// Logs certificates that are served and may not work for all clients, at most [`TOLD_MAX`] of them.
 pub(crate) fn warn(warnings: &[BadCertificate]) {
     for BadCertificate { file, why } in warnings.iter().take(TOLD_MAX) {
         output::note(&format!("warning: certificate `{file}` is served, but {why}"));

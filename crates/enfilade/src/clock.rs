@@ -39,7 +39,7 @@ fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
 
 /// Both clocks, now.
 pub(crate) fn now() -> Clocks {
-    // Since the machine started, sleep included: the same for every process of it.
+    // The tick counts from the boot of the machine, including sleep: all processes read the same value.
     reading(wall_millis(), millis(ClockId::Boottime))
 }
 
@@ -57,7 +57,7 @@ struct Ahead {
     tick: AtomicI64,
 }
 
-/// In milliseconds.
+/// How often the offsets are read again, in milliseconds.
 const LOOK_AGAIN: i64 = 100;
 
 impl Ahead {
@@ -83,7 +83,7 @@ impl Ahead {
     }
 }
 
-/// The clocks of a server, with the health of its mirror. Some 20 ns.
+/// The clocks of a server, with the health of its mirror. A reading takes about 20 ns.
 pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let limit = u64::try_from(stale_limit).unwrap_or(0).saturating_mul(1_000);
     let ahead = Ahead::new();
@@ -98,8 +98,8 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
 /// Never reached: the timer only serves to be cancelled when the clock is set.
 const FAR_SECONDS: i64 = 1 << 36;
 
-/// Counts how often the wall clock was set since this call. The kernel cancels timers that wait for a time of day, so the next look sees
-/// it. Without such a timer every look counts as a change.
+/// Counts how often the wall clock was set since this call. The kernel then cancels timers that wait for a time of day, and the next read of
+/// the timer returns an error. Without such a timer every call counts as a change.
 pub(crate) fn sets() -> ClockSets {
     let timer = timer().ok();
     // Read and counted under one lock: no caller sees the old count after another saw the new one.

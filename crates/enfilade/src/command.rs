@@ -1,4 +1,4 @@
-//! What each command does: read the arguments, call one function of `admin`, say what came of it.
+//! The commands. Each reads its arguments, calls functions of `admin`, and prints the result.
 
 mod acls;
 mod certs;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
     match &cli.command {
-        // These are asked where there is no data directory and none should be made.
+        // These commands need no data directory, and must not create one.
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
         Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
@@ -35,7 +35,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let installation = Installation::find(cli.data, cli.config.as_deref())?;
     let command = match cli.command {
-        // A store that cannot be opened has to be looked at and restored, too.
+        // These commands must also run if the store cannot be opened: they examine or restore it.
         Command::Facts(command) => return facts::run(&installation, command, json),
         Command::Doctor => return doctor::run(&installation, json),
         Command::Certs(command) => return certs::run(&installation, command, json),
@@ -82,7 +82,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 /// A password from the first line of standard input.
 fn password_from_stdin() -> anyhow::Result<Secret> {
     let mut line = String::new();
-    // A byte more than can be right, so that what is too long is seen to be.
+    // The limit is above the longest password, so that a longer line is refused and not truncated to a valid password.
     std::io::stdin().lock().take(1024).read_line(&mut line).context("the password cannot be read")?;
     let password = line.strip_suffix('\n').unwrap_or(&line);
     let password = password.strip_suffix('\r').unwrap_or(password);

@@ -42,7 +42,7 @@ impl Tls {
         }
     }
 
-    /// The setting in the type of the reader of certificates.
+    /// The key `index` in the type that `admin` uses.
     pub(crate) fn index_use(&self) -> IndexUse {
         match self.index {
             UseOfIndex::Off => IndexUse::Off,
@@ -146,7 +146,7 @@ pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     with_environment(&text, environment)
 }
 
-/// The file alone: only there have values lines.
+/// Parses the file without the environment, so that errors can name the line.
 fn parse_file(text: &str) -> anyhow::Result<Config> {
     let at = |offset: usize| {
         let before = text.as_bytes().get(..offset).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Following the files people edit, and what else is done once a second while serving.
+//! Follows the files that people edit, and does other work that a server does once a second.
 
 use crate::home::Home;
 use crate::look::look;
@@ -12,7 +12,8 @@ use enfilade_sources::lmdb::Lmdb;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Follows the files, and clears what dead readers left behind in the store. Nothing here waits for a reader of a log.
+/// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread
+/// never waits for the reader of the log.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let source = Arc::clone(&home.source);
     let mut mirror = Mirror::new(home.files.clone());
@@ -33,7 +34,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         loop {
             let began = clock::now();
             let mut problems = Vec::new();
-            // Of several servers one looks; what it finds is in the facts.
+            // Only one of several servers, the mirror leader, reads the files; the facts contain what it finds.
             if source.mirror_leader().is_mine(began.tick_millis) {
                 problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
@@ -60,7 +61,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the facts say of the files: into the metrics, and what is wrong in words.
+/// Sets the metrics of the files from the facts. Returns the problems as text.
 fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     let now = clock::now();
     let age = source

@@ -1,4 +1,4 @@
-//! Moving in: what `enfilade serve` and `enfilade init` make in an empty data directory.
+//! The first start: what `enfilade serve` and `enfilade init` create in an empty data directory.
 
 use crate::home::{Home, make_directory};
 use crate::output;
@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
 
-/// What was made.
+/// The administrator that the first start created.
 pub(crate) struct Settled {
     /// The administrator.
     pub(crate) admin: Userid,
@@ -38,14 +38,14 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let path = home.data.join(DATASTORES).join(name.as_str());
         let group = home.config.facts.group;
         make_directory(&home.data.join(DATASTORES), group)?;
-        // Servers of several users share it like the facts.
+        // Servers of several users share the datastore like the facts.
         make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     }
-    // The role needs the user. If the process ends before the user is made, the next start begins again.
-    // It is made, not chosen.
+    // The user comes last but for its role: if the process ends before the user is made, the next start begins again.
+    // The password is generated, so the rules for passwords do not apply.
     enfilade_admin::add_user(
         &Desk { passwords: PasswordRules::NONE, ..home.desk() },
         &NewUser {
@@ -59,8 +59,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     Ok(Some(Settled { admin, password }))
 }
 
-/// A self-signed certificate for localhost, where the certificate directory does not exist yet. The directory gets its name when all is in it:
-/// an empty one would keep the next start from serving.
+/// Makes a self-signed certificate for localhost if the certificate directory does not exist. The directory is renamed into place when it is
+/// complete: an empty one would stop the next start.
 fn make_certificate(home: &Home) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = home.certificates() else { return Ok(()) };
     if directory.exists() {
@@ -75,10 +75,10 @@ fn make_certificate(home: &Home) -> anyhow::Result<()> {
         rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;
     let bundle = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
     atomic::write(&new.join(CERTIFICATE), bundle.as_bytes(), 0o600).with_context(named)?;
-    // For clients that want to check it; a bundle's key is for us alone.
+    // The certificate without its key, for clients that verify the server.
     atomic::write(&new.join("localhost.crt"), made.cert.pem().as_bytes(), 0o644).with_context(named)?;
     match std::fs::rename(&new, &directory) {
-        // Another server that starts was faster.
+        // Another starting server has made the directory first.
         Err(_) if directory.exists() => Ok(()),
         renamed => renamed.and_then(|()| atomic::sync_directory(&directory)).with_context(named),
     }
@@ -91,7 +91,7 @@ fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
 }
 
 impl Settled {
-    /// Tells the password, this once.
+    /// Prints the password, which cannot be shown again.
     pub(crate) fn tell(&self, home: &Home, json: bool) {
         let value = json!({ "data": home.data, "admin": self.admin.to_string(), "password": self.password });
         let text = format!(

@@ -25,30 +25,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// The most memory for remembered credentials, in bytes: some 130,000 of users in few groups. It is allocated when needed.
+/// The most memory for remembered credentials, in bytes: about 130,000 credentials of users in few groups. It is allocated when needed.
 const IDENTITY_MEMO_BYTES: usize = 128 << 20;
-/// What may be remembered of ACLs and roles, in bytes: some 260,000 pairs of ACL and principal.
+/// The most memory for remembered results of ACLs and roles, in bytes: about 260,000 pairs of ACL and principal.
 const ACCESS_MEMO_BYTES: usize = 32 << 20;
 
-/// Where everything of one installation lies.
+/// An open data directory: its configuration, store, files and keys.
 pub(crate) struct Home {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
     config_file: Option<PathBuf>,
-    /// The configuration as it was written, before the command line had its say.
+    /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
     pub(crate) files: FileSet,
-    /// What no datastore may reach.
+    /// Paths that no datastore may reach.
     pub(crate) reserved: Arc<ReservedPaths>,
     pub(crate) hash_key: [u8; 32],
-    /// What passwords have to be.
+    /// The rules for new passwords.
     pub(crate) passwords: PasswordRules,
-    /// Who is at the command line, for the audit log.
+    /// The author of changes by this command, for the audit log.
     who: String,
 }
 
-/// The directory that is meant: what was said, else `ENFILADE_DATA`, else by the rules of the system.
+/// The data directory: that of the command line, else `ENFILADE_DATA`, else `/var/lib/enfilade` for root, else the XDG data home.
 pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(data) = said.or_else(|| environment("ENFILADE_DATA")) {
@@ -69,16 +69,16 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 pub(crate) struct Installation {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
-    /// The file that was named for it.
+    /// The configuration file that the command line names.
     config_file: Option<PathBuf>,
 }
 
 impl Installation {
-    /// Finds the data directory; makes it when it is not there.
+    /// Finds the data directory; creates it if it does not exist.
     pub(crate) fn find(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Installation> {
         let data = data_directory(data)?;
         make_directory(&data, None)?;
-        // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
+        // Paths below it are written to `datastore.cfg`, where the meaning of a relative path would depend on its reader.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config_file = config.map(Path::to_path_buf);
@@ -86,24 +86,24 @@ impl Installation {
         Ok(Installation { data, config, config_file })
     }
 
-    /// Everything no datastore may reach.
+    /// Paths that no datastore may reach.
     pub(crate) fn reserved(&self) -> Reserved {
         reserved(&self.data, &self.config, self.config_file.as_deref())
     }
 
-    /// Where the facts are.
+    /// The directory of the store of facts.
     pub(crate) fn facts(&self) -> PathBuf {
         self.data.join("facts")
     }
 }
 
-/// Who is at the command line, for the audit log.
+/// The author of changes by this command, for the audit log.
 pub(crate) fn caller() -> String {
     format!("command line, uid {}", rustix::process::getuid().as_raw())
 }
 
 impl Home {
-    /// Opens what is in the data directory; makes what is missing.
+    /// Opens the store and the keys of the data directory, creates missing ones, and reads the files that people edit.
     pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
         let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
         let Installation { data, config, config_file } = installation;
@@ -152,24 +152,24 @@ impl Home {
         self.shared(&path, |path| LastUsed::open(path, seed))
     }
 
-    /// The directories beneath which datastores may be made over HTTP.
+    /// The directories below which datastores can be created over HTTP.
     pub(crate) fn datastore_roots(&self) -> Vec<PathBuf> {
         let said = self.config.datastores.roots.clone();
         said.map_or_else(|| vec![self.data.join(DATASTORES)], |roots| roots.0)
     }
 
-    /// Everything of this configuration that no datastore may reach.
+    /// Paths that no datastore may reach under another configuration.
     pub(crate) fn reserved_by(&self, config: &Config) -> Reserved {
         reserved(&self.data, config, self.config_file.as_deref())
     }
 
-    /// Which sessions were given out.
+    /// The record of issued sessions.
     pub(crate) fn sessions(&self) -> anyhow::Result<IssuedSessions> {
         let path = self.data.join("sessions");
         self.shared(&path, IssuedSessions::open)
     }
 
-    /// Opens a file, or makes it, that all servers here write.
+    /// Opens or creates a file that all servers of the data directory write.
     pub(crate) fn shared<F>(
         &self,
         path: &Path,
@@ -179,14 +179,14 @@ impl Home {
         shared.with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
-    /// The locks of files, for a server: of them all servers here know.
+    /// The locks of files, which all servers of the data directory share.
     pub(crate) fn locks(&self) -> anyhow::Result<Arc<dyn LockStore>> {
         let directory = self.data.join("locks");
         make_directory(&directory, self.config.facts.group)?;
         Ok(Arc::new(LmdbLocks::open(&directory, self.config.facts.group)?))
     }
 
-    /// Where the keys of tokens are.
+    /// The repository of Fernet keys.
     pub(crate) fn fernet_keys(&self) -> FernetKeys {
         let said = self.config.identity.fernet_keys.clone();
         let keys = FernetKeys::new(said.unwrap_or_else(|| self.data.join("keys/fernet")));
@@ -198,24 +198,24 @@ impl Home {
         self.config.tls.place(&self.data)
     }
 
-    /// The keys all servers here seal tickets of TLS with.
+    /// The repository of keys with which all servers of the data directory seal TLS session tickets.
     pub(crate) fn ticket_keys(&self) -> FernetKeys {
         FernetKeys::new(self.data.join("keys/tickets")).shared_by(self.config.facts.group)
     }
 
-    /// The configuration as it is written now.
+    /// Reads the configuration again.
     pub(crate) fn read_config(&self) -> anyhow::Result<Config> {
         config::read(&self.data, self.config_file.as_deref())
     }
 
-    /// Brings the facts up to the files. Faults in the files are reported; the command continues.
+    /// Updates the facts from the files that people edit. Faults in the files are reported; the command continues.
     pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
         let problems = look(&self.source, &mut Mirror::new(self.files.clone()))?;
         problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
         Ok(())
     }
 
-    /// A house for questions only: no request passes through it, and it writes nothing.
+    /// A house for commands that only ask the doors: it serves no request, and writes nothing.
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
         let alone =
             (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);
@@ -262,19 +262,19 @@ impl Home {
     }
 }
 
-/// The files people edit, of a data directory by this configuration.
+/// The files that people edit, at the place that the configuration gives.
 pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
     let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data)).shared_by(config.facts.group);
     set.with_stale_limit(config.facts.stale_limit)
 }
 
-/// How many slow hashes are computed at once.
+/// The number of slow hashes that are computed at the same time.
 pub(crate) fn hash_slots(config: &Config) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.identity.hash_slots.unwrap_or(cores / 2)
 }
 
-/// Where a server itself makes changes. It chooses no passwords and makes no datastores.
+/// The context of changes by a server itself, which sets no passwords and creates no datastores.
 pub(crate) fn server_desk<'a>(
     facts: &'a dyn Source,
     files: &'a FileSet,
@@ -306,7 +306,7 @@ pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
     Ok(MemoSeed(seed))
 }
 
-/// Makes a directory only its owner can open, or also the members of a group.
+/// Creates a directory that only its owner, and the members of a given group, can open.
 pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
     let made = directory::make_for(path, group);
     made.with_context(|| format!("directory `{}` cannot be made", path.display()))

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How often the repository is read. A key is published long before it signs, so no token is refused in between.
 const EVERY: Duration = Duration::from_millis(500);
-/// How often revocations that no longer match any token are deleted.
+/// Revocations that no longer match any token are deleted every 1,200 turns (10 minutes).
 const PURGE_EVERY: u32 = 1_200;
 
 /// The keys; `None` if the repository is empty.

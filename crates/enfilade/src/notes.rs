@@ -12,7 +12,7 @@ const LINES_MAX: usize = 4_096;
 /// The longest line in the queue, in bytes; a longer one is truncated.
 const LINE_BYTES_MAX: usize = 4_096;
 
-/// The notes of this process, once it serves.
+/// The queue of this process, once it serves.
 static NOTES: OnceLock<Notes> = OnceLock::new();
 
 #[derive(Default)]
@@ -83,7 +83,7 @@ pub(crate) fn write() {
     NOTES.get().into_iter().for_each(Notes::write);
 }
 
-/// A line for people that is no result.
+/// Writes a line that is not the result of a command to standard error; a server queues it.
 pub(crate) fn note(text: &str) {
     let Some(notes) = NOTES.get() else {
         let _ = writeln!(std::io::stderr(), "{text}");

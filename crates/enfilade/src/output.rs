@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::io::Write as _;
 
-/// A line for people.
+/// Prints a line to standard output.
 pub(crate) fn line(text: &str) {
     // A closed pipe (`| head`) is not an error.
     let _ = writeln!(std::io::stdout(), "{text}");
@@ -13,12 +13,12 @@ pub(crate) fn line(text: &str) {
 
 pub(crate) use crate::notes::note;
 
-/// One JSON value on one line.
+/// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {
     line(&value.to_string());
 }
 
-/// Why the command failed.
+/// Prints to standard error why the command failed.
 pub(crate) fn error(json: bool, why: &anyhow::Error) {
     if json {
         eprintln!("{}", json!({ "error": { "message": format!("{why:#}") } }));
@@ -34,7 +34,7 @@ pub(crate) fn done(json: bool, value: &Value, text: &str) {
     if json { json_line(value) } else { line(text) }
 }
 
-/// A table: a heading and rows of the same number of cells, columns as wide as their widest cell.
+/// Prints a table: a heading and rows of the same number of cells. A column is as wide as its widest cell.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How far something is.
+/// The progress bar of one task.
 pub(crate) struct Progress {
     what: &'static str,
     /// When it was last drawn; `None` without a terminal.
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// The same, for callers that report rarely.
+    /// Like [`Progress::show`], for callers that report rarely.
     pub(crate) fn at(&mut self, done: u64, all: u64) {
         let now = clock::now().tick_millis;
         match self.drawn {

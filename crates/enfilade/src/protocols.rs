@@ -2,7 +2,7 @@
 
 use enfilade_faces::{Faces, Route, Router};
 
-/// On the main listener.
+/// The routes of the main listener.
 pub(crate) const MAIN: [&[Route]; 4] = [
     &enfilade_operations::MAIN,
     &enfilade_webdav::ROUTES,
@@ -10,10 +10,10 @@ pub(crate) const MAIN: [&[Route]; 4] = [
     &enfilade_keystone::ROUTES,
 ];
 
-/// On the listener for metrics and health.
+/// The routes of the listener for metrics and health.
 pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 
-/// All of them.
+/// The router for the routes of both listeners.
 pub(crate) fn router(faces: &Faces) -> Router {
     Router::new(faces.clone(), &MAIN, &OPERATIONS)
 }

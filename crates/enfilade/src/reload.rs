@@ -1,7 +1,7 @@
 //! SIGHUP: the configuration is read first, and an error in it changes nothing.
 //!
 //! Changed certificates are used for new connections; open connections continue, and an unusable file leaves the old certificate in use.
-//! Mirrored files are followed anyway, each section for itself: their problems are logged again, and stop nothing else.
+//! Mirrored files are always followed, section by section: a reload only logs their problems again, and these do not stop it.
 
 use crate::certificates::{Keeper, Served};
 use crate::config::Check;
@@ -10,7 +10,7 @@ use crate::{notify, output};
 use enfilade_faces::Faces;
 use std::sync::Arc;
 
-/// Reads everything again.
+/// Reads the configuration, the certificates and the files that people edit again.
 pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result<String, String> {
     notify::reloading();
     let reloaded = exchange_all(home, served, faces);

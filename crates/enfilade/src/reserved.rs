@@ -1,4 +1,4 @@
-//! What the server itself reads or writes: no datastore may reach it.
+//! The reserved paths: directories and files that the server itself reads or writes. No datastore may reach them.
 
 use crate::config::{self, Config};
 use enfilade_admin::{CertificatePlace, Reserved};
@@ -23,7 +23,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
 }
 
-/// The directories of the certificates at a place, as far as it can be read now.
+/// The directories that contain the certificates of a place. A crt-list that cannot be read counts as empty.
 fn certificate_directories(place: &CertificatePlace) -> BTreeSet<PathBuf> {
     let CertificatePlace::List(list) = place else { return [place.path().to_owned()].into() };
     let base = list.parent().map(Path::to_owned).unwrap_or_default();

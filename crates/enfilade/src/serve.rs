@@ -180,7 +180,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();
-    // The reader of the log may not read any more.
+    // This waits for at most a second, because the reader of the log may have stopped reading.
     let write = move || {
         log.write();
         notes::write();
@@ -224,7 +224,7 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     Ok(upgrades)
 }
 
-/// Logs tokens with an unusable hash once, the first of them; `enfilade doctor` shows all.
+/// Logs the first tokens with an unusable hash once; `enfilade doctor` shows all.
 fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     const TOLD_MAX: usize = 20;
     let source = Arc::clone(&home.source);

@@ -1,4 +1,4 @@
-//! What a server does with its facts before it serves: it waits for others, upgrades, and compacts.
+//! Opens the store of facts for a server: waits for other processes that have it, upgrades it, and compacts it.
 
 use crate::home::{Home, Installation};
 use crate::output;
@@ -9,15 +9,15 @@ use enfilade_facts::{Read, Table};
 use enfilade_sources::lmdb::{OpenError, UpgradeError};
 use std::time::Duration;
 
-/// How often the facts are tried again that another process has.
+/// The time between two attempts to open a store that another process has.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// For how long a server waits for a process that restores, upgrades or compacts them: 2 minutes. At its start a server takes up to one.
+/// Attempts while another process restores, upgrades or compacts the store: 2 minutes. A starting server needs up to one minute for that.
 const WORK_TRIES: u32 = 600;
-/// For how long an upgrade waits for others to close them: 5 seconds. Those that start at the same time close them at once; a server of the
-/// older version does not.
+/// Attempts to upgrade while other processes have the store open: 5 seconds. A server that starts at the same time closes it at once; a
+/// running server of the older version does not.
 const CLOSE_TRIES: u32 = 25;
 
-/// Opens what is in the data directory, to serve it. Of servers that start together one upgrades or compacts, and the others wait for it.
+/// Opens the data directory for a server. Of servers that start at the same time, one upgrades or compacts the store, and the others wait.
 pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
     let mut tries = 0;
     loop {
@@ -48,7 +48,7 @@ fn try_to_open(installation: &Installation, is_first: bool) -> anyhow::Result<Ho
     Home::open(installation.clone())
 }
 
-/// Why the facts could not be opened.
+/// The error of opening the store, if that is why the start failed.
 fn others(why: &anyhow::Error) -> Option<&OpenError> {
     match why.downcast_ref::<UpgradeError>() {
         Some(UpgradeError::Open(why)) => Some(why),
@@ -56,7 +56,7 @@ fn others(why: &anyhow::Error) -> Option<&OpenError> {
     }
 }
 
-/// A server upgrades what takes less than a minute by itself, so that a package can be updated without a word.
+/// Upgrades an older store if that takes less than a minute, so that a package can be updated without further commands. Refuses a larger one.
 fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else { return Ok(()) };
     let plan = older.plan()?;
@@ -75,7 +75,7 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// A server compacts by itself what is worth it and takes less than a minute. It serves in any case.
+/// Compacts the store if that saves enough space and takes less than a minute. The server starts even if the compaction fails.
 fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
     let records = lmdb.read(|view| {

@@ -1,4 +1,4 @@
-//! Upgrading and compacting the facts, by a command or when a server starts, and what is said of it.
+//! Upgrades and compacts the store of facts, for a command or at the start of a server, and describes the result.
 
 use crate::clock;
 use crate::home::{Installation, caller};
@@ -6,28 +6,28 @@ use crate::progress::Progress;
 use enfilade_facts::{At, AuditRecord};
 use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, Older, OpenError, Plan, UpgradeError};
 
-/// The facts.
+/// Opens the store of facts.
 pub(crate) fn open(installation: &Installation) -> Result<Lmdb, OpenError> {
     Lmdb::open_for(&installation.facts(), installation.config.facts.terms())
 }
 
-/// The facts, where they have the format of an older version.
+/// Opens the store for an upgrade, if it has the format of an older version.
 pub(crate) fn older(installation: &Installation) -> Result<Option<Older>, OpenError> {
     Older::open(&installation.facts(), installation.config.facts.terms())
 }
 
-/// Who does it, and when.
+/// The author and the time of a change by this process.
 pub(crate) fn audit(what: String) -> AuditRecord {
     AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds }
 }
 
-/// Upgrades them, with a backup.
+/// Upgrades the store, after a backup.
 pub(crate) fn upgrade(older: Older) -> Result<(Plan, At), UpgradeError> {
     let mut progress = Progress::start("upgrading the facts");
     older.upgrade(&audit(String::new()), &mut |done, all| progress.show(done, all))
 }
 
-/// An upgrade in words.
+/// Describes an upgrade.
 pub(crate) fn told(plan: &Plan) -> String {
     let Plan { from, to, records, tables, backup } = plan;
     let new: Vec<&str> = tables.iter().map(|table| table.name()).collect();
@@ -38,7 +38,7 @@ pub(crate) fn told(plan: &Plan) -> String {
     )
 }
 
-/// Compacts them.
+/// Compacts the store.
 pub(crate) fn compact(installation: &Installation) -> Result<(Compaction, At), CompactError> {
     let mut progress = Progress::start("compacting the facts");
     let audit = audit(String::new());
@@ -47,13 +47,13 @@ pub(crate) fn compact(installation: &Installation) -> Result<(Compaction, At), C
     })
 }
 
-/// A compaction in words.
+/// Describes a compaction.
 pub(crate) fn shorter(done: &Compaction) -> String {
     let (before, after) = (mebibytes(done.bytes_before), mebibytes(done.bytes_after));
     format!("{} records, from {before} to {after}: {}", done.records, mebibytes(done.won_bytes()))
 }
 
-/// A number of bytes in words.
+/// A size in MiB, as text.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

@@ -65,7 +65,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 pub(super) fn create(call: &mut Call) -> Outcome {
     let user = user(call)?;
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
-    // Its roles are chosen among those of the session, below.
+    // The roles of the credential are chosen among the session's roles, below.
     let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let value = call.json()?;

@@ -142,13 +142,13 @@ struct Asked {
     with_names: bool,
 }
 
-/// One assignment, and where it comes from when it is an effective one.
+/// One assignment, and the grant and role from which it follows if it is effective.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     key: GrantKey,
-    /// The grant itself, where this only follows from it.
+    /// The grant; it differs from `key` if the assignment only follows from it.
     from: GrantKey,
-    /// The role it follows from by implication.
+    /// The role that implies the role of the assignment.
     prior: Option<RoleId>,
 }
 

@@ -87,7 +87,7 @@ impl Resource for Blob {
         About { lineage: Some(&[]), ..About::default() }
     }
 
-    /// Only its user and administrators see the blob.
+    /// Only the user of the credential and administrators see the blob.
     fn described(base: &str, record: Record<Self>, permit: &ApiPermit) -> Value {
         let is_told = permit.tells_secrets_of(&record.row.user);
         let mut body = described_whole(base, record);

@@ -49,7 +49,7 @@ use hyper::{Request, Response, StatusCode};
 use routes::{Match, V3Call};
 use serde_json::{Value, json};
 
-/// The routes of the API. At `/` it says where it is.
+/// The routes of the API. `/` lists its versions.
 pub const ROUTES: [Route; 3] = [
     Route::own("/v3", handle).says("Identity v3: show the version"),
     Route::own("/v3/", handle).says("Identity v3"),

@@ -1,4 +1,4 @@
-//! Lists of Identity v3: filters, pages, and answers that are written while the facts are read, so that a list of a million takes the memory of a few.
+//! Lists of Identity v3: filters, pages, and responses that are written while the facts are read, so that memory does not grow with the list.
 
 use super::{ApiError, ApiResponse, Call, Outcome, query};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 /// The most records to read in one view.
 const PAGE: usize = 500;
 
-/// A piece of an answer has so many bytes, and at most one record more.
+/// The size of a piece of a response, in bytes. A piece may exceed it by one record.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The most memory of a response sent in pieces, in bytes: one piece in preparation, one in the queue and one being sent, each with
@@ -146,7 +146,7 @@ pub(super) fn plain(text: &str) -> String {
     percent_decoded_leniently(&text.replace('+', " "))
 }
 
-/// A list under way.
+/// A list that is being written.
 struct Listing {
     source: Box<Source>,
     filters: Filters,
@@ -210,7 +210,7 @@ pub(super) fn answer(
     let (rows, last_id, is_over) = (0, None, false);
     let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
     let house = std::sync::Arc::clone(call.faces.arc_house());
-    // Over HTTP/2 one connection holds many responses, so the part that no budget counts is short.
+    // Over HTTP/2 one connection holds many responses, so the first piece, which is not counted for the user, is short.
     let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
     while !listing.is_over && listing.json.len() < first {
         house.source().read(|view| listing.go_on(view))??;

@@ -15,8 +15,8 @@ pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// The body, and the facts it was made on. It is put together by hand: this is done for every token that is not known, and a
-/// tree of values first would cost as much as everything else.
+/// The body, and the revision of its facts. The JSON is written directly: every token whose body is not remembered needs it, and to build a
+/// tree of values first would cost as much as all other steps.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,
@@ -85,7 +85,7 @@ pub(super) fn token_body(
     Ok((Bytes::from(json.0), at))
 }
 
-/// The catalog alone, as a session is told it.
+/// A body with the catalog of a session only.
 pub(super) fn catalog_body(catalog: &Catalog, session: &Session, self_link: &str) -> Bytes {
     let mut json = Json(Vec::with_capacity(4096));
     json.raw("{\"catalog\":")
@@ -96,7 +96,7 @@ pub(super) fn catalog_body(catalog: &Catalog, session: &Session, self_link: &str
     Bytes::from(json.0)
 }
 
-/// JSON as it is written.
+/// A writer of JSON.
 struct Json(Vec<u8>);
 
 impl Json {

@@ -64,7 +64,7 @@ impl RequestBody {
         }
     }
 
-    /// A text that has to be there.
+    /// A required text, which is not empty.
     pub(super) fn needed(&self, name: &str) -> Result<String, Error> {
         let found = self.text(name)?.flatten().filter(|text| !text.is_empty());
         found.ok_or_else(|| self.wrong(name, "a text that is not empty"))
@@ -97,7 +97,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Whether the body leaves a text as it is: it does not have it, or has the same.
+    /// Whether the body leaves a text as it is: the attribute is absent, or has the same value.
     pub(super) fn keeps(&self, name: &str, is: Option<&str>) -> Result<bool, Error> {
         Ok(self.text(name)?.is_none_or(|said| said.as_deref() == is))
     }
@@ -116,7 +116,7 @@ impl RequestBody {
         }
     }
 
-    /// An id: as with a text.
+    /// An id: `None` if the attribute is absent, `Some(None)` if it is null.
     pub(super) fn id<I: FromStr>(&self, name: &str) -> Result<Option<Option<I>>, Error> {
         match self.text(name)? {
             None => Ok(None),
@@ -128,7 +128,7 @@ impl RequestBody {
         }
     }
 
-    /// Texts.
+    /// A list of texts.
     pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
         let all = value.as_array().and_then(|all| {
@@ -137,7 +137,7 @@ impl RequestBody {
         all.map(Some).ok_or_else(|| self.wrong(name, "a list of texts"))
     }
 
-    /// The additional attributes to store: those of before, overwritten by those of the body. A null removes the attribute or option.
+    /// The additional attributes to store: the previous ones, overwritten by those of the body. A null removes the attribute or option.
     pub(super) fn extra(&self, schema: &Schema, before: &str) -> Result<String, Error> {
         let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
         let new = self.object.iter().filter(|(name, _)| !schema.has(name));

@@ -55,14 +55,14 @@ impl Id for RegionId {
     }
 }
 
-/// A record of a kind that has its name in a domain: it is listed by domain, and found by name.
+/// How a kind of resource is listed by domain and found by name, if its names belong to domains.
 pub(super) struct InDomain<R: Row> {
     pub(super) names: NameKind,
     pub(super) id: fn(Name) -> R::Key,
     pub(super) place: fn(&R) -> (DomainId, &str),
 }
 
-/// The condition of a list request that its kind judges itself.
+/// A condition of a list request that the kind of resource judges itself.
 pub(super) type Selection<R> = Box<dyn Fn(&R) -> bool + Send>;
 
 /// Changes a record as a request body says.
@@ -75,7 +75,7 @@ pub(super) struct Store<R: Row> {
 }
 
 impl<R: Resource + StoredResource> Store<R> {
-    /// Those of a kind that is a record with additional attributes and nothing else.
+    /// The functions of a kind that is one record with additional attributes and nothing else.
     pub(super) const BY_ID: Self = Store {
         change: |desk, record, given| {
             let id = RecordId::Existing(record.id.clone());
@@ -100,7 +100,7 @@ pub(super) struct Record<R: Row> {
 }
 
 impl<R: Row> Record<R> {
-    /// Without additional attributes.
+    /// A record without additional attributes.
     pub(super) fn bare(id: R::Key, row: R) -> Self {
         Record { id, row, extra: Map::new() }
     }
@@ -117,7 +117,7 @@ pub(super) fn attributes(stored: &str) -> Map<String, Value> {
     serde_json::from_str(stored).unwrap_or_default()
 }
 
-/// A kind of resource: what is its own. The provided methods are the calls of the API.
+/// A kind of resource, which implements what differs between kinds. The provided methods are the calls of the API.
 pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     /// Its names and attributes in bodies.
     const SCHEMA: Schema;
@@ -127,7 +127,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     const HAS_OPTIONS: bool = true;
     /// Whether an id in a path is percent-decoded.
     const DECODES_ID: bool = false;
-    /// Where its name is, if that is in a domain.
+    /// How it is listed and found by name, if its names belong to domains.
     const IN_DOMAIN: Option<InDomain<Self>> = None;
     /// How a body changes a record of the kind, and how a record is deleted.
     const STORE: Store<Self>;
@@ -137,7 +137,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     /// Its attributes in a response, without `id`, `options` and `links`.
     fn attributes(&self) -> Value;
 
-    /// Sets what the body says.
+    /// Sets the attributes that the body has.
     fn change(&mut self, given: &RequestBody) -> Result<(), Error>;
 
     /// Refuses a body that changes an attribute that is fixed.
@@ -145,17 +145,17 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(())
     }
 
-    /// What the authorization rules need to know of it.
+    /// The properties of a resource that the authorization rules need.
     fn about<'a>(&'a self, _id: &'a Self::Key) -> About<'a> {
         About::default()
     }
 
-    /// What they need to know of one that does not exist.
+    /// The properties that the authorization rules need of a resource that does not exist.
     fn about_missing() -> About<'static> {
         About::default()
     }
 
-    /// The user or group that a change of it changes.
+    /// The user or group that a change of the resource changes.
     fn party(_id: &Self::Key) -> Option<Party<'_>> {
         None
     }
@@ -286,7 +286,7 @@ pub(super) fn answer<R: Resource>(
     ApiResponse::json(status, &json!({ name: R::described(&call.base, record, permit) }))
 }
 
-/// Creates a record of the body, which is this one where the body says nothing.
+/// Creates the record `new` with the changes of the body.
 pub(super) fn created<R: Resource + StoredResource>(
     call: &Call,
     (permit, given): (ApiPermit, RequestBody),
@@ -308,7 +308,7 @@ pub(super) fn described<R: Resource>(
     Ok(R::described(base, Record { id, row, extra }, permit))
 }
 
-/// The record as the body makes it, and its additional attributes: of the record before or, if it is created, of the new one.
+/// Applies the body to the existing record or, if there is none, to the new one. Returns the record and its additional attributes.
 fn edited<R: Resource>(
     given: &RequestBody,
     before: Option<(&R, &str)>,

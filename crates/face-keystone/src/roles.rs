@@ -86,7 +86,7 @@ fn inference(base: &str, view: &View<'_>, prior: (&RoleId, &NamedRole)) -> Resul
     Ok(json!({ "prior_role": short(base, prior.0, prior.1), "implies": implies }))
 }
 
-/// All of them.
+/// Lists all role implications.
 pub(super) fn inferences(call: &mut Call) -> Outcome {
     call.allow(&About::default())?;
     let rows: Vec<Value> = call.look(|view| {

@@ -13,7 +13,7 @@ use hyper::Method;
 /// The credential a call needs before its body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V3Need {
-    /// None. Every such call was reviewed.
+    /// No credential. Every call of this kind was reviewed.
     Nobody,
     /// A session. Door 4 judges whether its roles suffice.
     Session,
@@ -43,7 +43,7 @@ pub(super) enum V3Call {
 /// A call.
 #[derive(Clone, Copy)]
 pub struct V3Route {
-    /// The method; `GET` is `HEAD`, too, unless that has a row of its own.
+    /// The method. A row of `GET` also serves `HEAD`, unless `HEAD` has a row of its own.
     pub method: &'static str,
     /// The path below `/v3`; a segment in braces matches any value.
     pub path: &'static str,
@@ -94,11 +94,11 @@ pub(super) enum Match<'p> {
     OtherMethod,
     /// Keystone has this path; it is not implemented here.
     NotYet,
-    /// No such path.
+    /// The path does not exist.
     Nothing,
 }
 
-/// The call that is meant; the path is the one below `/v3`, without a slash at its end.
+/// Finds the call of a request. `path` is what follows `/v3`, without a slash at its end.
 pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
     // A cheap filter: most rows have another prefix.
     let may_be = |route: &&V3Route| path.starts_with(route.path.split('{').next().unwrap_or_default());

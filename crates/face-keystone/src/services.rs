@@ -1,4 +1,4 @@
-//! Services, their endpoints, and the regions those are in.
+//! Services, their endpoints, and the regions of the endpoints.
 
 use super::listing::plain;
 use super::request_body::{RequestBody, invalid};

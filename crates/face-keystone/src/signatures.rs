@@ -115,7 +115,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `2015-08-30T12:36:00Z`, or without dashes and colons.
+/// Reads a date such as `2015-08-30T12:36:00Z`, with or without dashes and colons.
 fn seconds(date: &str) -> Option<i64> {
     if date.len() != 16 {
         return from_rfc3339(date);
@@ -139,7 +139,7 @@ impl Request<'_> {
         Some((Signing::V2, date, [Some(self.host), without_port].into_iter().flatten().map(text).collect()))
     }
 
-    /// Version 4 signs a digest of all that, of the headers it names, and of the body.
+    /// Version 4 signs a digest of verb, path, parameters, the headers it names, and the body.
     fn v4(&self, body_hash: &str) -> Option<(Signing, i64, Vec<Vec<u8>>)> {
         let headers: Vec<(String, &str)> = self
             .headers

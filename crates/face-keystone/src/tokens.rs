@@ -118,7 +118,7 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
-/// A revocation event in Keystone's form. Marks that Keystone does not know take effect at the next validation.
+/// A revocation event in Keystone's form. `None` for a mark that Keystone does not know, which takes effect at the next validation.
 fn event(event: &RevocationSummary) -> Option<Value> {
     let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
     let (name, id) = match &event.mark {

@@ -117,12 +117,12 @@ impl Resource for User {
     }
 }
 
-/// When a user's password has to be changed, in the form that filters compare.
+/// The time at which a user's password expires, in the form that filters compare.
 pub(super) fn password_end(row: &User) -> Option<String> {
     row.password.as_ref().map(|password| password.until).filter(|until| *until != 0).map(time)
 }
 
-/// The user a path names, there or not, and the domain of one that is.
+/// The id of the user in the path, and the user's domain if the user exists.
 pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId>), ApiError> {
     let said = call.parameter(at);
     let found = call.look(|view| User::find(view, said))?;
@@ -139,7 +139,7 @@ pub(super) fn existing(call: &Call, id: &UserId) -> Result<User, ApiError> {
     found.map(|(_, row)| row).ok_or_else(|| ApiError::missing("user", call.parameter(0)))
 }
 
-/// `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
+/// The filter `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
 struct PasswordEnd {
     holds: fn(&i64, &i64) -> bool,
     seconds: i64,
@@ -193,7 +193,7 @@ fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<Strin
     all
 }
 
-/// The profile and the additional attributes with the changes of the body. The options that the password rules use stand in both.
+/// The profile and the additional attributes with the changes of the body. The options that the password rules use are in both.
 fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes, Error> {
     let mut profile: Profile = before.profile.clone();
     if let Some(project) = given.id("default_project_id")? {
@@ -218,7 +218,7 @@ fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<
     Ok(UserSave { name, enabled, comment, password, attributes: after })
 }
 
-/// A user's own change of password, once the old one was proved.
+/// A user's own change of password, after door 2 has verified the old password.
 pub(super) fn set_own_password(
     desk: &Desk<'_>,
     id: &UserId,

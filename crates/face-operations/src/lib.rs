@@ -1,4 +1,4 @@
-//! What this server says of itself: what it is, who its client is, whether it runs, and its counters.
+//! Answers of the server about itself: where its protocols are, who the caller is (whoami), health, and metrics.
 
 mod whoami;
 

@@ -24,7 +24,7 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// All small responses have one size, so that requests with and without a door can be compared.
+/// The size of `/whoami` and `/.well-known/enfilade`. It is the same, so that a benchmark can compare a request with and without door 2.
 const PADDED_BYTES: usize = 512;
 
 /// JSON, padded with spaces.

@@ -23,7 +23,7 @@ fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
-/// With `Sys.Audit` all of them, otherwise those of the user's own tokens.
+/// Lists all roles on paths with `Sys.Audit`, otherwise only those of the user's own tokens.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
     call.permit(PATH, Privileges::NONE, None)?;
@@ -50,7 +50,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest(&all)) })
 }
 
-/// Needs `Permissions.Modify`; a user with a password may change the roles of their own tokens.
+/// Assigns or removes a role. Needs `Permissions.Modify`, except for a user with a password and the roles of their own tokens.
 pub(super) fn change(call: &mut Call) -> Outcome {
     call.params.only(&["path", "role", "propagate", "auth-id", "group", "delete", "digest"])?;
     let target: Target = match (call.params.get("auth-id")?, call.params.get("group")?) {
@@ -82,7 +82,8 @@ pub(super) fn roles(_: &mut Call) -> Outcome {
     Ok(Value::Array(Role::ALL.into_iter().map(role).collect()).into())
 }
 
-/// The privileges of the user or of another one on a path, or on every path with a role; each with whether it also holds below.
+/// The privileges of the caller, or of another user or token, on one path or on every path with a role. Each privilege has a flag that says
+/// whether it also holds below the path.
 pub(super) fn permissions(call: &mut Call) -> Outcome {
     call.params.only(&["auth-id", "path"])?;
     let own = call.visit.principal().authid.clone();
@@ -91,7 +92,7 @@ pub(super) fn permissions(call: &mut Call) -> Outcome {
     let leave = match &other {
         None => None,
         Some(other) => {
-            // A user may know of their own tokens.
+            // A user may see the privileges of their own tokens.
             let user = other.token.as_ref().map(|_| other.user.clone());
             Some(call.permit("/access", Privileges::SYS_AUDIT, user.as_ref())?)
         }

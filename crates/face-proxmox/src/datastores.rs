@@ -49,7 +49,7 @@ fn row(call: &Call, name: &DatastoreName) -> Result<Datastore, ApiError> {
     found.ok_or_else(|| format!("no such datastore '{name}'").into())
 }
 
-/// A section as an object.
+/// A datastore's section as a JSON object.
 fn shown((name, row): &Row) -> Value {
     let mut map = Map::new();
     map.insert("name".into(), name.as_str().into());

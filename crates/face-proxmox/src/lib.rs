@@ -1,8 +1,8 @@
 //! The part of the API of Proxmox Backup Server under `/api2/json` for users, tokens, roles and datastores: for proxmoxer and scripts with API
 //! tokens.
 //!
-//! Responses are `{"data": …}`; errors are a status and one line of text, as in the original. Every call asks door 4 for the privilege that the
-//! original requires, and gets the desk for changes only with that permit.
+//! Responses are `{"data": …}`; errors are a status and one line of text, as in the original (Proxmox Backup Server). Every call asks door 4 for
+//! the privilege that the original requires, and gets the desk for changes only with the permit of door 4.
 
 mod acl;
 mod datastores;
@@ -51,7 +51,7 @@ fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
 /// The result of a call.
 struct ApiResponse {
     value: Value,
-    /// The digest of the listed state, for a later change of this state.
+    /// The digest of the listed state. A client can send it with a later change, which is refused if the state has changed.
     digest: Option<String>,
 }
 
@@ -115,7 +115,7 @@ struct Call {
 }
 
 impl Call {
-    /// Asks door 4 for this privilege on the path; not needed for resources of the user `own`.
+    /// Asks door 4 for this privilege on the path. The user `own`, logged in without an API token, needs no privilege.
     fn permit(
         &mut self,
         path: &str,
@@ -233,7 +233,7 @@ fn version(_: &mut Call) -> Outcome {
     Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into())
 }
 
-/// Lists the realms, for users who are more than members of a project.
+/// Lists the realms, for any login that is not limited to a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
     let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
@@ -241,7 +241,7 @@ fn realms(call: &mut Call) -> Outcome {
     Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
 }
 
-/// Reloads configuration and certificates, as SIGHUP does. Unlike the original's, the response has the result.
+/// Reloads configuration and certificates, as SIGHUP does. Unlike in the original, the response contains the result.
 fn reload(call: &mut Call) -> Outcome {
     let service = call.parameters.get(1).cloned().unwrap_or_default();
     call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;

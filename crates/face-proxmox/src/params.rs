@@ -70,7 +70,7 @@ impl Params {
         self.0.entry(key.trim_end_matches("[]").to_owned()).or_default().push(value);
     }
 
-    /// Refuses all other parameters.
+    /// Refuses parameters that are not in `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), ParameterError> {
         match self.0.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => Err(format!("parameter '{key}': schema does not allow additional properties")),
@@ -100,7 +100,7 @@ impl Params {
         self.get(key)?.ok_or_else(missing)
     }
 
-    /// A parameter of another type.
+    /// A parameter, parsed as another type.
     pub(super) fn parsed<T: std::str::FromStr>(
         &self,
         key: &str,
@@ -110,7 +110,7 @@ impl Params {
         text.parse().map(Some).map_err(|_| format!("parameter '{key}': expected {expected}"))
     }
 
-    /// Yes or no, as Proxmox spells them.
+    /// A boolean, as Proxmox spells it.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ParameterError> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         match text.to_ascii_lowercase().as_str() {

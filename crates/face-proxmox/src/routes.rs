@@ -16,7 +16,7 @@ pub struct ProxmoxRoute {
     pub lending: Lending,
     /// Its handler.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// The privileges it needs, for the reference; on the path of the datastore or user where no other is named.
+    /// The privileges it needs, for the reference. If the text names no path, they are needed on the path of the datastore or user.
     pub needs: &'static str,
     /// Its summary in the reference.
     pub says: &'static str,
@@ -46,7 +46,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; for others the datastore looks absent", "Show usage"),
     row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1`: of each process; `wait=SECONDS`: when none is left, 60 s at most"),
     row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each", "Show usage of all datastores; an error of one is shown with it"),
-    // The name of the service is ignored: this server has one.
+    // The name of the service counts only for the privilege: this server has one service.
     row(Manages, "POST", "nodes/{node}/services/{service}/reload", reload, "Sys.Modify on `/system/services/{service}`", "Read configuration and certificates again; the answer is the result"),
     row(Reads, "GET", "access/users", users::list, "Sys.Audit on `/access/users` for all, else only oneself", "List users"),
     row(People, "POST", "access/users", users::create, "Permissions.Modify", "Create user"),

@@ -1,4 +1,4 @@
-//! Login tickets: sessions in the form of Proxmox's clients.
+//! Login tickets: the tokens of sessions in the form that Proxmox's clients use.
 
 use super::params::Params;
 use super::plain;

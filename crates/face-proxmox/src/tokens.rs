@@ -20,7 +20,7 @@ fn all(call: &Call, user: &Userid) -> Result<Vec<TokenSummary>, ApiError> {
     Ok(enfilade_admin::list_tokens(call.faces.house().source(), Some(user))?)
 }
 
-/// What stands for the present state of a user's tokens.
+/// The digest of the current state of a user's tokens.
 fn digest_now(call: &Call, user: &Userid) -> Result<String, ApiError> {
     Ok(digest(&Value::Array(all(call, user)?.iter().map(shown).collect())))
 }
@@ -50,7 +50,7 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest_now(call, &named.0)?) })
 }
 
-/// A permit to change a token of this user, who may be the caller; other parameters are refused.
+/// A permit to change a token of this user, who may be the caller. Refuses parameters that are not in `known`, and an outdated digest.
 fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, ApiError> {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, Some(user))?;
     call.params.only(known)?;

@@ -8,7 +8,7 @@ use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, collect_xml};
 use enfilade_passage::{Meta, NodeKind, ObjectId};
 use hyper::header::{ALLOW, HeaderValue};
 
-/// One of them.
+/// A collection above the datastores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Above {
     /// `/`

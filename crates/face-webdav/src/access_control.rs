@@ -28,7 +28,7 @@ const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
 ];
 
-/// Those for which `is_there` is true of what they need.
+/// Writes each privilege for whose rights `is_there` is true.
 pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) -> bool) {
     for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| is_there(*mask)) {
         let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");
@@ -49,9 +49,10 @@ impl Control {
         self.descriptor.owner.iter().for_each(|owner| self.push_href(xml, owner));
     }
 
-    /// The entries in the order they count. Those that are only for what is made below say nothing about this, and audit entries nothing at all.
+    /// Writes the entries in the order of evaluation, without two kinds: inherit-only entries do not apply to this resource, and audit entries
+    /// neither grant nor deny.
     pub(crate) fn push_acl(&self, xml: &mut String) {
-        // No list at all grants everything.
+        // A descriptor without an ACL grants everything.
         let everything =
             [Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE }];
         for ace in self.descriptor.dacl.as_deref().unwrap_or(&everything) {
@@ -63,7 +64,7 @@ impl Control {
 
     fn push_ace(&self, xml: &mut String, ace: &Ace) {
         let mut privileges = String::new();
-        // Half of what a privilege needs does not grant it, and withholding half of it withholds it.
+        // A privilege is granted only if all of its rights are allowed, and it is denied if any of its rights is denied.
         push_privileges(&mut privileges, |mask| match ace.kind {
             AceType::Allow => ace.mask.covers(mask),
             _ => !(ace.mask & mask).is_empty(),
@@ -86,7 +87,7 @@ impl Control {
         xml.push_str("</D:ace>");
     }
 
-    /// Others are called by their SID: finding a name would cost more the more there are.
+    /// Writes the URL of a subject. Other subjects than the user have their SID in it: the time to find a name would grow with their number.
     fn push_href(&self, xml: &mut String, sid: &Sid) {
         let (own, url) = &self.own;
         xml.push_str("<D:href>");

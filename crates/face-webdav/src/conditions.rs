@@ -56,7 +56,7 @@ impl Conditions {
         tokens.collect()
     }
 
-    /// Whether a list holds; true without lists.
+    /// Succeeds if at least one list holds, or if there are no lists.
     pub(crate) fn check(
         &self,
         stay: &mut Stay,
@@ -191,7 +191,7 @@ pub(crate) enum Preconditions {
 /// An existing resource: its validator, and when it was modified, in seconds since the epoch.
 pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
 
-/// Evaluates them in the order of §13.2.2. Without a date of the resource, conditions on dates are ignored (§13.1.3, §13.1.4).
+/// Evaluates the conditions in the order of §13.2.2. Without a date of the resource, conditions on dates are ignored (§13.1.3, §13.1.4).
 pub(crate) fn preconditions(
     headers: &HeaderMap,
     state: Option<Representation<'_>>,
@@ -256,7 +256,7 @@ impl RequestConditions {
         })
     }
 
-    /// The same as [`RequestConditions::check`], and again when the change is made.
+    /// Checks the conditions as [`RequestConditions::check`] does, and checks them again when the change is made.
     pub(crate) fn check_twice(self, stay: &mut Stay, place: ResourcePath) -> Result<Vec<LockToken>, Failure> {
         let tokens = self.check(stay, &place)?;
         stay.only_if(move |stay| match self.check(stay, &place) {

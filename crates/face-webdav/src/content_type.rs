@@ -1,21 +1,21 @@
-//! What a file is said to be, by the end of its name.
+//! The media type of a file, by the extension of its name.
 
 use mime_guess::MimeGuess;
 
-/// What cannot be told.
+/// The media type of a file with no extension or an unknown one.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a file with this name.
 pub(crate) fn of(name: &str) -> &'static str {
     let extension = name.rsplit_once('.').map(|(stem, extension)| (stem.is_empty(), extension));
     match extension {
-        // `.profile` has a dot and no ending.
+        // `.profile` has a dot and no extension.
         Some((false, extension)) => MimeGuess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
         _ => UNKNOWN,
     }
 }
 
-/// The same for names that come one after the other: most of a directory ends alike.
+/// Finds the media types of names one after the other. It keeps the last type, because most names of a directory have the same extension.
 #[derive(Default)]
 pub(crate) struct InTurn {
     ending: String,
@@ -25,7 +25,7 @@ pub(crate) struct InTurn {
 impl InTurn {
     pub(crate) fn of(&mut self, name: &str) -> &'static str {
         let ending = name.rfind('.').and_then(|dot| name.get(dot..)).unwrap_or_default();
-        // A name that is nothing but an ending has none.
+        // `.profile` is not an extension.
         if ending.len() == name.len() {
             return of(name);
         }

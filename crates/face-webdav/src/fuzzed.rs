@@ -1,4 +1,4 @@
-//! Bodies and headers that are nearly right: each is read or refused, and nothing breaks.
+//! Fuzzing: bodies and headers with a few errors are read or refused, without a panic.
 
 use super::conditions::{Conditions, resource_of};
 use super::{digest, lock, propfind_request, proppatch, range};
@@ -33,7 +33,7 @@ impl Dice {
         (self.0 >> 33) as usize % sides
     }
 
-    /// One of these, with a few bytes changed, left out, doubled, or put in from elsewhere.
+    /// One of the seeds, with a few bytes changed, removed, repeated or inserted from another seed.
     fn near(&mut self, seeds: &[&str]) -> Vec<u8> {
         let mut bytes = seeds[self.roll(seeds.len())].as_bytes().to_vec();
         for _ in 0..=self.roll(4) {
@@ -93,7 +93,7 @@ fn fuzzed_headers_are_read_or_refused() {
         let _ = lock::seconds(&with("timeout"), &Limits::default());
         if let Ok(text) = std::str::from_utf8(&value) {
             let place = resource_of(text, Some("h:8443"));
-            // A place has one spelling, and leads nowhere up.
+            // A path that was read leads to no parent directory.
             assert!(place.is_none_or(|place| place.path.names().all(|name| name != ".." && name != ".")));
             let parts = match range::asked(Some(text), 1000, 16) {
                 range::Asked::Part(part) => vec![part],

@@ -91,7 +91,7 @@ type Begun = (Reading, Answer, Sent);
 /// The content after the head.
 enum Sent {
     Nothing,
-    /// All of it.
+    /// All content.
     Whole(Bytes),
     /// The first bytes, and the range that follows.
     Begun(Bytes, Range<u64>),
@@ -259,7 +259,7 @@ async fn send(
         place.send(Ok(piece));
         reading = back;
     }
-    // Without TLS, if more than a few pieces remain.
+    // Without TLS the kernel sends the rest, if that is more than a few pieces.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
         return spliced::send(reading, range, sender, (&connection, &splices), trace).await;
     }

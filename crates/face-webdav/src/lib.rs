@@ -156,8 +156,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// Whether the page of another site sent the request. A browser says so (Fetch Metadata; an older one with `Origin`, RFC 6454 §7), and adds the
-/// credentials of its user.
+/// Whether the page of another site sent the request. A browser adds the credentials of its user to each request, and says which site's page
+/// sent the request (Fetch Metadata; older browsers with `Origin`, RFC 6454 §7).
 fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -231,7 +231,7 @@ async fn blocking<R: Send + 'static>(
     blocking_failure(share, move || Ok(work()?)).await
 }
 
-/// The same for work that may also find an error of the request.
+/// As [`blocking`], for work that may also find an error of the request.
 async fn blocking_failure<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,

@@ -30,7 +30,7 @@ pub(crate) async fn lock(call: Call) -> Answer {
                     let (lock, is_new) = stay.lock(&path, terms, &tokens)?;
                     (lock, is_new, false, now)
                 }
-                // Without a body it refreshes an existing lock (§9.10.2).
+                // Without a body LOCK refreshes an existing lock (§9.10.2).
                 None => (stay.refresh_lock(&path, &tokens, seconds)?, false, true, now),
             })
         })

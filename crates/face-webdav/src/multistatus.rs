@@ -142,7 +142,7 @@ struct Namespaces<'a> {
 }
 
 impl<'a> Namespaces<'a> {
-    /// How a name is written where they are declared.
+    /// The qualified name, for use where the namespaces are declared.
     fn qualified(&mut self, namespace: &'a str, local: &str) -> String {
         match namespace {
             "" => local.to_owned(),
@@ -159,10 +159,10 @@ impl<'a> Namespaces<'a> {
     }
 }
 
-/// What is asked for, worked out once for all the answers to it.
+/// The requested properties, prepared once for all `response` elements.
 pub(crate) struct Form {
     asked: Asked,
-    /// Of each property that is asked for by name: which live one it is, and how its name is written.
+    /// Each property that is requested by name: the live property, if it is one, and the qualified name.
     named: Vec<(Option<Live>, String)>,
     declarations: String,
 }
@@ -184,7 +184,7 @@ impl Form {
         &self.asked
     }
 
-    /// How the answer begins: with every namespace that is asked about.
+    /// The start of the body. It declares the namespaces of all requested names.
     pub(crate) fn begin(&self) -> String {
         let declarations = &self.declarations;
         format!(
@@ -192,12 +192,12 @@ impl Form {
         )
     }
 
-    /// Whether any of those that are asked for by name is such a one.
+    /// Whether `is_one` is true of any property that is requested by name.
     pub(crate) fn has(&self, is_one: impl Fn(Option<Live>) -> bool) -> bool {
         self.named.iter().any(|(live, _)| is_one(*live))
     }
 
-    /// Writes the names of those.
+    /// Writes the names of the properties that are requested by name and of which `is_one` is true.
     pub(crate) fn push_names(&self, xml: &mut String, is_one: impl Fn(Option<Live>) -> bool) {
         self.named.iter().filter(|(live, _)| is_one(*live)).for_each(|(_, name)| push_empty(xml, name));
     }
@@ -215,7 +215,7 @@ pub(crate) fn push_response(xml: &mut String, resource: &Resource<'_>, form: &Fo
     xml.push_str("</D:response>\n");
 }
 
-/// All properties, or their names.
+/// Writes all properties, or only their names.
 fn push_everything(xml: &mut String, resource: &Resource<'_>, with_values: bool) {
     let mut namespaces = Namespaces::default();
     let kept: Vec<(String, &Property)> = writable(resource)
@@ -240,7 +240,7 @@ fn push_everything(xml: &mut String, resource: &Resource<'_>, with_values: bool)
     xml.push_str(OK);
 }
 
-/// Properties requested by name: the existing ones first, then the missing ones.
+/// Writes the properties that are requested by name: the existing ones first, then the missing ones.
 fn push_named<'n>(
     xml: &mut String,
     resource: &'n Resource<'n>,
@@ -274,7 +274,7 @@ fn push_named<'n>(
     }
 }
 
-/// What is kept, but for names that an older version let in and others cannot read.
+/// The stored properties, without those whose names an older version accepted and XML parsers cannot read.
 fn writable<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a Property> {
     let properties = resource.more.properties.iter();
     properties.filter(|property| Name::can_be_written(&property.namespace, &property.name))
@@ -286,7 +286,7 @@ fn push_empty(xml: &mut String, name: &str) {
     xml.push_str("/>");
 }
 
-/// Says that the listing ends before the directory does.
+/// Writes that the listing is truncated: the directory has more entries.
 pub(crate) fn push_truncated(xml: &mut String, href: &str) {
     let _ = writeln!(
         xml,
@@ -297,8 +297,8 @@ pub(crate) fn push_truncated(xml: &mut String, href: &str) {
 
 const OK: &str = "</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>";
 
-/// Size, type and state belong to what GET would give, and GET gives nothing for a collection. Its state and times would change with members that
-/// the reader may not see (invariant S2).
+/// Whether a resource has a property. Size, type and state describe the content of a GET, and the GET of a collection has none. The state and
+/// times of a collection would change with members that the reader may not see (invariant S2).
 fn has(resource: &Resource<'_>, live: Live) -> bool {
     match live {
         Live::ContentLength | Live::ContentType | Live::Etag | Live::LastModified => {
@@ -393,7 +393,7 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
         write!(xml, "<D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>", href::of(&place, false));
 }
 
-/// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
+/// The response that lists the members of a tree for which the request failed (§9.6.1, §9.8.5).
 pub(crate) fn failed_members(place: &ResourcePath, failed: Vec<FailedMember>) -> Answer {
     let mut xml = Form::of(Asked::Names).begin();
     for FailedMember { path, unspelled, why } in failed {
@@ -427,7 +427,7 @@ pub(crate) fn multi_status(body: Body) -> Answer {
     answer
 }
 
-/// A number in decimal digits: there are some for every entry, and the library's way takes five times as long.
+/// Writes a number in decimal digits. Every entry has several numbers, and the formatter of the library takes five times as long.
 fn push_number(xml: &mut String, number: u64) {
     let (mut digits, mut rest) = ([b'0'; 20], number);
     let mut from = digits.len();
@@ -441,12 +441,12 @@ fn push_number(xml: &mut String, number: u64) {
     digits.iter().skip(from).for_each(|digit| xml.push(char::from(*digit)));
 }
 
-/// A moment of the calendar, in UTC. What is before 1970 is shown as 1970, and beyond the year 9999 its forms have no more digits.
+/// A date and time, in UTC. Times before 1970 are shown as the start of 1970, and times after 9999 as the end of 9999: the year has four digits.
 struct Moment {
     year: i64,
     month: usize,
     day: i64,
-    /// Of the week, from Thursday on.
+    /// The days since Thursday, the weekday of 1970-01-01.
     weekday: usize,
     time: [i64; 3],
 }
@@ -466,21 +466,21 @@ impl Moment {
     }
 }
 
-/// Two digits from a place on.
+/// Writes two digits at an offset.
 fn put_two(text: &mut [u8], at: usize, number: i64) {
     if let Some([tens, ones]) = text.get_mut(at..at + 2) {
         (*tens, *ones) = (b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8);
     }
 }
 
-/// Three letters from a place on.
+/// Writes three letters at an offset.
 fn put_word(text: &mut [u8], at: usize, word: Option<&[u8; 3]>) {
     if let (Some(to), Some(word)) = (text.get_mut(at..at + 3), word) {
         to.copy_from_slice(word);
     }
 }
 
-/// What was put together is ASCII.
+/// Appends bytes that are ASCII.
 fn push_ascii(text: &mut String, bytes: &[u8]) {
     text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
 }

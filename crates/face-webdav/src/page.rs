@@ -22,7 +22,7 @@ const BATCH_ENTRIES: usize = 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 /// The most memory of a page, in bytes: one piece being sent, one in the queue, one being written.
 const HELD_BYTES: u32 = 3 * 64 * 1024;
-/// Rows the browser lays out together.
+/// The number of rows that the browser lays out together.
 const PART_ROWS: usize = 200;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
     base-uri 'none'; frame-ancestors 'none'";
@@ -44,7 +44,7 @@ pub(crate) fn moved(place: &ResourcePath) -> Answer {
     answer
 }
 
-/// A directory: its names are gathered and sorted first, and then written piece by piece as they are taken.
+/// The page of a directory. All entries are read and sorted first; then the page is written piece by piece, as the client reads.
 pub(crate) async fn page(call: Call) -> Answer {
     let Call { visit, place, mut trace, .. } = call;
     let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
@@ -137,7 +137,7 @@ impl Rows {
     }
 }
 
-/// The datastores visible to the user.
+/// The page of the datastores visible to the user.
 pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
     let outcome = blocking(visit.share(), move || visit.stores()).await.map(|names| {
         let mut html = begin("datastores", "<h1>datastores</h1>", false);
@@ -230,7 +230,7 @@ struct Writing {
 
 impl Writing {
     fn of(place: &ResourcePath, rows: Rows) -> Self {
-        // The path, each part a link.
+        // The heading is the path; each name in it is a link.
         let mut heading = format!(
             "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
             place.datastore

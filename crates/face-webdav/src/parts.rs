@@ -43,7 +43,7 @@ impl Parts {
     }
 }
 
-/// Sends them one after the other. The doors are asked again as for one range.
+/// Sends the parts one after the other. The doors are asked again as for one range.
 pub(super) async fn send(
     mut reading: Reading,
     parts: Parts,

@@ -13,7 +13,7 @@ pub(super) const PIECE_BYTES: u64 = 256 * 1024;
 /// A client that takes longer for a piece is slow, and gets no reused buffers.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Buffers that are reused after their bytes are sent: a large file would allocate and wipe one for every piece.
+/// Buffers that are reused after their bytes are sent: otherwise a large file would allocate and wipe a buffer for every piece.
 pub(super) struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
     free: std::sync::mpsc::Receiver<Vec<u8>>,
@@ -54,7 +54,7 @@ impl Buffers {
         Lent { bytes, home: self.home.clone() }
     }
 
-    /// Drops the free ones, and the others after they are sent: a client that does not read would hold them.
+    /// Drops the free buffers, and lent buffers after they are sent: a client that does not read would hold them.
     fn forget(&mut self) {
         *self = Buffers::new();
     }

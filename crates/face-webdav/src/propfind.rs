@@ -28,7 +28,7 @@ const BATCH_ENTRIES: usize = 1024;
 const BATCHES_MAX: usize = 16;
 /// The size of a piece that is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// At this size of the output, in bytes, the rest of a batch waits for the client: a response may be a hundred times as large as most.
+/// At this size of the output, in bytes, the rest of a batch waits for the client: some entries are a hundred times as large as most.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// The most memory of a listing, in bytes: a piece being sent, one in the queue, one being written, and its entries.
@@ -59,7 +59,7 @@ pub(crate) async fn propfind(call: Call) -> Answer {
         };
         let (begun, held) = match visit.share().answer_now(HELD_BYTES) {
             Ok(held) => (begun, held),
-            // It waits without memory and without the datastore.
+            // The request waits without holding memory or the datastore.
             Err(share) => {
                 drop(begun);
                 (None, share.answer(HELD_BYTES).await)
@@ -114,7 +114,7 @@ enum Looked {
 }
 
 impl Looked {
-    /// With the next entries.
+    /// Renders the next entries, if the response is not whole.
     fn go_on(self) -> Result<Self, Refusal> {
         match self {
             Looked::Begun(mut running) => {
@@ -126,7 +126,7 @@ impl Looked {
     }
 }
 
-/// A whole tree, one directory at a time.
+/// The listing of a whole tree, one directory at a time.
 struct Deep {
     datastore: DatastoreName,
     /// The URL of the requested resource.
@@ -146,7 +146,7 @@ struct RunningListing {
     own: Sid,
     form: Arc<Form>,
     wants: Wants,
-    /// With `Depth: infinity`.
+    /// The whole tree, with `Depth: infinity`.
     deep: Option<Deep>,
     /// Some entries may be locked.
     has_locks: bool,
@@ -173,7 +173,7 @@ fn at_once(
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(form.asked());
-    // These may count all files of a datastore, or open all files of a directory.
+    // A quota may count all files of a datastore, ACLs open all files of a directory, and a tree has many directories.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
@@ -203,7 +203,7 @@ fn begin<P: Patience>(
     })
 }
 
-/// The same for the resource that was found.
+/// As [`begin`], for the resource that was found.
 fn begin_with(
     mut stay: Stay,
     found: Found,
@@ -277,7 +277,7 @@ impl RunningListing {
         self.entries = entries.into_iter();
     }
 
-    /// Renders them until a piece of the response is full.
+    /// Renders the judged entries until a piece of the response is full.
     fn render(&mut self) -> Result<(), Refusal> {
         // Reserves the size of the previous entries and some more: growing later would copy all of the output.
         self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
@@ -345,7 +345,7 @@ impl RunningListing {
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
         if self.entries.len() > 0 {
-            // They were judged before the client read the previous piece.
+            // The entries were judged before the client read the previous piece.
             if !self.listing.is_unchanged() {
                 let entries = std::mem::take(&mut self.entries).collect();
                 let entries = self.listing.still_seen(entries)?;
@@ -353,7 +353,7 @@ impl RunningListing {
                 self.entries = entries.into_iter();
             }
         } else {
-            // Only as many as fit into a few pieces: entries that are not written yet wait for the client.
+            // Only as many entries as fit into a few pieces: entries that are not written yet wait for the client.
             let at_most = (4 * PIECE_BYTES / self.entry_bytes).clamp(BATCH_ENTRIES / 16, BATCH_ENTRIES);
             self.listing.next_batch(at_most)?.into_iter().for_each(|entries| self.take_up(entries));
         }

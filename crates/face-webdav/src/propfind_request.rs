@@ -7,11 +7,11 @@ use enfilade_facts::limits::Limits;
 /// Which properties are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// All there are.
+    /// All properties.
     All,
-    /// The names of all there are.
+    /// The names of all properties.
     Names,
-    /// These.
+    /// The properties with these names.
     Some(Vec<Name>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> 
                     "prop" => Some(Asked::Some(Vec::new())),
                     "allprop" => Some(Asked::All),
                     "propname" => Some(Asked::Names),
-                    // `include` asks for more than everything, and we have no more; unknown elements are ignored (§17).
+                    // `include` adds properties to `allprop`; it is ignored, as unknown elements are (§17).
                     _ => None,
                 };
                 if kind.is_some() && asked.is_some() {

@@ -52,7 +52,7 @@ pub(crate) async fn put(call: Call) -> Answer {
         let uploading = receive(begun, body, digests, pace, &mut trace).await?;
         let meta = blocking_failure(uploading.share(), move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
-            // Others may have written there during the upload.
+            // Another request may have changed the resource during the upload.
             uploading.finish_if(|stay| conditions.check(stay, &place).map(drop))
         })
         .await?;

@@ -5,13 +5,13 @@ use std::ops::Range;
 /// What a `Range` header asks for of a file of `bytes` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// All of it: no header, one we need not understand, or ranges that are too many or say something twice (§14.2).
+    /// The whole file: the header is missing or malformed, or its ranges are too many or overlap (§14.2).
     Whole,
-    /// These bytes.
+    /// One range.
     Part(Range<u64>),
-    /// These, each as a part of its own.
+    /// Several ranges, each as a part of its own.
     Parts(Vec<Range<u64>>),
-    /// Nothing that is in the file.
+    /// No bytes that are in the file.
     Outside,
 }
 
@@ -42,7 +42,7 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
     sorted.iter().zip(sorted.iter().skip(1)).any(|(range, next)| next.start < range.end)
 }
 
-/// One of them, as far as it is in the file; nothing where it is none.
+/// Reads one range, and limits it to the bytes in the file. `None` if it is malformed.
 fn one(spec: &str, bytes: u64) -> Option<Range<u64>> {
     let (first, last) = spec.split_once('-')?;
     let number = |text: &str| {

@@ -1,14 +1,14 @@
-//! Buffers for small files, which the thread that sent one uses again. A new buffer would be filled with zeros before and after each file.
+//! Buffers for small files, which a thread reuses. A new buffer would be filled with zeros before and after each file.
 
 use bytes::Bytes;
 use enfilade_faces::UNCOUNTED_BYTES;
 use std::cell::RefCell;
 
-/// The free buffers of each size that a thread keeps.
+/// The number of free buffers of each size that a thread keeps.
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small and large ones: a small file that its client does not read holds no large buffer.
+    /// Small and large buffers: a small file that its client does not read holds no large buffer.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -17,14 +17,14 @@ fn free_of(free: &mut [Vec<Vec<u8>>; 2], bytes: usize) -> &mut Vec<Vec<u8>> {
     if bytes > UNCOUNTED_BYTES { large } else { small }
 }
 
-/// A buffer.
+/// A buffer that is kept for reuse when it is dropped.
 pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl ReadBuffer {
-    /// For at least this many bytes.
+    /// A buffer for at least this many bytes.
     pub(super) fn of(bytes: usize) -> Self {
         let mut buffer = FREE.with_borrow_mut(|free| free_of(free, bytes).pop()).unwrap_or_default();
         if buffer.len() < bytes {
@@ -33,12 +33,12 @@ impl ReadBuffer {
         ReadBuffer { bytes: buffer, filled: 0 }
     }
 
-    /// This many bytes of it, with their previous content.
+    /// The first bytes of the buffer, this many, with their previous content.
     pub(super) fn get(&mut self, bytes: usize) -> &mut [u8] {
         self.bytes.get_mut(..bytes).unwrap_or_default()
     }
 
-    /// The bytes that were read into it.
+    /// The bytes that were read into the buffer.
     pub(super) fn filled(mut self, filled: usize) -> Bytes {
         self.filled = filled;
         Bytes::from_owner(self)

@@ -1,5 +1,5 @@
-//! Reading XML bodies with a pull parser, in bounded space and depth: no document types, no entities but the five of XML itself. What is read
-//! may be written again for others, so names, namespaces and characters are only taken where every parser takes them.
+//! Reading XML bodies with a pull parser, in bounded space and depth. Document types are refused, and all entities except the five of XML
+//! itself. Other clients may get what is read here, so a name, namespace or character is refused unless every parser accepts it.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;
@@ -17,8 +17,8 @@ const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
 const NOT_WELL_FORMED: RequestError = RequestError::Xml("the body is not well-formed XML");
 
-/// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it: those of Python's library join it to a name by a
-/// blank or a brace, and read no document in which it has one itself.
+/// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it: the parsers of Python's library join namespace and
+/// name by a blank or a brace, and cannot read a document whose namespace contains one.
 fn is_uri(namespace: &str) -> bool {
     !namespace.contains(|c: char| c.is_whitespace() || matches!(c, '{' | '}'))
 }
@@ -31,26 +31,26 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Whether it is this one of WebDAV's own.
+    /// Whether this is the name `local` in the namespace `DAV:`.
     pub(crate) fn is_dav(&self, local: &str) -> bool {
         self.namespace.as_deref() == Some("DAV:") && self.local == local
     }
 
-    /// Whether others can be told it: a name of XML, in a namespace that may have a prefix.
+    /// Whether every client can read the name: it is a name of XML, in a namespace that may have a prefix.
     pub(crate) fn can_be_written(namespace: &str, local: &str) -> bool {
         is_name(local) && !matches!(namespace, XML | XMLNS) && is_uri(namespace)
     }
 }
 
-/// An element as it begins.
+/// The start of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) name: Name,
-    /// Without declarations of namespaces.
+    /// The attributes, without declarations of namespaces.
     pub(crate) attributes: Vec<(Name, String)>,
 }
 
-/// What comes next.
+/// A piece of a body: the start of an element, text, or the end of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Begin(Element),
@@ -58,13 +58,13 @@ pub(crate) enum Piece {
     End,
 }
 
-/// A body, piece by piece.
+/// Reads a body piece by piece.
 pub(crate) struct Pieces<'b> {
     reader: NsReader<&'b [u8]>,
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The namespaces that were declared: as they are spelled, and what they are. Names share them.
+    /// The declared namespaces: the text in the declaration, and the namespace after its references are resolved, which names share.
     namespaces: Vec<(String, Arc<str>)>,
 }
 
@@ -78,12 +78,12 @@ impl<'b> Pieces<'b> {
         Pieces { reader, depth: 0, begun: false, limits: *limits, namespaces: Vec::new() }
     }
 
-    /// How many elements are open.
+    /// The number of open elements.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The next piece; nothing at the end.
+    /// The next piece; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Piece>, RequestError> {
         loop {
             match self.reader.read_event().map_err(|_| NOT_WELL_FORMED)? {
@@ -101,7 +101,7 @@ impl<'b> Pieces<'b> {
                     self.depth = self.depth.saturating_sub(1);
                     return Ok(Some(Piece::End));
                 }
-                // XML 1.0 §2.4: the end of a CDATA section, without one.
+                // XML 1.0 §2.4: text does not contain the end of a CDATA section.
                 Event::Text(text) if self.depth > 0 && !text.contains("]]>") => {
                     return text_of(text.xml_content(XmlVersion::Implicit1_0).into_owned());
                 }
@@ -127,7 +127,7 @@ impl<'b> Pieces<'b> {
                 Event::GeneralRef(_) | Event::CData(_) => {
                     return Err(RequestError::Xml("the body has text outside of its element"));
                 }
-                // XML 1.0 §2.5: a comment has characters of XML alone.
+                // XML 1.0 §2.5: a comment has only characters of XML.
                 Event::Comment(text) if !is_text(&text) => return Err(NOT_WELL_FORMED),
                 Event::Decl(declaration) => self.check_declaration(&declaration)?,
                 Event::Empty(_) | Event::Text(_) | Event::Comment(_) => {}
@@ -135,7 +135,7 @@ impl<'b> Pieces<'b> {
         }
     }
 
-    /// Passes everything to the end of the element that began last.
+    /// Skips the rest of the element that began last, including its end.
     pub(crate) fn skip(&mut self) -> Result<(), RequestError> {
         let until = self.depth.saturating_sub(1);
         while self.depth > until {
@@ -144,12 +144,12 @@ impl<'b> Pieces<'b> {
         Ok(())
     }
 
-    /// What is in the element that began last, to its end, as XML that stands for itself. At most `most` bytes are built; what needs more is
-    /// refused with `too_long` as soon as that is known.
+    /// The content of the element that began last, as XML that declares all its namespaces. At most `most` bytes are built; longer content is
+    /// refused with `too_long` as soon as it exceeds them.
     pub(crate) fn inner_xml(&mut self, most: usize, too_long: &'static str) -> Result<String, RequestError> {
         let until = self.depth.saturating_sub(1);
         let mut xml = String::new();
-        // Each with the namespace that names without a prefix have inside of it.
+        // The open elements. The namespace of an element is the default namespace inside it.
         let mut open: Vec<Name> = Vec::new();
         loop {
             match self.next()? {
@@ -173,7 +173,7 @@ impl<'b> Pieces<'b> {
         }
     }
 
-    /// The declaration of XML itself: only where everything begins, and only of an encoding this is read as.
+    /// Checks the XML declaration: it is before the first element, and its encoding is UTF-8 or US-ASCII.
     fn check_declaration(&self, declaration: &BytesDecl<'_>) -> Result<(), RequestError> {
         let is_read = match declaration.encoding() {
             None => true,
@@ -194,7 +194,7 @@ impl<'b> Pieces<'b> {
             return Err(NOT_WELL_FORMED);
         }
         let mut given = Vec::new();
-        // The library's own check for doubled attributes compares each with each; with a bound it may stay on.
+        // The library finds duplicate attributes by comparing each with each, which the limit keeps cheap.
         for (count, attribute) in element.attributes().enumerate() {
             let attribute = attribute.map_err(|_| RequestError::Xml("an attribute cannot be read"))?;
             if count as u64 >= self.limits.xml_attributes {
@@ -233,10 +233,10 @@ impl<'b> Pieces<'b> {
         Ok(Element { name, attributes })
     }
 
-    /// Takes up a declaration of a namespace. How many there are and how long each is, is bounded before anything is made of them.
+    /// Remembers a declaration of a namespace. The number of declarations and their length are checked before memory is used for them.
     fn declare(&mut self, attribute: &Attribute<'_>) -> Result<(), RequestError> {
         let (key, spelled) = (attribute.key.as_ref(), &*attribute.value);
-        // Namespaces in XML 1.0 §2.2: a prefix is for some namespace.
+        // Namespaces in XML 1.0 §2.2: a prefix cannot be declared for no namespace.
         if spelled.is_empty() && key != "xmlns" {
             return Err(NOT_WELL_FORMED);
         }
@@ -259,7 +259,7 @@ impl<'b> Pieces<'b> {
             ));
         }
         if matches!(&*meant, XML | XMLNS) {
-            // `xml` may be declared as what it is anyhow.
+            // The prefix `xml` may be declared for its own namespace.
             return match key {
                 "xmlns:xml" => Ok(()),
                 _ => Err(RequestError::Xml("a prefix is declared for a reserved namespace")),
@@ -274,7 +274,7 @@ impl<'b> Pieces<'b> {
             ResolveResult::Bound(namespace) => {
                 let spelled = namespace.into_inner();
                 let known = self.namespaces.iter().find(|(known, _)| known == spelled);
-                // The two that every document has are declared nowhere.
+                // The namespaces of `xml` and `xmlns` are not declared in the body.
                 Some(known.map_or_else(|| spelled.into(), |(_, meant)| Arc::clone(meant)))
             }
             ResolveResult::Unbound => None,
@@ -284,7 +284,7 @@ impl<'b> Pieces<'b> {
     }
 }
 
-/// Whether there is space between attributes (XML 1.0 §3.1): the library takes them without.
+/// Whether attributes are separated by space (XML 1.0 §3.1), which the library does not check.
 fn is_spaced(element: &str) -> bool {
     let (mut quote, mut is_after) = (None, false);
     for c in element.chars() {
@@ -298,7 +298,7 @@ fn is_spaced(element: &str) -> bool {
     true
 }
 
-/// A name, with a prefix or without one (Namespaces in XML 1.0 §4).
+/// Checks a name, with a prefix or without one (Namespaces in XML 1.0 §4).
 fn check_name(name: &str) -> Result<(), RequestError> {
     let (prefix, local) = name.split_once(':').unwrap_or(("a", name));
     match is_name(prefix) && is_name(local) {
@@ -309,24 +309,24 @@ fn check_name(name: &str) -> Result<(), RequestError> {
     }
 }
 
-/// The characters XML 1.0 has (§2.2).
+/// Whether XML 1.0 has the character (§2.2).
 fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// White space (XML 1.0 §2.3).
+/// Whether the character is white space (XML 1.0 §2.3).
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Whether XML can hold a text.
+/// Whether a text has only characters of XML 1.0.
 fn is_text(text: &str) -> bool {
-    // The bytes that begin what XML does not have.
+    // In UTF-8, each character that XML does not have begins with a byte below 0x20 or with 0xef.
     let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != 0xef);
     is_plain || text.chars().all(is_char)
 }
 
-/// A text that XML can hold.
+/// Returns the text if it has only characters of XML 1.0.
 fn checked(text: String) -> Result<String, RequestError> {
     if is_text(&text) { Ok(text) } else { Err(NOT_WELL_FORMED) }
 }
@@ -351,8 +351,8 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
     }
 }
 
-/// Writes a value that was kept as XML. What an older version or another program kept may be none, and others must be able to read what is
-/// around it: so markup is read and written anew, and what cannot be read is written as text.
+/// Writes a stored value as XML. A value that an older version or another program stored may not be XML, and clients must be able to read the
+/// rest of the response: so markup is parsed and written again, and a value that cannot be parsed is written as text.
 pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     if kept.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'&' | 0xef)) {
         return push_text(xml, kept);
@@ -377,10 +377,10 @@ pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     }
 }
 
-/// How many times as long as it was kept a value may become by being written anew.
+/// The most by which a stored value may grow when it is written again, as a factor of its length.
 const KEPT_TIMES_MAX: usize = 8;
 
-/// Writes an element's begin, with every namespace it needs declared on it that is not declared around it.
+/// Writes the start of an element, with declarations of the namespaces that it needs and `around` does not declare.
 fn push_element(xml: &mut String, element: &Element, around: Option<&Name>) {
     xml.push('<');
     xml.push_str(&element.name.local);
@@ -405,7 +405,7 @@ pub(crate) fn push_attribute(xml: &mut String, name: &str, value: &str) {
     xml.push(' ');
     xml.push_str(name);
     xml.push_str("=\"");
-    // As they are, tabs and ends of lines would be taken for spaces (XML 1.0 §3.3.3).
+    // A parser reads unescaped tabs and line ends as spaces (XML 1.0 §3.3.3).
     for piece in value.split_inclusive(['\t', '\n']) {
         push_text(xml, piece.trim_end_matches(['\t', '\n']));
         xml.push_str(match piece.as_bytes().last() {
@@ -417,9 +417,9 @@ pub(crate) fn push_attribute(xml: &mut String, name: &str, value: &str) {
     xml.push('"');
 }
 
-/// Text with what XML would misunderstand escaped.
+/// Writes text, with the characters escaped that XML would read as markup.
 pub(crate) fn push_text(xml: &mut String, text: &str) {
-    // Most of it needs no look at each letter.
+    // Most texts need no escapes and are copied whole.
     if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'>' | b'&' | b'"' | 0xef)) {
         return xml.push_str(text);
     }
@@ -429,7 +429,7 @@ pub(crate) fn push_text(xml: &mut String, text: &str) {
             '>' => xml.push_str("&gt;"),
             '&' => xml.push_str("&amp;"),
             '"' => xml.push_str("&quot;"),
-            // As it is it would be taken for the end of a line.
+            // A parser reads an unescaped CR as the end of a line.
             '\r' => xml.push_str("&#13;"),
             // XML 1.0 has no way to write these (§2.2).
             '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
@@ -452,7 +452,7 @@ mod tests {
                 "<a xmlns:t='urn:t' xmlns='urn:a'><t:b c='1' t:d='\"'><e/></t:b></a>",
                 "<b xmlns=\"urn:t\" c=\"1\" xmlns:a1=\"urn:t\" a1:d=\"&quot;\"><e xmlns=\"urn:a\"></e></b>",
             ),
-            // Declared once, and what a reference stands for is meant.
+            // The namespace is declared once, and references are resolved.
             (
                 "<a xmlns='urn:&#38;a'><b c='1&#10;2&#9;3\n4'><d/><e xmlns=''/></b></a>",
                 "<b xmlns=\"urn:&amp;a\" c=\"1&#10;2&#9;3 4\"><d></d><e xmlns=\"\"></e></b>",
@@ -559,7 +559,7 @@ mod tests {
             ("plain > text", "plain &gt; text"),
             ("1 &lt; 2", "1 &lt; 2"),
             ("<b xmlns=\"urn:x\">1</b>2", "<b xmlns=\"urn:x\">1</b>2"),
-            // What is no XML is text.
+            // A value that is not XML is written as text.
             ("</kept><kept>", "&lt;/kept&gt;&lt;kept&gt;"),
             ("<xml:b></xml:b>", "&lt;xml:b&gt;&lt;/xml:b&gt;"),
             ("<b a='<'></b>&", "&lt;b a='&lt;'&gt;&lt;/b&gt;&amp;"),

@@ -15,7 +15,7 @@ pub struct Cut;
 /// A response on HTTP/2 up to this size, in bytes, is not counted for its user: one frame (RFC 9113 §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// A piece of a response. Its bytes count for the user until the last part of it is sent or dropped.
+/// A piece of a response. `place` counts its bytes for the user, and is dropped when the last part of the piece is sent or dropped.
 pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
     struct Counted<B, P> {
         bytes: B,
@@ -32,7 +32,7 @@ pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, plac
 /// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// All of it in memory.
+    /// The whole body, in memory.
     Whole(Option<Bytes>),
     /// Pieces that are still being made.
     Stream(Pieces),
@@ -63,7 +63,7 @@ impl Pieces {
 }
 
 impl Body {
-    /// No bytes.
+    /// A body without bytes.
     pub fn empty() -> Self {
         Body::Whole(None)
     }

@@ -24,7 +24,7 @@ pub struct Connection {
     pub last: Arc<LastVisitor>,
     /// The certificate of the client from the TLS handshake.
     pub certificate: Option<CertificateAsk>,
-    /// The hosts that need a connection of their own.
+    /// Tells which hosts have other TLS terms and so need another connection.
     pub terms: Option<Terms>,
     /// The files that the kernel sends on it; none with TLS.
     pub splices: Option<Arc<Splices>>,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for AnonymousSlot {
 }
 
 impl AnonymousSlot {
-    /// Frees the slot by dropping it.
+    /// Holds this slot, and frees it by dropping it.
     pub fn new(slot: impl Send + 'static) -> Self {
         AnonymousSlot { is_released: AtomicBool::new(false), slot: Mutex::new(Some(Box::new(slot))) }
     }

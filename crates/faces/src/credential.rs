@@ -65,10 +65,10 @@ const TICKET_COOKIES: [&str; 4] =
     ["PBSAuthCookie", "__Host-PBSAuthCookie", "PDMAuthCookie", "__Host-PDMAuthCookie"];
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
 
-/// `PBS:user@realm:token`, which may be percent-encoded.
+/// Reads a login ticket: `PBS:user@realm:token`, which may be percent-encoded.
 ///
 /// # Errors
-/// When it is not in this form.
+/// When the text is not in this form.
 pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
     let text =
         percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
@@ -87,10 +87,10 @@ pub fn ticket_text(userid: &str, token: &str) -> String {
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
-/// The same for the Identity API, in which `X-Subject-Token` is not a credential but the token to examine.
+/// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine.
 ///
 /// # Errors
-/// As [`carried`].
+/// When there is none, or more than one.
 pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
@@ -106,7 +106,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
 }
 
 impl Carried<'_> {
-    /// Its name and its bytes.
+    /// The name and the bytes of the credential, which are not parsed yet.
     pub(crate) fn unread(&self) -> (&[u8], &[u8]) {
         match self {
             Carried::Header(name, value) => (name.as_str().as_bytes(), value.as_bytes()),

@@ -88,7 +88,7 @@ impl Faces {
         &self.v3.catalog
     }
 
-    /// Bodies that were rendered.
+    /// The memo of rendered bodies.
     pub fn rendered(&self) -> &Memo<Rendered> {
         &self.v3.rendered
     }
@@ -114,7 +114,7 @@ impl Faces {
         &self.house
     }
 
-    /// The desk at which `who` changes facts with these rights.
+    /// The context of a change of facts by `who`, with the rights of `requester`.
     pub fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
         let house = &self.house;
         Desk {
@@ -149,11 +149,11 @@ impl Faces {
 /// Which credentials a route takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// Those in a header, and the certificate of the connection.
+    /// Credentials in a header, and the certificate of the connection.
     Everything,
-    /// The same, and a login ticket in a cookie.
+    /// Credentials in a header, the certificate of the connection, and a login ticket in a cookie.
     Tickets,
-    /// Sessions alone.
+    /// Only sessions.
     Sessions,
 }
 
@@ -161,7 +161,7 @@ impl Faces {
     /// Opens door 2 with a credential from a header, or with the certificate of the connection.
     ///
     /// # Errors
-    /// What door 2 refuses, and a credential that the route does not take.
+    /// When door 2 refuses, or the route does not take the credential.
     pub async fn admit(
         &self,
         connection: &Connection,

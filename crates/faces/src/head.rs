@@ -18,7 +18,7 @@ pub enum Flaw {
     LineEnd,
     /// `Content-Length` came twice, or together with `Transfer-Encoding` (RFC 9112 §6.3).
     Framing,
-    /// The begin of the request is ambiguous.
+    /// The start of the request is ambiguous.
     Boundary,
     /// Fields of HTTP/2 are malformed (RFC 9113 §8.3).
     Fields,
@@ -40,7 +40,7 @@ impl From<Flaw> for RequestError {
     }
 }
 
-/// The known methods; each protocol says which of them a path has. Others are 501 (RFC 9110 §9.1, §15.6.2).
+/// The known methods; each protocol says which of them a path has. The status of other methods is 501 (RFC 9110 §9.1, §15.6.2).
 const METHODS: [&str; 16] = [
     "GET",
     "PUT",
@@ -61,8 +61,8 @@ const METHODS: [&str; 16] = [
 ];
 
 /// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). A proxy in
-/// front may take another one of several lines. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs` refuses more than
-/// one credential.
+/// front may use another of two lines than this server. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs` refuses
+/// more than one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
     "Content-Range",
@@ -110,7 +110,7 @@ pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Requ
     if version >= Version::HTTP_2 { check_values(headers) } else { check_codings(headers) }
 }
 
-/// The response to a request with a refused head. It closes an HTTP/1 connection if the begin of the next request is ambiguous.
+/// The response to a request with a refused head. It closes an HTTP/1 connection if the start of the next request is ambiguous.
 pub(crate) fn refused(error: RequestError, version: Version) -> Answer {
     let mut answer = failed(&error.into(), Aim::Target);
     if version < Version::HTTP_2 && error.ends_connection() {
@@ -145,7 +145,7 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Re
 }
 
 fn check_single(headers: &HeaderMap) -> Result<(), RequestError> {
-    // As many names as lines: no name came twice.
+    // There are as many names as lines, so no name came twice.
     if headers.keys_len() == headers.len() {
         return Ok(());
     }
@@ -174,7 +174,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
         (Some(authority), _) if !is_host(authority.as_str()) => Err(RequestError::Host(
             "the authority of the request target is not a host name or an IP address with an optional port",
         )),
-        // In HTTP/1.1 the target's authority counts and Host is ignored (RFC 9112 §3.2.2); in HTTP/2 the two say the same.
+        // In HTTP/1.1 the target's authority counts and Host is ignored (RFC 9112 §3.2.2); in HTTP/2 both must be equal.
         (Some(authority), Some(host))
             if version >= Version::HTTP_2
                 && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
@@ -189,7 +189,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
     }
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2); not empty, as RFC 9110 §4.2.1 has it for http and https.
+/// Whether the text is `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). For http and https the host is not empty (RFC 9110 §4.2.1).
 fn is_host(text: &str) -> bool {
     let (is_name, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -207,7 +207,7 @@ fn is_host(text: &str) -> bool {
     is_name && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
-/// RFC 3986 §3.2.2, `reg-name`, with at least one character.
+/// Whether the text is a `reg-name` (RFC 3986 §3.2.2) with at least one character.
 fn is_registered_name(name: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
     let mut encoded = name.split('%').skip(1);
@@ -215,7 +215,7 @@ fn is_registered_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_fit) && encoded.all(is_encoded)
 }
 
-/// The one transfer coding is `chunked`, once. A sender applies it once, and last; others are not known here (RFC 9112 §6.1).
+/// Checks that the only transfer coding is one `chunked`. A sender applies it once, and last (RFC 9112 §6.1); other codings are not supported.
 fn check_codings(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut is_chunked = false;
     for line in headers.get_all(TRANSFER_ENCODING) {
@@ -234,7 +234,7 @@ fn check_codings(headers: &HeaderMap) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// A value neither begins nor ends with a blank (RFC 9113 §8.2.1). In HTTP/1.1 the parser takes them away.
+/// Checks that no value begins or ends with a blank (RFC 9113 §8.2.1). In HTTP/1.1 the parser removes these blanks.
 fn check_values(headers: &HeaderMap) -> Result<(), RequestError> {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let has_blanks = |value: &HeaderValue| {

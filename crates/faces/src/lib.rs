@@ -1,7 +1,7 @@
 //! What all protocols share: routing, the one credential of a request, its limits, and the responses to refusals. A protocol decides nothing.
 //!
 //! Each protocol is a crate of its own (`face-*`) that exports rows of routes. `routes.rs` says what a row is and whether it needs a permit;
-//! `serve.rs` finds the row of a request and is above everything else here; `faces.rs` has what the rows share; only `credential.rs` reads
+//! `serve.rs` finds the row of a request, and no other module imports it; `faces.rs` has what the rows share; only `credential.rs` reads
 //! credentials; only `respond.rs` turns refusals into status codes (invariant E2).
 
 mod body;

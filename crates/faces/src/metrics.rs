@@ -1,4 +1,4 @@
-//! Counters, in Prometheus' text form. No names of people, tokens or paths in labels.
+//! Counters, in Prometheus' text form. Labels contain no names of people or tokens, and no paths.
 
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::{DatastoreState, Entered, Event, House};
@@ -67,35 +67,35 @@ metrics! {
 pub struct Metrics {
     permitted: AtomicU64,
     refused: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
-    /// Of each datastore, by code.
+    /// Refusals by datastore and code.
     refused_by_store: Mutex<BTreeMap<(String, &'static str), u64>>,
-    /// What is amiss with each.
+    /// The number of warnings about each datastore.
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     bytes: AtomicU64,
     draining: AtomicBool,
     certificates: AtomicU64,
     bad_certificates: AtomicU64,
-    /// When the first of the certificates ends, in seconds since the epoch.
+    /// When the first certificate expires, in seconds since the epoch.
     soonest_expiry: AtomicI64,
     handshakes_failed: AtomicU64,
-    /// Of the last reload: 0 when there was none or it was whole, 1 when it failed.
+    /// 1 if the last reload failed; 0 if it succeeded or there was none.
     reload_failed: AtomicU64,
     connections: AtomicU64,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
 }
 
-/// What the last look at a file people edit found.
+/// The result of the last look at a file that people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLook {
-    /// When it was, in seconds since the epoch.
+    /// The time of the look, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The newest revision of the facts at which nothing was wrong with the file; 0 when there was none since the start.
+    /// The newest revision of the facts at which the file had no problem; 0 if it always had one since the start.
     pub good_revision: u64,
-    /// How many things are wrong with it.
+    /// The number of problems in the file.
     pub problems: u64,
-    /// The first of them that are in a line: its number, and the reason without anything that was quoted from the file.
+    /// The first problems that belong to a line: the line's number, and the reason without text quoted from the file.
     pub lines: Vec<(u32, String)>,
-    /// Whether everything in it refuses.
+    /// Whether everything in the file is refused.
     pub refuses: bool,
 }
 
@@ -116,53 +116,53 @@ impl Metrics {
         }
     }
 
-    /// From now on `/readyz` says no.
+    /// From now on `/readyz` says that the server is not ready.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Whether no more requests are taken.
+    /// Whether the server takes no more requests.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// How many certificates are served, and when the first of them ends, in seconds since the epoch.
+    /// Sets the number of served certificates, and when the first of them expires, in seconds since the epoch.
     pub fn set_certificates(&self, count: usize, soonest_expiry: i64) {
         self.certificates.store(count as u64, Ordering::Relaxed);
         self.soonest_expiry.store(soonest_expiry, Ordering::Relaxed);
     }
 
-    /// A certificate could not be used when somebody came for it.
+    /// Counts a handshake that failed because its certificate cannot be used.
     pub fn handshake_failed(&self) {
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many certificates were left out.
+    /// Sets the number of certificates that are not served because they cannot be used.
     pub fn set_bad_certificates(&self, count: usize) {
         self.bad_certificates.store(count as u64, Ordering::Relaxed);
     }
 
-    /// Whether the last reload was whole.
+    /// Records whether the last reload succeeded.
     pub fn reloaded(&self, is_whole: bool) {
         self.reload_failed.store(u64::from(!is_whole), Ordering::Relaxed);
     }
 
-    /// What the last look at each file found.
+    /// Sets the result of the last look at each file.
     pub fn set_files(&self, looks: BTreeMap<&'static str, FileLook>) {
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) = looks;
     }
 
-    /// How many things are amiss with which datastore.
+    /// Sets the number of warnings about each datastore.
     pub fn set_amiss(&self, amiss: BTreeMap<DatastoreName, u64>) {
         *self.amiss.lock().unwrap_or_else(PoisonError::into_inner) = amiss;
     }
 
-    /// How many connections are open.
+    /// Sets the number of open connections.
     pub fn set_connections(&self, count: u64) {
         self.connections.store(count, Ordering::Relaxed);
     }
 
-    /// All of them as text.
+    /// All metrics as text.
     pub fn render(&self, house: &House) -> String {
         let mut text = String::new();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl Metrics {
         HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));
         let penalties = house.penalties().counts();
         FAILED_LOGINS.write(&mut text, [of("failed", penalties.failed), of("barred", penalties.barred)]);
-        // Where they cannot be read no token is judged either, and that is told elsewhere.
+        // No sample if the revocations cannot be read: then each session is refused too, which other metrics show.
         REVOCATIONS.write(&mut text, house.revocations().ok().map(alone));
         self.render_files(&mut text);
         REVISION.write(&mut text, [alone(at.revision.0)]);
@@ -247,15 +247,15 @@ impl Metrics {
     }
 }
 
-/// The values of the labels, and the number.
+/// The values of the labels, and the value of the metric.
 type Sample = (Vec<String>, u64);
 
-/// Of a metric with one label.
+/// The sample of a metric with one label.
 fn of(value: &str, count: u64) -> Sample {
     (vec![value.to_owned()], count)
 }
 
-/// Of a metric without labels.
+/// The sample of a metric without labels.
 fn alone(count: u64) -> Sample {
     (Vec::new(), count)
 }

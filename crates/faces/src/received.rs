@@ -65,7 +65,7 @@ fn extent(json: &[u8]) -> (u64, u64) {
     (most, values)
 }
 
-/// `name` is that of the limit `most`.
+/// Reads a body of at most `most` bytes, which is the value of the limit `name`.
 async fn collect<B: Incoming>(
     body: B,
     (most, name): (u64, &'static str),

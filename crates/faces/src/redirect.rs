@@ -1,5 +1,5 @@
-//! Plain HTTP: redirects to HTTPS, and serves the challenge files of a certificate authority (RFC 8555 §8.3, HTTP-01), which certbot and lego
-//! write into a directory.
+//! The listener of plain HTTP redirects to HTTPS. It also serves the challenge files of a certificate authority (RFC 8555 §8.3, HTTP-01), which
+//! certbot and lego write into a directory.
 
 use crate::body::Body;
 use crate::head;
@@ -12,7 +12,7 @@ use hyper::{Request, Response, StatusCode};
 pub struct Redirect {
     /// The port of HTTPS, as clients see it.
     pub port: u16,
-    /// The content of the challenge file for a token.
+    /// Reads the challenge file for a token.
     pub challenge: Challenge,
 }
 
@@ -41,7 +41,7 @@ impl Redirect {
         let Some(location) = location.filter(|_| target.starts_with('/')) else {
             return said(StatusCode::BAD_REQUEST, Body::from("expected a Host\n".to_owned()));
         };
-        // 308 keeps the method and the body. A client that sends a secret here has already sent it unencrypted.
+        // 308 keeps the method and the body. If the request has a secret, the client has already sent it unencrypted.
         let mut answer = said(StatusCode::PERMANENT_REDIRECT, Body::empty());
         answer.headers_mut().insert(LOCATION, location);
         answer

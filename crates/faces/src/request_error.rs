@@ -18,7 +18,7 @@ pub enum RequestError {
     /// No route has the path.
     #[error("no route has this path")]
     NoRoute,
-    /// The path is not the one spelling of a path.
+    /// The path is not allowed, or not written in the one accepted spelling.
     #[error("{0}")]
     Path(enfilade_facts::vocabulary::PathRefused),
     /// The path does not have this method.
@@ -99,7 +99,7 @@ pub enum RequestError {
     /// The transfer coding is unknown.
     #[error("unsupported Transfer-Encoding: only `chunked` is supported")]
     UnknownCoding,
-    /// A value has blanks at its begin or end, in HTTP/2.
+    /// A value begins or ends with a blank, in HTTP/2.
     #[error("a header value begins or ends with a space or a tab")]
     Blanks,
     /// A thread of the server panicked.
@@ -107,7 +107,7 @@ pub enum RequestError {
     Worker,
 }
 
-/// Every refusal of a request as such, in the order of the codes. Doors have tables of their own.
+/// Every error of a request itself, in the order of the codes. Doors have tables of their own.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
@@ -189,12 +189,12 @@ impl RequestError {
         }
     }
 
-    /// Who has to act.
+    /// The side that must act.
     pub(crate) fn fault(self) -> Fault {
         RefusalRow::fault_of(&CODES, self.code())
     }
 
-    /// Whether the begin of the next request on the connection is ambiguous.
+    /// Whether the start of the next request on the connection is ambiguous.
     pub(crate) fn ends_connection(self) -> bool {
         match self {
             RequestError::Target(_)

@@ -43,8 +43,8 @@ pub enum Aim {
 
 /// The status for a resource that does not exist for the user, by the purpose of the request and the resource.
 ///
-/// Invariant S2 rests on this table: hidden resources, absent ones and those with a damaged ACL are one case before it is read, so no row can
-/// distinguish them. A new name that a hidden resource has is refused like a name that may not be created.
+/// Invariant S2 rests on this table: hidden resources, absent resources and those with a damaged ACL are one case before the table is read, so
+/// no row can distinguish them. A request to create a name that a hidden resource has is refused like one for a name that may not be created.
 const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
     (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
     (Aim::File, Stands::Itself, StatusCode::FORBIDDEN),
@@ -119,7 +119,7 @@ fn is_locked(refusal: &Refusal) -> bool {
     matches!(refusal.parts().1, Refusal::Content(Content::Locked(_)))
 }
 
-/// The reason of the few refusals that may tell it: it helps an honest client and discloses nothing to an attacker.
+/// The reason of a refusal, for the few refusals whose reason helps an honest client and discloses nothing to an attacker.
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
@@ -154,7 +154,7 @@ fn status(refusal: &Refusal, aim: Aim) -> StatusCode {
     status_of_code(refusal.code(), aim, stands)
 }
 
-/// The status of every code but those of what looks absent.
+/// The status of every code, except the codes in [`ABSENT`].
 const STATUSES: [(StatusCode, &[&str]); 21] = [
     (
         StatusCode::BAD_REQUEST,
@@ -200,17 +200,17 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::INSUFFICIENT_STORAGE, &["CT06", "CT16", "CT17", "CT20"]),
 ];
 
-/// Another status where the request was about to do this.
+/// The codes that have another status for one purpose of a request.
 const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     // RFC 4918 §9.3.1.
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),
-    // RFC 4918 §10.6: the header said not to overwrite.
+    // RFC 4918 §10.6: the request has `Overwrite: F`.
     ("CT03", Aim::Destination, StatusCode::PRECONDITION_FAILED),
-    // The request named another; this one cannot be asked for.
+    // The name that is not allowed is a member's and not in the request, so the request is not malformed.
     ("CT15", Aim::Member, StatusCode::FORBIDDEN),
 ];
 
-/// What looks absent; [`NOT_THERE`] has the status. A DELETE below a directory that is not there finds nothing (`CT02`).
+/// The codes of resources that look absent; [`NOT_THERE`] has their status. `CT02` is one because a DELETE below a missing directory gets it.
 const ABSENT: [&str; 5] = ["AC02", "AC04", "CT01", "CT02", "CT11"];
 
 fn status_of_code(code: &str, aim: Aim, stands: Stands) -> StatusCode {

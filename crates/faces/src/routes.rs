@@ -14,7 +14,7 @@ use std::pin::Pin;
 pub struct RequestContext<'f> {
     /// What all routes share.
     pub faces: &'f Faces,
-    /// The connection it came on.
+    /// The connection of the request.
     pub connection: Connection,
     /// The request; its head is checked.
     pub request: Request<Received>,
@@ -24,14 +24,14 @@ pub struct RequestContext<'f> {
 
 /// How a handler answers.
 pub enum Reply<'f> {
-    /// At once.
+    /// With a response that is ready.
     Now(Answer),
-    /// After it waited.
+    /// With the response that this future returns.
     Later(Pin<Box<dyn Future<Output = Answer> + Send + 'f>>),
 }
 
 impl<'f> Reply<'f> {
-    /// After this future.
+    /// A reply with the response that this future returns.
     pub fn later(answer: impl Future<Output = Answer> + Send + 'f) -> Self {
         Reply::Later(Box::pin(answer))
     }
@@ -58,9 +58,9 @@ pub(crate) enum Need {
 /// A path, the methods it takes, and what it needs.
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// With a slash at the end everything below it, except for the root.
+    /// A path with a slash at its end also stands for every path below it, except the root, which stands for itself.
     path: &'static str,
-    /// Where they are few. Other handlers refuse methods themselves.
+    /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
     pub(crate) need: Need,
     /// Its summary in the reference.
@@ -83,7 +83,7 @@ impl Route {
         Route { path, methods: None, need: Need::Own(answer), what: "" }
     }
 
-    /// The same for these methods alone, separated by `, `. Several routes may share a path with methods of their own.
+    /// The same route for these methods only, separated by `, `. Several routes may share a path, each with other methods.
     #[must_use]
     pub const fn only(self, methods: &'static str) -> Self {
         Route { methods: Some(methods), ..self }
@@ -120,11 +120,11 @@ impl Route {
 pub(crate) enum Found<'t> {
     /// Its route.
     Route(&'t Route),
-    /// Routes with its path and other methods: these, in the order of the alphabet.
+    /// Routes have its path, but not its method: the methods that they have, in alphabetical order.
     OtherMethods(String),
 }
 
-/// The first route with this path, or another of the same path that takes the method.
+/// Finds the first route that matches the path. If it does not take the method, finds a route with the same path that does.
 pub(crate) fn find<'t>(table: &'t [Route], path: &str, method: &Method) -> Option<Found<'t>> {
     let first = table.iter().find(|route| route.matches(path))?;
     if first.takes(method) {

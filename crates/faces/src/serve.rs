@@ -26,7 +26,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// With the routes of each protocol, for the main listener and for the operations listener.
+    /// A router with the routes of each protocol, for the main listener and for the operations listener.
     pub fn new(faces: Faces, main: &[&[Route]], operations: &[&[Route]]) -> Self {
         Router { faces, main: main.concat().into(), operations: operations.concat().into() }
     }
@@ -110,7 +110,7 @@ impl Router {
 }
 
 impl Faces {
-    /// Door 2, for the credential of a request.
+    /// Asks door 2 about the credential of a request.
     async fn admit_request(
         &self,
         takes: Takes,

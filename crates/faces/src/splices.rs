@@ -3,8 +3,9 @@
 //!
 //! The library passes bodies on unchanged, in order, and never reads them (it writes vectored); the tests compare what arrives.
 //!
-//! With it a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile` (bench/runs/2026-11-22-content.json,
-//! `get-large`, goal 1.1), and 1.03 on another processor (bench/runs/2026-11-23-content.json). There is no record without it.
+//! With this module a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile`
+//! (bench/runs/2026-11-22-content.json, `get-large`, goal 1.1), and 1.03 on another processor (bench/runs/2026-11-23-content.json). No run
+//! without this module is recorded.
 
 use bytes::Bytes;
 use enfilade_passage::Pipe;
@@ -20,7 +21,7 @@ const PLACEHOLDER_BYTES: usize = 64 << 20;
 static PLACEHOLDER: LazyLock<&'static [u8]> =
     LazyLock::new(|| Box::leak(vec![0; PLACEHOLDER_BYTES].into_boxed_slice()));
 
-/// A source of promised bytes.
+/// The source of the bytes for which the HTTP library has placeholders.
 pub trait PipeSource: Send {
     /// Fills an empty pipe with the next bytes and returns their number. Waits for the disk.
     ///

@@ -5,7 +5,7 @@ use crate::tables::{AssignmentKey, Reverse, ReverseKey, Who};
 use crate::view::View;
 
 impl AssignmentKey {
-    /// All assignments of one user, group or token, on every path; none for a name in a file.
+    /// All assignments of one user, group or token, on every path. The list is empty for a [`Who::Named`].
     ///
     /// # Errors
     /// As [`View::get`].

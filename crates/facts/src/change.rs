@@ -1,4 +1,4 @@
-//! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
+//! A change of the facts: expectations, puts and deletes, with their author.
 
 use crate::codec::Writer;
 use crate::error::SourceError;
@@ -8,16 +8,16 @@ use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Ta
 use crate::view::View;
 use std::collections::BTreeMap;
 
-/// What a record has to be for the change to be made.
+/// The state that a record must have, or the change is not committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// No such record.
+    /// The record does not exist.
     Absent,
-    /// Some such record.
+    /// The record exists, with any value.
     Present,
-    /// A record of exactly this value.
+    /// The record has exactly this value.
     Value(Vec<u8>),
-    /// A record that was last written at this revision.
+    /// The record was last written at this revision.
     Revision(Revision),
 }
 
@@ -28,34 +28,34 @@ pub struct Expect {
     pub table: Table,
     /// The key.
     pub key: Vec<u8>,
-    /// What has to be there.
+    /// The state that the record must have.
     pub expected: Expected,
 }
 
-/// Who makes a change, and what it does: committed with it, in the same transaction.
+/// The author and the description of a change, committed in the same transaction as the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// An authid, a person at the command line, a file.
+    /// The author: an authid, a person at the command line, or a file.
     pub who: String,
-    /// What is done, in the words of the command line. Never a secret.
+    /// The description, in the words of the command line. It never contains a secret.
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
 }
 
-/// With whose rights a change is made. Users can make any number of changes that only take away; they must not use up the room that an
-/// administrator needs to take something away.
+/// The rights with which a change is made. Users can make any number of changes that only take rights away. These must not use up the room
+/// that an administrator needs to take rights away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
-    /// A user, of what is the user's own.
+    /// A user, who changes only the user's own records.
     #[default]
     User,
     /// An administrator, or the server itself.
     Administrator,
 }
 
-/// A list of expect, put and delete, made atomically or not at all.
-/// The last word on a key wins.
+/// A list of expect, put and delete, committed as a whole or not at all.
+/// If a key is put or deleted twice, the last call counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     audit: AuditRecord,
@@ -66,17 +66,17 @@ pub struct Change {
     horizon: Option<i64>,
 }
 
-/// What is put or deleted under which keys.
+/// Values to put (`Some`) and records to delete (`None`), by table and key.
 pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
-/// How a mark is to be set. Up to which second it counts is known when the change is committed.
+/// How a mark is set. The second up to which the mark counts is known only at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Of everything that was issued until the commit.
+    /// The mark covers everything that was issued until the commit.
     Now,
-    /// The same of what ends at this second at the latest.
+    /// As `Now`, and everything that the mark covers expires at this second at the latest.
     Until(i64),
-    /// As another mark says it.
+    /// The mark gets the values of another mark.
     AsOf(Revocation),
 }
 
@@ -92,7 +92,7 @@ impl Change {
         Change { audit, requester, expects, writes, marks, horizon: None }
     }
 
-    /// Who makes it, and what it does.
+    /// The author and the description of the change.
     pub fn audit(&self) -> &AuditRecord {
         &self.audit
     }
@@ -102,27 +102,27 @@ impl Change {
         self.requester
     }
 
-    /// Only if there is no such record.
+    /// Commits only if the record does not exist.
     pub fn expect_absent<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.expect::<R>(key, Expected::Absent)
     }
 
-    /// Only if the record exists, with any value.
+    /// Commits only if the record exists, with any value.
     pub fn expect_present<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.expect::<R>(key, Expected::Present)
     }
 
-    /// Only if the record is still the one that was read.
+    /// Commits only if the record still has the value that was read.
     pub fn expect_same<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
         self.expect::<R>(key, Expected::Value(value_of(row)))
     }
 
-    /// Only if the record was not written since this revision of it was read, not even with the same value.
+    /// Commits only if the record was not written after this revision, not even with the same value.
     pub fn expect_revision<R: Row>(&mut self, key: &R::Key, revision: Revision) -> &mut Self {
         self.expect::<R>(key, Expected::Revision(revision))
     }
 
-    /// Only if the record is still what was read, there or not.
+    /// Commits only if the record still has the value that was read, or still does not exist.
     pub fn expect_unchanged<R: Row>(&mut self, key: &R::Key, row: Option<&R>) -> &mut Self {
         match row {
             Some(row) => self.expect_same(key, row),
@@ -144,7 +144,7 @@ impl Change {
         self
     }
 
-    /// Removes a record; nothing happens where there is none.
+    /// Deletes a record, if it exists.
     pub fn delete<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.writes.insert((R::TABLE, key.bytes()), None);
         if let Some(reverse) = R::reverse(key) {
@@ -153,13 +153,13 @@ impl Change {
         self
     }
 
-    /// Ends all sessions that the mark covers and that were issued before this change is committed. Clocks are not asked.
+    /// Ends all sessions that the mark covers and that were issued before this change is committed, even if a clock is wrong.
     pub fn end(&mut self, mark: Revoked) -> &mut Self {
         self.marks.insert(mark, Ending::Now);
         self
     }
 
-    /// The same of a token, or of what was made of it: the last of them is good until `end`, seconds since the epoch.
+    /// As [`Change::end`], for a token or a chain of tokens, the last of which expires at `end`, seconds since the epoch.
     pub fn end_until(&mut self, mark: Revoked, end: i64) -> &mut Self {
         self.marks.insert(mark, Ending::Until(end));
         self
@@ -171,28 +171,29 @@ impl Change {
         self
     }
 
-    /// From this commit on it is known that so much time has passed.
+    /// Records the purge time.
     pub fn put_passed(&mut self, passed: Passed) -> &mut Self {
         self.put(&Revoked::Passed, &passed.row())
     }
 
-    /// From this commit on it is known up to which second marks count.
+    /// Records the last second up to which marks count.
     pub fn put_last_marks(&mut self, last: LastMarks) -> &mut Self {
         self.put(&Revoked::Last, &last.row())
     }
 
-    /// Takes away a mark that is about no token any more.
+    /// Deletes a mark after the last token that it covers has expired.
     pub fn purge(&mut self, mark: &Revoked, row: &Revocation) -> &mut Self {
         self.expect_same(mark, row).delete::<Revocation>(mark);
         self.delete::<Reverse>(&ReverseKey::Ends(row.until, *mark))
     }
 
-    /// Removes a record that sessions rest on, and ends them.
+    /// Deletes a record that sessions rest on, and ends these sessions.
     pub fn remove<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
         self.delete::<R>(key).end_with::<R>(key)
     }
 
-    /// Removes a record that sessions rest on, of which another change said that it ended, with this mark. Without a mark it ends now.
+    /// Deletes a record that sessions rest on, after another change ended these sessions with the mark `ended`. The new marks get the values of
+    /// that mark; without one the sessions end now.
     pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: Option<&Revocation>) -> &mut Self {
         let ending = ended.map_or(Ending::Now, |ended| Ending::AsOf(*ended));
         self.delete::<R>(key);
@@ -202,12 +203,12 @@ impl Change {
         self
     }
 
-    /// Ends what rests on a record that is removed otherwise.
+    /// Ends the sessions that rest on a record; the caller deletes the record.
     pub fn end_with<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
         R::when_deleted(key).into_iter().fold(self, Change::end)
     }
 
-    /// Makes a record that sessions rest on another, if it is still the one that was read, and ends what does not come back.
+    /// Replaces a record that sessions rest on, if the record still has the value `before`, and sets the marks of [`Ends::when_replaced`].
     pub fn replace<R: Ends>(&mut self, key: &R::Key, before: &R, after: &R) -> &mut Self {
         self.expect_same(key, before).put(key, after);
         for mark in R::when_replaced(key, before, after, self.audit.unix_seconds) {
@@ -216,11 +217,11 @@ impl Change {
         self
     }
 
-    /// The marks of this change, what goes with them, and how far the horizon moves, on top of the facts it is committed to: what is
-    /// written under which keys.
+    /// The writes for the marks of this change, on top of the facts of `view`: the marks, their records by their ends, the horizon, and the
+    /// last second up to which marks count.
     ///
     /// # Errors
-    /// When what was revoked cannot be read.
+    /// When the revocations cannot be read.
     pub(crate) fn settle(&self, view: &View<'_>) -> Result<Settled, SourceError> {
         let mut settled = Settled::new();
         if self.marks.is_empty() && self.horizon.is_none() {
@@ -264,12 +265,12 @@ impl Change {
         Ok(settled)
     }
 
-    /// Whether nothing would be written.
+    /// Whether the change writes nothing.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.marks.is_empty() && self.horizon.is_none()
     }
 
-    /// What has to be true before.
+    /// The expectations.
     pub fn expects(&self) -> &[Expect] {
         &self.expects
     }

@@ -1,4 +1,4 @@
-//! Time as an argument.
+//! The time, as callers pass it in: this crate reads no clock.
 
 /// One reading of both clocks and of the mirror's health, taken once where a request comes in, and handed to all that judge it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,9 +14,9 @@ pub struct Clocks {
 /// Whether a process has read the files people edit within the stale limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MirrorHealth {
-    /// No process has. The content of the files is not known, and records that mirror them are refused.
+    /// No process has read the files in that time. Their content is not known, and records that mirror them are refused.
     Stale,
-    /// A process has.
+    /// A process has read the files in that time.
     Current,
 }
 

@@ -1,4 +1,4 @@
-//! How a record is laid out: a header that vouches for it, and a value of length-prefixed fields.
+//! The layout of a record: a header with a checksum, and a value of length-prefixed fields.
 //!
 //! ```text
 //! version u8 | checksum 16 bytes over table, key, revision and value | revision u64 BE | value
@@ -13,7 +13,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use std::fmt::Write as _;
 use std::hash::Hasher;
 
-/// Version of this layout; a record of another one refuses.
+/// Version of this layout; a record of another version is refused.
 pub const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 16;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES + 8;
@@ -28,7 +28,7 @@ fn checksum(table: Table, key: &[u8], revision: Revision, value: &[u8]) -> [u8; 
     hasher.finish128().as_bytes()
 }
 
-/// The record as it is stored.
+/// The stored form of a record.
 pub fn seal(table: Table, key: &[u8], revision: Revision, value: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(HEADER_BYTES + value.len());
     stored.push(VERSION);
@@ -58,7 +58,7 @@ pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision,
     Ok((revision, value))
 }
 
-/// The checksum a stored record claims to have: what digests are made of. A record too short for one counts as 0.
+/// The checksum in the header of a stored record, unchecked: digests are sums of these. It is 0 for a record that is too short to have one.
 pub fn claimed_checksum(stored: &[u8]) -> u128 {
     let sum = stored.get(1..=CHECKSUM_BYTES).and_then(|sum| sum.try_into().ok());
     sum.map_or(0, u128::from_be_bytes)
@@ -130,7 +130,7 @@ impl Writer {
         }
         self
     }
-    /// A last field that may be missing, and is in no record that is older than the field: where it is missing nothing is written.
+    /// A last field that may be missing, and that older records do not have. `None` writes nothing.
     pub fn tail<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
         if let Some(value) = value {
             write(self, value);
@@ -145,7 +145,7 @@ impl Writer {
         }
         self
     }
-    /// What was written.
+    /// The bytes of the value.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -155,7 +155,7 @@ impl Writer {
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// At the first field.
+    /// A reader at the first field.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader(bytes)
     }
@@ -169,11 +169,11 @@ impl<'a> Reader<'a> {
         self.0 = tail;
         Some(head)
     }
-    /// Bytes of a length the type says.
+    /// Bytes of the length `N`.
     pub fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
-    /// What is left.
+    /// The remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
             false => Some(None),
         }
     }
-    /// A last field that may be missing, and is in no record that is older than the field.
+    /// A last field that may be missing, and that older records do not have. `Some(None)` means it is missing.
     pub fn tail<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.is_empty() {
             true => Some(None),

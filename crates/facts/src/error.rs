@@ -62,7 +62,7 @@ pub enum CommitError {
         /// How large it may be.
         limit: usize,
     },
-    /// The store could not do it.
+    /// The store could not be read or written.
     #[error(transparent)]
     Source(#[from] SourceError),
 }

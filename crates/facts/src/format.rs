@@ -1,11 +1,11 @@
 //! The formats of a store, and how the records of one become those of the next.
 //!
-//! A store is of one format as a whole. Another one is not opened; an upgrade brings it up to this program's, in one
+//! A store has one format as a whole. A store of another format is not opened; an upgrade converts it to this program's format, in one
 //! transaction that passes every record through the steps below.
 //!
 //! # When the format changes
-//! A table is new, or a record of an older build would be read as something else (a last field that may be missing is no
-//! change of format: [`Writer::tail`]). Then:
+//! The format changes when a table is new, or when a record of an older build would be read as something else (a last field that may be
+//! missing is no change of format: [`Writer::tail`]). Then:
 //! 1. count [`FORMAT`] up, and let [`step`] make a record of the new form from one of the form before;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what has to
 //!    be in it, upgrades it in every run of the tests, and fails while it is missing.
@@ -38,7 +38,7 @@ fn step(format: u32, table: Table, value: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// After the time stood LMDB's number.
+/// An entry of format 2 has LMDB's transaction id after the time. This field is dropped.
 fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     let mut to = Writer::default();
@@ -48,7 +48,7 @@ fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
     Some(to.into_bytes())
 }
 
-/// The revision at which the file was good last is a number of LMDB; the number of that change is unknown.
+/// The field `good` of format 2 is a transaction id of LMDB. The revision of that change is unknown, so the field becomes `None`.
 fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     let row = MirroredFile::decode(&mut from).filter(|_| from.is_empty())?;

@@ -1,4 +1,4 @@
-//! What a store says of itself: which it is, and at which revision.
+//! The records in which a store keeps its own id, format and revision.
 
 use crate::codec::{self, Reader, Writer};
 use crate::error::SourceError;
@@ -6,13 +6,13 @@ use crate::revision::{At, Revision, StoreId};
 use crate::table::Table;
 use crate::tables::{Key, Row};
 
-/// At which revision the store is, and which commit of the source wrote that.
+/// The revision of the store, and the commit of the source that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The newest change.
     pub revision: Revision,
-    /// The number the source itself gives the commit (LMDB: its transaction id). Facts that were read by another number are
-    /// of another revision.
+    /// The number that the source itself gives the commit (LMDB: the transaction id). If the source reads a snapshot with another
+    /// number, pages are damaged.
     pub commit: u64,
 }
 
@@ -20,10 +20,10 @@ impl Head {
     /// The head's key.
     pub const KEY: &'static [u8] = b"head";
 
-    /// The head as it is stored. Its header holds the number of the commit where other records have their revision.
+    /// Reads the stored head. Its header holds the number of the commit in the field where other records have their revision.
     ///
     /// # Errors
-    /// When it is gone or cannot be believed.
+    /// When the record is missing or cannot be believed.
     pub fn open(stored: Option<&[u8]>) -> Result<Self, SourceError> {
         let damaged = |why| codec::damaged(Table::Head, Self::KEY, why);
         let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
@@ -33,7 +33,7 @@ impl Head {
         Ok(Head { revision, commit })
     }
 
-    /// Puts the head.
+    /// The write that puts the head.
     pub fn write(self) -> Write {
         let stored =
             codec::seal(Table::Head, Self::KEY, Revision(self.commit), &self.revision.0.to_be_bytes());
@@ -41,7 +41,7 @@ impl Head {
     }
 }
 
-/// Which store this is: a record of its own, in the table of the head.
+/// The format and id of the store: a record of its own, in the table of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The layout of the whole store.
@@ -88,7 +88,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// Puts a row, as of a revision.
+    /// The write that puts a row at a revision.
     pub fn put<R: Row>(key: &R::Key, row: &R, at: At) -> Self {
         let key = key.bytes();
         let mut value = Writer::default();

@@ -1,12 +1,12 @@
-//! How sessions and the marks that end them are put in order.
+//! The order of sessions and of the marks that end them.
 //!
 //! A token says in which second it was issued, and a mark says up to which second it counts. Both seconds come from wall clocks, and
 //! wall clocks step. So the facts hold a **horizon**, which only grows: no session is issued later than it. A mark counts up to the
 //! horizon at its commit, so it covers every session that was issued before, even when a clock was wrong. The mark moves the horizon to its
 //! own second, and a session that is issued after it is issued at least one second later.
 //!
-//! Tokens of other servers with the same keys know no horizon. They are refused while they are from later than the last second a mark
-//! would count up to: so what a mark is not about was not good when the mark was set.
+//! Other servers with the same keys issue tokens without a horizon. Such a token is refused while its second of issue is later than the second
+//! up to which a new mark would count. So a token that a mark does not cover was not valid when the mark was set.
 
 use crate::clocks::Clocks;
 use crate::error::SourceError;
@@ -44,7 +44,7 @@ impl Horizon {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }
 
-    /// How far to move it for a session of this second, so that it need not be moved again soon.
+    /// The new horizon for a session of this second, so far ahead that the horizon need not be moved again soon.
     pub fn moved_for(second: i64, now: Clocks) -> i64 {
         second.max(now.unix_seconds.saturating_add(HORIZON_SECONDS))
     }
@@ -56,14 +56,14 @@ impl Horizon {
 pub struct Passed {
     /// Seconds since the epoch.
     pub unix_seconds: i64,
-    /// The clock since the start of the machine when that was so, in seconds.
+    /// The clock since the start of the machine at that time, in seconds.
     tick_seconds: i64,
     /// Marks of tokens that end in this second or before may have been purged, so such a token is expired, even if the clock says otherwise.
     purged: i64,
 }
 
 impl Passed {
-    /// By what the facts say of the last time, and the clocks now. At first it is the time of the oldest mark.
+    /// The purge time now, from its last record in the facts and from the clocks. Without a record it is the time of the oldest mark.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -71,7 +71,7 @@ impl Passed {
         let tick_seconds = i64::try_from(now.tick_millis / 1_000).unwrap_or(i64::MAX);
         let (passed, purged) = match view.get::<Revocation>(&Revoked::Passed)? {
             Some(Revocation { issued_before, revoked_at, until }) => {
-                // After a start of the machine its clock begins at zero: at least this time has passed.
+                // If the machine was started again, its clock began at zero, and at least `tick_seconds` have passed.
                 let since = if revoked_at <= tick_seconds { tick_seconds - revoked_at } else { tick_seconds };
                 (until.saturating_add(since), issued_before)
             }
@@ -89,13 +89,13 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// The same when marks are purged whose tokens end in this second or before it.
+    /// The same purge time, with the note that marks were purged whose tokens end in this second or before it.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
     }
 
-    /// The same, and no less was purged than this record of another purge says.
+    /// The same purge time, with the note of what another purge has purged, from the record of that purge.
     #[must_use]
     pub fn after(self, other: Option<&Revocation>) -> Self {
         other.map_or(self, |other| self.purging(other.issued_before))
@@ -109,23 +109,23 @@ impl Passed {
 /// The last second up to which any mark counts, so that a reader need not read all marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastMarks {
-    /// The last second that a mark counts up to, or did, which goes by time.
+    /// The last second up to which a mark counts or has counted, of the marks that are not timeless ([`Revoked::is_timeless`]).
     pub of_time: i64,
-    /// The same of any mark.
+    /// The last second up to which any mark counts or has counted.
     pub of_any: i64,
-    /// Whether that is so of every mark there is, and each is found by its end ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). Marks
-    /// of before format 4 are taken in one after the other.
+    /// Whether both seconds cover all marks, and each mark is found by its end ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). Marks
+    /// from before format 4 are taken in one after the other.
     pub is_complete: bool,
 }
 
 impl LastMarks {
-    /// Of no mark.
+    /// The value without any mark.
     pub const NONE: Self = LastMarks { of_time: i64::MIN, of_any: i64::MIN, is_complete: false };
 
-    /// Those of these facts; nothing before the first purge.
+    /// The record of these facts; `None` before the first purge.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the record cannot be read.
     pub fn of(view: &View<'_>) -> Result<Option<Self>, SourceError> {
         let row = view.get::<Revocation>(&Revoked::Last)?;
         Ok(row.map(|Revocation { issued_before, revoked_at, until }| LastMarks {
@@ -143,7 +143,7 @@ impl LastMarks {
         }
     }
 
-    /// What two of them say together.
+    /// Combines two values: the later seconds, and complete if one of them is.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         LastMarks {

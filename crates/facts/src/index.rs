@@ -1,4 +1,4 @@
-//! Facts that are looked up in volume, held in the memory of the process. At every look an index has the revision of the view.
+//! Facts that are looked up in volume, held in the memory of the process. At every lookup an index has the revision of the view.
 //!
 //! An index carries its revision. A reader with a newer view first brings the index up to that view, from the change log and
 //! inside the same transaction. A reader with an older view must take a new view. Readers take no lock and see only whole
@@ -14,26 +14,26 @@ use arc_swap::ArcSwapOption;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Something that is made from tables. Cloning it has to be cheap: it is made of shared parts, and a change copies those
-/// it touches.
+/// The content of an index, built from tables. Cloning must be cheap: the content consists of shared parts, and a change copies only the
+/// parts that it touches.
 pub trait Indexed: Clone + Send + Sync + 'static {
-    /// The tables it is made from.
+    /// The tables that the index is built from.
     const TABLES: &'static [Table];
 
-    /// Makes it from everything the view holds. Scans of whole tables are verified, so what is not in it is not there
-    /// (freshness protocol, rule 4).
+    /// Builds the content from all records of the tables. Scans of whole tables are verified, so a record that is not in the index does not
+    /// exist (freshness protocol, rule 4).
     ///
     /// # Errors
-    /// When something cannot be read or believed.
+    /// When a record cannot be read or believed.
     fn build(view: &View<'_>) -> Result<Self, SourceError>;
 
-    /// Takes in what the view holds under a key now, if anything.
+    /// Takes over the record that the view has under a key, or its absence.
     ///
     /// # Errors
-    /// When it cannot be read or believed.
+    /// When the record cannot be read or believed.
     fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError>;
 
-    /// The same for each of several keys.
+    /// Calls [`Indexed::update`] for each key.
     ///
     /// # Errors
     /// As [`Indexed::update`].
@@ -49,10 +49,10 @@ pub trait Indexed: Clone + Send + Sync + 'static {
 /// Why an index could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// It is newer than the view, because another reader had a newer view: take a new view and ask again.
+    /// The index is newer than the view, because another reader had a newer view: take a new view and ask again.
     #[error("the index is newer than the view")]
     Ahead,
-    /// It could not be brought up to the view. The caller must refuse.
+    /// The index could not be brought up to the view. The caller must refuse.
     #[error(transparent)]
     Source(#[from] SourceError),
 }
@@ -60,7 +60,7 @@ pub enum IndexError {
 /// An index, shared by all threads of a process.
 pub struct Index<T> {
     built: ArcSwapOption<Built<T>>,
-    /// One thread brings it up; the others wait for it and find it done.
+    /// Held by the thread that brings the index up to a view. Other threads wait, and then find the index up to date.
     building: Mutex<()>,
 }
 
@@ -69,11 +69,11 @@ struct Built<T> {
     value: T,
 }
 
-/// An index that is farther behind than this is rebuilt.
+/// An index that is more revisions behind than this is rebuilt.
 const CATCH_UP_MAX: u64 = 65_536;
 
 impl<T: Indexed> Index<T> {
-    /// One that is made at the first look.
+    /// An index that is built at the first lookup.
     #[allow(clippy::new_without_default, reason = "an index of nothing is no sensible default")]
     pub fn new() -> Self {
         Index { built: ArcSwapOption::empty(), building: Mutex::new(()) }
@@ -94,8 +94,8 @@ impl<T: Indexed> Index<T> {
         Ok(look(&self.bring_up(view)?.value))
     }
 
-    /// Lends the index if it is of this revision: `None` where a view is needed first. With the newest revision that was
-    /// acknowledged, it contains every change that was acknowledged before this call.
+    /// Lends the index if it has this revision, else returns `None`. At the newest acknowledged revision the index contains every change that
+    /// was acknowledged before this call.
     pub fn peek<R>(&self, at: At, look: impl FnOnce(&T) -> R) -> Option<R> {
         let built = self.built.load();
         built.as_ref().filter(|built| built.at == at).map(|built| look(&built.value))
@@ -126,7 +126,7 @@ fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
     Ok(built.at == at)
 }
 
-/// The index as of the view, by what was written since; `None` when the log does not say that, or says more than it is worth following.
+/// The index brought up to the view from the change log; `None` if the log does not name all keys, or names so many that a rebuild is cheaper.
 fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>, SourceError> {
     let newest = view.at();
     let behind = newest.revision.0.saturating_sub(before.at.revision.0);
@@ -144,7 +144,7 @@ fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>
         let Some(fewer) = left.checked_sub(keys.len() as u64) else { return Ok(None) };
         left = fewer;
         written.extend(keys.into_iter().filter(|(table, _)| T::TABLES.contains(table)));
-        // A key that is written again and again is taken in once, and no more keys than these are in memory.
+        // Keys are collected in a set, so that a key that was written many times is updated once. A full set is applied early, to bound memory.
         if LOG_KEYS_MAX <= written.len() {
             value.update_all(view, &std::mem::take(&mut written))?;
         }

@@ -1,10 +1,10 @@
 //! What a commit writes in addition to its records, so that damage cannot pass for a fact.
 //!
-//! A checksum proves that a record was once written like this, not that it is the last word: a page pointer with one bit
+//! A checksum proves that a record was once written like this, not that it is the newest one: a page pointer with one bit
 //! flipped can lead to a page of an older revision, where every record is sound and stale. So each group of records has
 //! a tally (how many, and a digest) in another tree, and is believed only when both agree. No single flip reaches both.
-//! The head says in its own words at which revision the store is, and which commit of the source wrote it, because the
-//! tally of an old tree agrees with that tree.
+//! Old tallies agree with old records, so the head also names the revision of the store and the commit of the source that
+//! wrote it.
 
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, the
-/// head. The change has the next revision. Nothing when it would change nothing. `commit` is the source's own number of
-/// the commit. Entries of the log that are old enough, and up to `shipped`, go.
+/// head. The change has the next revision. The list is empty if the change changes nothing. `commit` is the source's own
+/// number of the commit. Entries of the log are deleted if they are old enough and not newer than `shipped`.
 ///
 /// # Errors
 /// When an expectation does not hold, something is too large, or an existing record is damaged.
@@ -108,12 +108,12 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Nothing yet.
+    /// A count without records.
     pub fn of(table: Table) -> Self {
         Counting { table, whole: Tally::default(), group: None }
     }
 
-    /// One more record, as stored; the tally of the group before it, when that is whole now.
+    /// Counts one more stored record. If the record begins a new group, returns the tally of the group before it.
     pub fn add(&mut self, key: &[u8], stored: &[u8]) -> Option<Write> {
         self.whole.add(stored);
         let group = self.table.group(key);
@@ -129,7 +129,7 @@ impl Counting {
         }
     }
 
-    /// The tally of the last group, and that of the table.
+    /// The tally of the last group, and the tally of the table.
     pub fn finish(self) -> impl Iterator<Item = Write> {
         let last = self.group.map(|(group, tally)| tally_write(((self.table, group), tally)));
         let whole = tally_write(((self.table, Vec::new()), self.whole));
@@ -149,7 +149,7 @@ pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
     ]
 }
 
-/// Puts a tally.
+/// The write that puts a tally, or deletes an empty one.
 pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
     let stored = (tally.count != 0).then(|| tally.to_bytes());
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }
@@ -180,7 +180,7 @@ fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     log
 }
 
-/// How many old records of the log are taken away for each that is added: more than one, so that a long log gets short.
+/// The number of old records of the log that may be deleted for each new one: more than one, so that a long log gets shorter.
 const TRIMMED_AT_ONCE: usize = 4;
 
 fn trim(
@@ -200,7 +200,7 @@ fn trim(
                     .is_none_or(|entry| entry.unix_seconds.saturating_add(LOG_SECONDS_MIN) < now);
                 revision <= shipped && is_old
             }
-            // A piece whose entry goes, or went before.
+            // This is a piece. Its entry comes before it, so the entry is deleted now or was deleted earlier.
             None => true,
         };
         if left == 0 || !goes {
@@ -212,11 +212,11 @@ fn trim(
     })
 }
 
-/// The tallies a change moves.
+/// The tallies that a change modifies.
 struct Tallies<'a> {
     before: &'a dyn Snapshot,
     changed: BTreeMap<(Table, Vec<u8>), Tally>,
-    /// Of whole tables.
+    /// The tallies of whole tables.
     whole: BTreeMap<Table, Tally>,
 }
 
@@ -243,7 +243,7 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // A group of one is counted again: writing over a damaged record repairs it.
+            // A group of one record is counted from the new record alone, so writing over a damaged record repairs the group.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));
@@ -268,7 +268,7 @@ impl Tallies<'_> {
     }
 }
 
-/// The limits every source has, so that what fits into one fits into all. A key that is only expected is bounded, too.
+/// The limits that every source has, so that a change that fits into one source fits into all. A key that is only expected is limited, too.
 fn check_sizes(change: &Change) -> Result<(), CommitError> {
     let expected = change.expects().iter().map(|expect| (expect.table, expect.key.as_slice(), None));
     for (table, key, value) in expected.chain(change.writes()) {

@@ -1,7 +1,7 @@
-//! What can be true: the vocabulary, the tables, and how to look at and change them.
+//! What can be true: the vocabulary, the tables, and how to read and change them.
 //!
 //! This crate does no I/O, has no `async` and reads no clock (invariant F1).
-//! Everything else in the house depends on it, and it depends on nothing of the house.
+//! Nearly all other crates of the project depend on this crate, and this crate depends on none of them.
 
 mod assigned;
 pub mod change;

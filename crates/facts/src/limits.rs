@@ -1,4 +1,5 @@
-//! Every bound in one place, units last. Passing one is a refusal or a clear error, never a panic. What an operator may set is in [`Limits`].
+//! Every limit in one place, with the unit last in the name. To exceed one is a refusal or a clear error, never a panic. [`Limits`] are those
+//! that an operator can set.
 
 mod settable;
 
@@ -19,7 +20,7 @@ macro_rules! fixed {
     ($($(#[doc = $what:literal])+ pub const $name:ident: $type:ty = $value:expr;)+) => {
         $($(#[doc = $what])+ pub const $name: $type = $value;)+
 
-        /// All of them, in the order of the reference.
+        /// All fixed limits, in the order of the reference.
         pub const FIXED: &[FixedLimit] =
             &[$(FixedLimit { name: stringify!($name), value: $name as u64, what: concat!($($what),+) },)+];
     };

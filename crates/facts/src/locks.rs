@@ -1,5 +1,5 @@
-//! Where locks of files are kept, seen from inside. They change all the time and every commit of facts empties memos, so they are no facts:
-//! they are rows of a store of their own, which every server of the machine shares and a restart does not lose.
+//! The interface of the store of file locks. Locks change all the time and every commit of facts empties memos, so locks are no facts:
+//! they are rows of another store, which all servers of the machine share and which survives a restart.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 #[error("the locks of files cannot be used: {0}")]
 pub struct LocksError(pub String);
 
-/// Looks at a row, key and value.
+/// Called with the key and the value of a row.
 pub type EachRow<'e> = &'e mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// Rows in the order of their keys, as they are at one moment.
@@ -19,14 +19,14 @@ pub trait LockRows {
     /// When the store cannot be read.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError>;
 
-    /// Shows every row whose key begins so, until it was enough.
+    /// Calls `each` for every row whose key begins with `prefix`, until `each` breaks.
     ///
     /// # Errors
     /// When the store cannot be read.
     fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), LocksError>;
 }
 
-/// The same, to be changed.
+/// Rows that the borrower can also change.
 pub trait LockRowsMut: LockRows {
     /// Sets the value of a key.
     ///
@@ -41,7 +41,7 @@ pub trait LockRowsMut: LockRows {
     fn delete(&mut self, key: &[u8]) -> Result<(), LocksError>;
 }
 
-/// A place locks live in.
+/// A store of file locks.
 pub trait LockStore: Send + Sync {
     /// Lends the rows of one moment to `look`, once.
     ///
@@ -49,11 +49,11 @@ pub trait LockStore: Send + Sync {
     /// When the store cannot be read; then `look` was not called.
     fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError>;
 
-    /// Lends the rows to `change`, which alone may change them now. When this returns all changes are durable, or none was made where
-    /// `change` says so.
+    /// Lends the rows to `change`; no other writer runs at the same time. When this call returns, all changes are durable. If `change` breaks,
+    /// none is made.
     ///
     /// # Errors
-    /// When the store cannot be written; nothing is changed then.
+    /// When the store cannot be written; then nothing was changed.
     fn write(
         &self,
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,

@@ -21,25 +21,25 @@ use crate::revision::At;
 #[derive(Clone, Copy)]
 pub struct MemoSeed(pub [u8; 16]);
 
-/// The digest of all inputs of a pure step, compared whole: SipHash-1-3 with 128 bits. No client ever sees one, and the best
-/// way known to make two inputs meet without the key works once in 2^167 times (Dobraunig, Mendel, Schläffer 2014).
+/// The digest of all inputs of a pure step, compared whole: SipHash-1-3 with 128 bits. No client ever sees a digest, and the best
+/// known way to make two inputs collide without the key works once in 2^167 tries (Dobraunig, Mendel, Schläffer 2014).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct MemoKey(u128);
 
 impl MemoKey {
-    /// Stands for this input and another one, in this order.
+    /// The key of this input and another one, in this order.
     #[must_use]
     pub fn and(self, other: MemoKey) -> Self {
-        // Both are pseudo-random already; the order is kept by turning one.
+        // Both keys are pseudo-random already; one is rotated, so that the order counts.
         MemoKey(self.0.rotate_left(1) ^ other.0)
     }
 
-    /// For choosing something else by it, in a way that cannot be predicted outside of this process.
+    /// Bytes for a choice that cannot be predicted outside of this process.
     pub fn as_choice(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// For choosing a place in a table.
+    /// Bits for choosing a place in a table.
     pub fn low_bits(self) -> usize {
         self.0 as usize
     }
@@ -54,8 +54,8 @@ impl std::fmt::Debug for MemoKey {
 /// Takes the inputs one after the other, as words. Each input is a word with its tag and length, followed by its bytes, padded with zeros. An input
 /// of fewer than eight bytes is stored in its first word, after tag and length.
 ///
-/// That is SipHash-1-3 of those words. Its state is kept here and not in a library that takes bytes, because inputs are
-/// many and short, and what they cost there is the joining of pieces; the library is what tests compare it with.
+/// The digest is SipHash-1-3 of these words. It is computed here, because inputs are many and short, and a library that takes
+/// bytes spends most of its time on joining them. Tests compare the digest with that of a library.
 #[derive(Clone, Copy)]
 pub struct KeyMaker {
     state: [u64; 4],
@@ -67,7 +67,7 @@ impl KeyMaker {
     pub fn new(seed: &MemoSeed, step: &'static str) -> Self {
         let seed = u128::from_le_bytes(seed.0);
         let (low, high) = (seed as u64, (seed >> 64) as u64);
-        // "somepseudorandomlygeneratedbytes", and 0xee for 128 bits.
+        // SipHash's constants: "somepseudorandomlygeneratedbytes", and 0xee for 128 bits.
         let state = [
             low ^ 0x736f_6d65_7073_6575,
             high ^ 0x646f_7261_6e64_6f6d ^ 0xee,
@@ -106,7 +106,7 @@ impl KeyMaker {
         self
     }
 
-    /// Numbers, as many as there are.
+    /// A list of numbers.
     #[must_use]
     #[inline]
     pub fn numbers(mut self, all: &[u64]) -> Self {
@@ -190,13 +190,13 @@ fn short_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// How many entries of equal low bits there can be at once.
+/// The number of entries in a set. Keys with the same low bits share a set.
 const WAYS: usize = 4;
 
-/// The number of sets that fit into so many bytes: a power of two, at least one.
+/// The number of sets that fit into `bytes`: a power of two, at least one.
 fn sets_in(bytes: usize, bytes_per_set: usize) -> usize {
     let sets = (bytes / bytes_per_set).max(1);
-    // The greatest power of two that is not more.
+    // The greatest power of two that is at most `sets`.
     1 << (usize::BITS - 1 - sets.leading_zeros())
 }
 

@@ -1,4 +1,4 @@
-//! What every refusal can say, whichever door made it.
+//! What the refusals of all doors have in common.
 
 use std::fmt;
 
@@ -39,14 +39,14 @@ impl fmt::Display for Door {
     }
 }
 
-/// Who has to act so that the refusal goes away.
+/// The side that must act on a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The client: it needs another credential, another path or another right.
     Client,
     /// The operator: a setting or a state that the operator controls refuses.
     Operator,
-    /// The place the facts or bytes come from could not answer.
+    /// The source of the facts or bytes could not answer.
     Source,
 }
 
@@ -66,7 +66,7 @@ impl Fault {
 pub struct RefusalRow {
     /// Stable code: two letters of the door and two digits.
     pub code: &'static str,
-    /// Who has to act.
+    /// The side that must act.
     pub fault: Fault,
     /// What is wrong.
     pub meaning: &'static str,
@@ -86,12 +86,12 @@ impl RefusalRow {
     }
 }
 
-/// A refusal: which door, a stable code, whose fault; its `Display` is for the operator, never for the client.
+/// A refusal: its door, a stable code and the fault. Its `Display` is for the operator, never for the client.
 pub trait Refuse: fmt::Display + fmt::Debug {
     /// The door that refused.
     fn door(&self) -> Door;
     /// Stable code, two letters of the door and two digits; see `docs/refusals.md`.
     fn code(&self) -> &'static str;
-    /// Whose fault it is.
+    /// The side that must act.
     fn fault(&self) -> Fault;
 }

@@ -1,9 +1,9 @@
-//! Which store, and at which of its changes.
+//! The id of a store, and the number of a change.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which store the facts are in. A restored backup is another store.
+/// The id of the store that holds the facts. A restored backup is another store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StoreId(pub u128);
 
@@ -14,7 +14,7 @@ impl fmt::Display for StoreId {
 }
 
 /// The number of a change, and of the facts as they are after it. Changes are counted from 1 since the store was first
-/// made, without gaps, through backup and restore. Equal revision of an equal store: nothing changed.
+/// made, without gaps, through backup and restore. At the same revision of the same store nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
@@ -24,7 +24,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A store at a revision: what a memo of a verdict is keyed by.
+/// A store at a revision: the key under which a memo remembers a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At {
     /// The store.
@@ -34,7 +34,7 @@ pub struct At {
 }
 
 impl At {
-    /// Where the next change of this store leads.
+    /// This store at the revision of its next change.
     #[must_use]
     pub fn next(self) -> Self {
         At { revision: Revision(self.revision.0 + 1), ..self }

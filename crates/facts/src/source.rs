@@ -1,11 +1,11 @@
-//! Where facts come from, seen from inside: one view at a time, one change at a time.
+//! The interface of a source: it lends views and commits changes.
 
 use crate::change::{Change, Requester};
 use crate::error::{CommitError, SourceError};
 use crate::revision::At;
 use crate::view::View;
 
-/// A place facts live in.
+/// A store of facts.
 pub trait Source: Send + Sync {
     /// The newest revision, read in nanoseconds. A view taken afterwards is at least this new;
     /// never use it as the revision of a view taken before.
@@ -17,15 +17,15 @@ pub trait Source: Send + Sync {
     /// When the store cannot be read; then `look` was not called.
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
-    /// Makes the change whole and durable, or not at all. Says which revision it has; a view shows that or a later one.
-    /// A change that writes nothing has the revision of the one before.
+    /// Commits the change whole and durably, or not at all. Returns the revision of the change; a later view has this revision or a newer one.
+    /// A change that writes nothing does not move the revision.
     ///
     /// # Errors
     /// [`CommitError`]; then nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
-    /// Whether there is room for changes that are made with these rights, as long as they only take away. It is asked before something else
-    /// is changed that the facts have to follow.
+    /// Whether there is room for changes of this requester that only take rights away. Call this before changing something that the facts must
+    /// follow, such as an edited file.
     ///
     /// # Errors
     /// [`CommitError::Full`], or when the store cannot be read.
@@ -63,7 +63,7 @@ impl<S: Source + ?Sized> Read for S {
     }
 }
 
-/// Of a view nothing newer can be read.
+/// A view reads only itself, so it has no newer revision.
 impl Read for View<'_> {
     fn newest(&self) -> At {
         self.at()

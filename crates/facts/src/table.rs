@@ -1,10 +1,10 @@
-//! Which tables there are.
+//! The list of all tables.
 
 /// A table of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Table {
-    /// What belongs to the store as a whole.
+    /// Facts of the store as a whole.
     Meta = 0,
     /// Names to ids.
     Names = 1,
@@ -14,7 +14,7 @@ pub enum Table {
     Users = 3,
     /// Groups.
     Groups = 4,
-    /// Who is in which group.
+    /// Members of groups.
     Memberships = 5,
     /// Roles on paths.
     Assignments = 6,
@@ -24,43 +24,43 @@ pub enum Table {
     Datastores = 8,
     /// The change log: what was changed, and the name of the user.
     Log = 9,
-    /// How many records there are, and a digest of them: of each group, and of each table.
+    /// The tallies (count and digest) of each group of records, and of each table.
     Tallies = 10,
-    /// Which revision the store is at, in its own words.
+    /// The head, and the format and id of the store.
     Head = 11,
-    /// Files people edit, and how the facts stand to them.
+    /// Files that people edit: the version that the facts are from, and faults.
     Files = 12,
     /// Projects.
     Projects = 13,
-    /// Which project a datastore is bound to.
+    /// The project that a datastore is bound to.
     Bindings = 14,
-    /// What makes a token an application credential.
+    /// The records that make an API token an application credential.
     Delegations = 15,
-    /// What Keystone knows of a user and `user.cfg` does not.
+    /// Attributes of users in Identity v3 that `user.cfg` has no fields for.
     Profiles = 16,
-    /// Roles of Keystone's kind.
+    /// Keystone's roles.
     Roles = 17,
-    /// Who has which of them on what.
+    /// Keystone's roles that users and groups have on projects, domains and the system.
     Grants = 18,
-    /// What was revoked, and since when.
+    /// Revocations.
     Revocations = 19,
     /// Services of the catalog.
     Services = 20,
-    /// Where they are.
+    /// Addresses of the services.
     Endpoints = 21,
-    /// Regions they are in.
+    /// Regions of the endpoints.
     Regions = 22,
-    /// What users let others do on their behalf.
+    /// Trusts.
     Trusts = 23,
-    /// What is known of datastores and `datastore.cfg` does not say.
+    /// Settings of datastores that `datastore.cfg` has no properties for.
     DatastoreProfiles = 24,
-    /// What is found by the one end, found by the other.
+    /// Reverse lookups: records of other tables by the other part of their key.
     Reverse = 25,
     /// Options and attributes that clients store with a resource.
     Extras = 26,
-    /// What was removed and is not wholly gone yet.
+    /// Removed resources whose dependent records still exist.
     Leaving = 27,
-    /// What services keep for users.
+    /// Credentials that services store for users.
     Blobs = 28,
 }
 

@@ -56,7 +56,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 impl Table {
-    /// The group a record is counted in: the records one question reads together. A record that is only ever asked for
+    /// The group in which a record is counted: the records that one lookup reads together. A record that is only ever looked up
     /// by its whole key is a group of its own.
     pub fn group(self, key: &[u8]) -> &[u8] {
         let end = match self {
@@ -74,37 +74,37 @@ impl Table {
 pub trait Row: Sized {
     /// Its table.
     const TABLE: Table;
-    /// What it is found by.
+    /// The type of its key.
     type Key: Key;
     /// Writes the value.
     fn encode(&self, to: &mut Writer);
     /// Reads the value back; `None` when it has not that form.
     fn decode(from: &mut Reader<'_>) -> Option<Self>;
-    /// Puts a word that no secret matches in the place of every hash of a secret; says whether there was one.
+    /// Replaces every hash of a secret with a word that no secret matches; returns whether the record has a secret.
     fn redact(&mut self) -> bool {
         false
     }
 
-    /// What finds it by its other end, where its key holds both.
+    /// The key in [`Table::Reverse`] that finds the record by the other part of its key, for tables that are looked up by both parts.
     fn reverse(_: &Self::Key) -> Option<ReverseKey> {
         None
     }
 
-    /// The record comes from a dump; whether it agrees with anything outside of the facts is unknown.
+    /// Called for a record from a dump: clears the fields that describe something outside of the facts, which may differ now.
     fn arrive(&mut self) {}
 }
 
-/// Replaces a hash in a dump. It is no hash, so no secret matches it when the dump is loaded.
+/// The word that replaces a hash in a dump. It is no hash, so no secret matches it when the dump is loaded.
 pub const REDACTED: &str = "redacted";
 
 /// A record that holds a fact, in a form that can be dumped.
 pub trait Fact: Row + Serialize + DeserializeOwned {}
 
-/// Something that is done with the row type of whichever table.
+/// A function that is generic over the row type of a table.
 pub trait RowVisitor {
-    /// What comes of it.
+    /// The result of the function.
     type Output;
-    /// Does it.
+    /// Calls the function with a row type.
     fn with<R: Fact>(self) -> Self::Output
     where
         R::Key: Serialize + DeserializeOwned;
@@ -115,7 +115,7 @@ macro_rules! facts {
         $(impl Fact for $row {})*
 
         impl Table {
-            /// Does something with the row type of this table; `None` for a table that holds no facts.
+            /// Calls the visitor with the row type of this table; `None` for a table that holds no facts.
             pub fn visit<V: RowVisitor>(self, visitor: V) -> Option<V::Output> {
                 $(if self == $row::TABLE {
                     return Some(visitor.with::<$row>());
@@ -154,7 +154,7 @@ facts!(
     Blob
 );
 
-/// What a record is found by.
+/// The key of a record.
 pub trait Key: Sized {
     /// The key as stored.
     fn bytes(&self) -> Vec<u8>;

@@ -1,4 +1,4 @@
-//! How many records there are of a group, and a digest of them.
+//! The tally of a group of records: their count and a digest of them.
 
 use crate::codec;
 use crate::table::Table;
@@ -6,14 +6,14 @@ use crate::table::Table;
 /// The number of records and the sum of their checksums. The order of adding does not matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many.
+    /// The number of records.
     pub count: u64,
     /// The sum of their checksums, modulo 2^128.
     pub digest: u128,
 }
 
 impl Tally {
-    /// With one more record, as stored.
+    /// Adds one stored record.
     pub fn add(&mut self, stored: &[u8]) {
         self.plus(Tally { count: 1, digest: codec::claimed_checksum(stored) });
     }
@@ -28,19 +28,19 @@ impl Tally {
         self.digest = self.digest.wrapping_sub(other.digest);
     }
 
-    /// Of one record.
+    /// The tally of one stored record.
     pub fn of(stored: &[u8]) -> Self {
         let mut tally = Tally::default();
         tally.add(stored);
         tally
     }
 
-    /// As stored. It has no checksum: nothing is believed for its sake alone.
+    /// The stored form. It has no checksum, because no record is believed for its tally alone.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [self.count.to_be_bytes().as_slice(), &self.digest.to_be_bytes()].concat()
     }
 
-    /// As stored; what has not that form agrees with nothing.
+    /// Reads the stored form. Bytes of another form become a tally that no group has.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let parts =
             bytes.split_first_chunk::<8>().and_then(|(count, rest)| Some((count, rest.try_into().ok()?)));
@@ -53,7 +53,7 @@ impl Tally {
     }
 }
 
-/// Where the tally of a group is; the empty group is the whole table.
+/// The key of a group's tally; the empty group is the whole table.
 pub fn tally_key(table: Table, group: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + group.len());
     key.push(table as u8);

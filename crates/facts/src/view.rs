@@ -1,4 +1,4 @@
-//! Looking at the facts of one revision.
+//! Reading the facts of one revision.
 
 use crate::codec::{self, Reader};
 use crate::error::SourceError;
@@ -10,7 +10,7 @@ use crate::tally::{Tally, tally_key};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
-/// What a scan calls for every key and stored record, until it breaks.
+/// The callback of a scan, called for every key and stored record until the callback breaks.
 pub type Each<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a);
 
 /// A key and its stored record, if there is one.
@@ -18,9 +18,9 @@ pub type Found<'s> = Option<(&'s [u8], &'s [u8])>;
 
 /// Raw records of one revision, as a source holds them.
 pub trait Snapshot {
-    /// The revision every answer belongs to.
+    /// The revision of all records of this snapshot.
     fn at(&self) -> At;
-    /// What the store says of itself; it has to be of this revision.
+    /// The head of the store, which must have the revision of this snapshot.
     ///
     /// # Errors
     /// When the store is not what the last commit left.
@@ -66,13 +66,13 @@ pub trait Snapshot {
 
 /// Facts at one revision (invariant F2). Short-lived: one synchronous block, never across an `.await`.
 ///
-/// Nothing it says, and nothing it says is not there, is believed on the word of one tree alone (see [`crate::journal`]).
+/// A record, or its absence, is believed only if two trees agree on it (see [`crate::journal`]).
 pub struct View<'a> {
     snapshot: &'a dyn Snapshot,
     head: OnceCell<Head>,
 }
 
-/// Its records as the source holds them, for a source that stands before another.
+/// The raw records of the view, for a source that wraps another source.
 impl Snapshot for View<'_> {
     fn at(&self) -> At {
         self.snapshot.at()
@@ -100,17 +100,17 @@ impl Snapshot for View<'_> {
 }
 
 impl<'a> View<'a> {
-    /// Over a source's snapshot.
+    /// A view of a source's snapshot.
     pub fn new(snapshot: &'a dyn Snapshot) -> Self {
         View { snapshot, head: OnceCell::new() }
     }
 
-    /// The revision of this view: what is judged on it is remembered under this and nothing else.
+    /// The revision of this view: a verdict on this view is remembered under this revision and no other.
     pub fn at(&self) -> At {
         self.snapshot.at()
     }
 
-    /// At which revision the store is in its own words, which have to be those of this view; read once.
+    /// The head of the store, which must have the revision of this view. The view reads it once.
     ///
     /// # Errors
     /// When the store is not what the last commit left.
@@ -131,8 +131,8 @@ impl<'a> View<'a> {
         self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
     }
 
-    /// Some record of the table, chosen by a key that need not be there: the one under it, or the next one. Where keys
-    /// are random, so is the choice, and equal for an equal key.
+    /// A record near a key that need not exist: the record under the key, else the next one, else the first of the table. If the keys of the
+    /// table are random, so is the choice; for the same key it is the same.
     ///
     /// # Errors
     /// As [`View::get`].
@@ -157,7 +157,7 @@ impl<'a> View<'a> {
         Ok(self.value(R::TABLE, &key.bytes())?.map(|(revision, _)| revision))
     }
 
-    /// One record: when it was written, and its value.
+    /// The revision at which one record was written, and its value.
     pub(crate) fn value(&self, table: Table, key: &[u8]) -> Result<Option<(Revision, &[u8])>, SourceError> {
         self.head()?;
         let stored = self.snapshot.get(table, key)?;
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         Ok(value)
     }
 
-    /// Counts a group, and compares.
+    /// Counts the records of a group, and compares them with the group's tally.
     fn check_group(&self, table: Table, group: &[u8]) -> Result<(), SourceError> {
         let mut counted = Tally::default();
         self.snapshot.scan(table, group, &mut |key, stored| {
@@ -194,7 +194,7 @@ impl<'a> View<'a> {
     }
 
     /// All records whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of
-    /// the table, or the beginning of groups. What `each` saw counts only when no error follows.
+    /// the table, or the beginning of groups. What `each` saw may be used only if this call returns no error.
     ///
     /// # Errors
     /// At the first record that cannot be read or believed, and when records are missing.
@@ -210,7 +210,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The same for the values of whichever table.
+    /// As [`View::scan`], for the encoded values of any table.
     ///
     /// # Errors
     /// As [`View::scan`], and what `each` finds wrong.
@@ -230,14 +230,14 @@ impl<'a> View<'a> {
         match end {
             None => count.finish(),
             Some(Err(why)) => Err(why),
-            // What was found stands in a group that was not counted to its end.
+            // `each` broke inside a group that is not counted to its end, so the whole group is counted again.
             Some(Ok(group)) if table.holds_facts() => self.check_group(table, &group),
             Some(Ok(_)) => Ok(()),
         }
     }
 
-    /// Groups of records from a place on, in key order, until `each` breaks: what a page of a long list costs does not grow with the
-    /// list. A group is what [`Table::group`] says, mostly one record; `after` is such a group, and nothing of it comes again.
+    /// The records of the groups that follow the group `after`, in key order, until `each` breaks. The cost of a page does not grow with the
+    /// length of the list. [`Table::group`] defines the groups; most have one record.
     ///
     /// # Errors
     /// As [`View::scan`].
@@ -285,11 +285,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The stored records of so many groups at most, from the first one after a group on: a table can be read in parts, each in a view of its
-    /// own. Each record is sound, and none of these groups is missing. Says which group was the last; `None` where no more follow.
+    /// The stored records of at most `groups_max` groups that follow the group `after`. With this call a table can be read in parts, each in
+    /// another view. Each record is sound, and no group is missing. Returns the last group; `None` if no groups follow.
     ///
     /// # Errors
-    /// As [`View::scan`], and those of `each`, which ends it.
+    /// As [`View::scan`], and the first error of `each`.
     pub fn part<E: From<SourceError>>(
         &self,
         table: Table,
@@ -326,7 +326,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether any key of the table starts with `prefix`, which is as for [`View::scan`].
+    /// Whether any key of the table starts with `prefix`, which has the form that [`View::scan`] takes.
     ///
     /// # Errors
     /// When the store cannot be read, or what is found cannot be believed.
@@ -377,7 +377,7 @@ fn successor(table: Table, group: &[u8]) -> Vec<u8> {
     next
 }
 
-/// What a scan calls for every key and value.
+/// The callback of a scan, called for every key and value until the callback breaks.
 pub type EachValue<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, SourceError> + 'a);
 
 fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<(), SourceError> {
@@ -393,11 +393,11 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
 
 /// Counts the records of a scan as they come by.
 enum Count {
-    /// Of a table that has no tallies.
+    /// The table has no tallies.
     Nothing,
-    /// A whole table: one tally.
+    /// The scan reads a whole table, which has one tally.
     Whole { table: Table, counted: Tally, expected: Tally },
-    /// Every group below a prefix.
+    /// The scan reads the groups below a prefix, each with its tally.
     Groups { table: Table, expected: std::vec::IntoIter<(Vec<u8>, Tally)>, current: Option<Group> },
 }
 

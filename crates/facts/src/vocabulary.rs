@@ -35,15 +35,15 @@ pub use unseen::is_unseen;
 /// A short text, which needs no allocation up to 23 bytes.
 pub type Word = smol_str::SmolStr;
 
-/// A text that is not of the form it has to be.
+/// A text that has not the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} `{text}`: {expected}")]
 pub struct Malformed {
-    /// What it should have been.
+    /// The kind of text that was expected, such as "user id".
     pub what: &'static str,
-    /// What it was, shortened and printable.
+    /// The text, shortened and printable.
     pub text: String,
-    /// What was expected.
+    /// The expected form.
     pub expected: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl Malformed {
     }
 }
 
-/// In a dump these are what they are on the command line.
+/// In a dump, values of these types have the form of the command line.
 macro_rules! as_text {
     ($($word:ident),*) => {$(
         impl serde::Serialize for $word {

@@ -1,17 +1,17 @@
-//! What was written since a revision, as the change log names it.
+//! The keys that were written since a revision, from the change log.
 
 use crate::revision::Revision;
 use crate::tables::{Keys, LogEntry, LogPiece, PieceKey, Written};
 use crate::view::View;
 
-/// The keys of the records that were written after a revision, up to that of the view: change by change, each with its revision, and those
-/// of a large change in pieces. `None` in their place where the log does not say them: its entry was trimmed or is damaged, or the
-/// change replaced all facts. What follows then does not make up for it.
+/// The keys of the records that were written after the revision `before`, up to the revision of the view. Each item has the revision of a
+/// change and its keys; a large change has an item for each piece. An item is `None` if the log does not name the keys: the entry was trimmed
+/// or is damaged, or the change replaced all facts or was too large. The caller must then read all facts again.
 pub fn written_since<'v>(
     view: &'v View<'_>,
     before: Revision,
 ) -> impl Iterator<Item = Option<(Revision, Keys)>> + 'v {
-    // The numbers have no gaps: one that is not there was trimmed, or is damaged.
+    // Revisions have no gaps, so a missing entry was trimmed or is damaged.
     (before.0 + 1..=view.at().revision.0).map(Revision).flat_map(move |revision| {
         let entry = view.get::<LogEntry>(&revision).ok().flatten();
         let (here, pieces) = match entry.map(|entry| entry.written) {

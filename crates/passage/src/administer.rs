@@ -19,7 +19,7 @@ impl Visit {
         })?
     }
 
-    /// Whether a credential of this kind may make such a call at all: a lent one is limited.
+    /// Checks that the visitor's credential may make such a call at all: a lent credential is limited.
     ///
     /// # Errors
     /// The refusal of door 4.
@@ -46,7 +46,7 @@ impl Visit {
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
-    /// Whether the call of a permit may go on at this moment.
+    /// Checks that the call of a permit may still go on at this moment.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -70,7 +70,7 @@ impl Visit {
         })?
     }
 
-    /// The same of another user or token. The permit allows to know them.
+    /// The privileges of another user or token. The permit allows the visitor to know them.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

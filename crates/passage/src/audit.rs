@@ -6,16 +6,16 @@ use enfilade_facts::{Clocks, Refuse};
 use enfilade_identity::Claim;
 use std::net::IpAddr;
 
-/// What happened to one request. Fields that a request never got to are empty.
+/// The outcome of one request. Fields that a request did not reach are empty.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
-    /// Where it came from.
+    /// The client's address.
     pub peer: String,
     /// Which face it spoke to.
     pub face: &'static str,
-    /// What it wanted, in its own protocol's word.
+    /// The method or call, in the words of its protocol.
     pub verb: Word,
-    /// Who it was, once that was known; who it said it was, when that was refused.
+    /// The authid of the client. If door 2 refused, the name that the client sent.
     pub authid: Word,
     /// The datastore.
     pub datastore: String,
@@ -27,7 +27,7 @@ pub struct Event {
     pub door: &'static str,
     /// The refusal's code.
     pub code: &'static str,
-    /// Whose fault it was.
+    /// The side that must act on the refusal: client, operator or source.
     pub fault: &'static str,
     /// The refusal in the operator's words.
     pub reason: String,
@@ -42,7 +42,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// A door said no.
+    /// Fills in the refusal of a door.
     pub fn refused(&mut self, refusal: &Refusal) {
         self.verdict = "refuse";
         self.door = refusal.door().name();
@@ -52,12 +52,12 @@ impl Event {
     }
 }
 
-/// Where events go.
+/// The receiver of events.
 pub trait Audit: Send + Sync {
-    /// A token was used. Called about once a minute for each, and after every change of the facts.
+    /// Records that an API token was used. Called about once a minute for each token, and after every change of the facts.
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Clocks) {}
 
-    /// A session was given out.
+    /// Records that a session was issued.
     fn issued(&self, _claim: &Claim) {}
 
     /// Takes one event; never blocks on a slow reader for long and never fails a request.

@@ -7,8 +7,8 @@ use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
     Secret(SecretAsk),
-    /// The same from a client that named the account by another text, such as an id. Its failures are counted by this text, so that a delay does not
-    /// tell which account it names.
+    /// A name and a secret from a client that named the account by another text, such as an id. Its failures are counted by this text, so that a
+    /// delay does not tell which account it names.
     NamedSecret(SecretAsk, String),
     /// The token of a session.
     Session(SessionAsk),

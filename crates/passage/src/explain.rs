@@ -1,5 +1,5 @@
-//! What each door would say to a principal, and which rule decides. The way is that of a request (`walk.rs`, `reach.rs`), and what
-//! is answered on it is recorded. No permit comes of it.
+//! Explanations: what each door would answer a principal, and which rule decides. An explanation goes the way of a request (`walk.rs`, `reach.rs`)
+//! and records the answers. It gets no permit.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -22,9 +22,9 @@ pub struct DoorAnswer {
     pub opens: bool,
     /// The refusal's code, when it does not.
     pub code: Option<&'static str>,
-    /// One line: what it found, or why not.
+    /// What it found, or why it refuses, in one line.
     pub says: String,
-    /// How it got there: roles and ACL entries in the order they were looked at.
+    /// The roles and ACL entries, in the order in which the door looked at them.
     pub walk: Vec<String>,
 }
 
@@ -42,8 +42,8 @@ impl Explanation {
     }
 }
 
-/// What a request for a right asks of door 4, one question after the other. `parent` is the directory of the target. To make something in a
-/// directory is to pass through it, where that is checked.
+/// The questions of a request for `right` to door 4, in order. `parent` is the directory of the target. Creating in a directory also takes the right
+/// to pass through it, if the datastore checks that.
 fn questions<'p>(
     right: AccessMask,
     kind: NodeKind,
@@ -156,7 +156,7 @@ impl Explaining<'_> {
         Ok(found)
     }
 
-    /// The last answer: of the door that refuses.
+    /// Records a refusal as the last answer.
     fn refused<T>(&mut self, why: Refusal, walk: Vec<String>) -> Result<T, ()> {
         let (door, code, says) = (why.door(), Some(why.code()), why.to_string());
         self.doors.push(DoorAnswer { door, opens: false, code, says, walk });
@@ -165,7 +165,7 @@ impl Explaining<'_> {
 }
 
 impl Onlooker<'_> {
-    /// The target, once door 4 granted everything a request for this right asks.
+    /// The target, if door 4 grants everything that a request for this right asks for.
     fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<Node, Refusal> {
         // What is deleted is reached through its directory.
         let (node, parent) = match right.covers(AccessMask::DELETE) {
@@ -189,7 +189,7 @@ impl Onlooker<'_> {
         Ok(node)
     }
 
-    /// What door 4 looks at for a target, in words.
+    /// The judgement of door 4 on a target, with its steps.
     fn judgement(&self, (path, subject): &(StorePath, Subject)) -> Result<Judgement, Refusal> {
         let (parts, now) = (&self.house.parts, self.house.now());
         let (principal, memo) = (self.principal, &parts.access_memo);
@@ -200,19 +200,19 @@ impl Onlooker<'_> {
     }
 }
 
-/// What somebody may do with something, as they may know it themselves.
+/// The visitor's rights on an object, as far as the visitor may know them.
 #[derive(Clone, Debug)]
 pub struct OwnRights {
-    /// All of it.
+    /// All rights.
     pub rights: AccessMask,
-    /// Why not what was asked for, where that is so.
+    /// Why the right that was asked for is refused, if it is.
     pub refused: Option<String>,
-    /// Roles and entries in the order they were looked at, for a principal who may read the ACL.
+    /// The roles and ACL entries that were looked at, in order, for a principal who may read the ACL.
     pub walk: Vec<String>,
 }
 
 impl Stay {
-    /// Why the visitor may do something with what they see. What they do not see is not there.
+    /// The visitor's rights on an object, and why `right` is refused if it is. A hidden object looks absent.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.

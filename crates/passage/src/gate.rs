@@ -1,7 +1,7 @@
 //! The gate of slow hashes: few are computed at a time, each once for all requests that wait for it, never on an async worker.
 //!
 //! The queue is bounded, and so is the wait. When the queue is full, the request is dropped whose address had most failures lately. For each address
-//! one hash is computed at a time. So a flood of guesses delays itself and nobody else.
+//! one hash is computed at a time. So a flood of guesses delays only the addresses that send it.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
@@ -33,7 +33,7 @@ pub struct Asker {
     pub failures: u32,
 }
 
-/// Bounded slots, a bounded queue, one computation per key. Its threads end when it is dropped.
+/// Has a bounded number of slots and a bounded queue, and never computes one key twice at the same time. Its threads end when it is dropped.
 pub struct HashGate {
     shared: Arc<Shared>,
 }
@@ -92,7 +92,7 @@ pub struct GateCounts {
 }
 
 impl HashGate {
-    /// A gate with so many slots, at least one. Each has a thread.
+    /// A gate with this number of slots, at least one. Each slot has a thread.
     pub fn new(slots: usize) -> Self {
         let gate = HashGate {
             shared: Arc::new(Shared {
@@ -244,7 +244,7 @@ impl<W> State<W> {
         });
     }
 
-    /// Drops the latest work of the address with most failures, if it has more than these.
+    /// Drops the latest work of the address with most failures, if that address has more than `failures`.
     fn make_room(&mut self, failures: u32) -> bool {
         let worst = (0..self.queue.len())
             .max_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)));

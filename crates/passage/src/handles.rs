@@ -8,7 +8,7 @@ use enfilade_facts::{Index, Mounts, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The parts of a store that are expensive to rebuild: its root, while that is open, and how full it is.
+/// The parts of a datastore that are expensive to rebuild: its root, while that is open, and how full it is.
 #[derive(Default)]
 pub(crate) struct Handle {
     /// How much of its quota is used, where it has one.
@@ -16,8 +16,8 @@ pub(crate) struct Handle {
     pub(crate) root: Mutex<OpenRoot>,
 }
 
-/// A root that is open: kept for the next request, or held by those who are inside. Never two for one store, because what is done in
-/// one's turn is done in the turn of its root.
+/// The open root of a datastore: kept for the next request, or held by running operations. The directory of a datastore is never opened twice,
+/// because the mutex for changes of names (the turn) belongs to the open directory.
 #[derive(Default)]
 pub(crate) struct OpenRoot {
     pub(crate) kept_open: Option<Arc<Root>>,
@@ -25,7 +25,7 @@ pub(crate) struct OpenRoot {
 }
 
 impl OpenRoot {
-    /// The one that is kept, if its ACLs are of this kind.
+    /// The root that is kept open, if it has this dialect of ACLs.
     pub(crate) fn kept_open(&self, acls: AclDialect) -> Option<Arc<Root>> {
         self.kept_open.as_ref().filter(|root| root.acls() == acls).cloned()
     }
@@ -41,7 +41,7 @@ impl Handle {
 pub(crate) struct HouseStores {
     pub(crate) index: Index<Stores<Handle>>,
     pub(crate) no_mounts: Mounts,
-    /// Whose root is kept open.
+    /// The handles of datastores whose root is open.
     pub(crate) open: Mutex<HashMap<DatastoreName, Arc<Handle>>>,
 }
 
@@ -52,7 +52,7 @@ impl Default for HouseStores {
 }
 
 impl HouseStores {
-    /// What is known of a store on a view. Where the index cannot be had, the view itself says.
+    /// The record of a datastore on a view: from the index, or from the view itself if the index cannot be used.
     pub(crate) fn record(&self, view: &View<'_>, name: &DatastoreName) -> Result<Record, Refusal> {
         let found = self.index.read(view, |stores| stores.record(name, view.at()));
         Ok(found.or_else(|_| Record::on(view, name))?)

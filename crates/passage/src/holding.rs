@@ -1,4 +1,5 @@
-//! Locks and dead properties: who may take and leave them, and that the visitor's own locks are all that stand in nobody's way.
+//! Locks and dead properties of WebDAV. A lock stands in the way of a change unless the visitor took the lock and the request has its token. Of
+//! several shared locks one token is enough.
 
 use crate::house::House;
 use crate::reach::Inside as _;
@@ -14,29 +15,29 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use crate::lock_owners::to_lock;
 use std::sync::Arc;
 
-/// What somebody wants of a lock.
+/// The terms of a lock that a client asks for.
 #[derive(Clone, Debug)]
 pub struct LockTerms {
     /// Whether everything beneath is locked, too.
     pub is_deep: bool,
-    /// Whether nobody else is to have one.
+    /// Whether the lock is exclusive; otherwise it is shared.
     pub is_exclusive: bool,
-    /// What they say of themselves, as XML.
+    /// What the client says of itself, as XML.
     pub said: String,
-    /// For how long, in seconds.
+    /// The timeout, in seconds.
     pub seconds: i64,
 }
 
 /// The state of a path, for conditions about it.
 #[derive(Clone, Debug, Default)]
 pub struct PathState {
-    /// Whether anything is there for the visitor.
+    /// Whether an object is there that the visitor may see.
     pub is_there: bool,
     /// The state of a file, for entity tags. A directory has none: it would change with members the visitor may not see.
     pub validator: Option<String>,
     /// When the content of a file was written, in seconds since the epoch.
     pub modified: Option<i64>,
-    /// The locks that cover it.
+    /// The tokens of the locks that cover the path.
     pub tokens: Vec<LockToken>,
 }
 
@@ -60,7 +61,7 @@ impl Stay {
         self.visit.house.locks()
     }
 
-    /// Whether the locks on a path let the visitor do this, with the tokens that came.
+    /// Checks that the locks on a path allow the visitor this change, with the tokens of the request.
     ///
     /// # Errors
     /// [`Content::Locked`], or when the locks cannot be read.
@@ -72,7 +73,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let name = self.datastore.name();
-        // Each turn ends with another lock gone.
+        // Each iteration either ends a lock that does not count, or returns.
         while let Some(lock) = self.locks().in_the_way(name, path, touches, user, tokens)? {
             self.unless_counts(&lock)?;
         }
@@ -83,7 +84,7 @@ impl Stay {
         Ok(self.locks().covering(self.datastore.name(), path)?)
     }
 
-    /// The locks that cover a path the visitor may see, and count.
+    /// The locks that count and cover a path that the visitor may see.
     ///
     /// # Errors
     /// When the locks cannot be read.
@@ -99,7 +100,7 @@ impl Stay {
         Ok(self.locks().at_or_beneath(self.datastore.name(), path)?)
     }
 
-    /// Ends the locks of a resource that is deleted or has another name. That is done by now, so an error goes to the log and not to the client.
+    /// Ends the locks of a resource that was deleted or renamed. The change is done by then, so an error goes to the log and not to the client.
     pub(crate) fn end_locks(&self, path: &StorePath, tokens: &[LockToken]) {
         let Err(why) = self.locks().end(tokens) else { return };
         let name = self.datastore.name();
@@ -118,18 +119,18 @@ impl Stay {
         Ok(locks.any_beneath(name, path)? || !locks.covering(name, path)?.is_empty())
     }
 
-    /// What conditions about a path are judged by.
+    /// The state of a path that the conditions of a request are judged by.
     ///
     /// # Errors
     /// When the locks cannot be read, or an earlier door says no by now.
     pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
         let found = match self.find(path, AccessMask::NONE, Blocking) {
             Ok(found) => Some(found),
-            // Hidden is absent: of neither anything is known.
+            // A hidden object looks absent: nothing is known of either.
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
         };
-        // What covers it from above is known of what is not there, too.
+        // A lock on a directory above is known even if nothing is at the path.
         let is_known = |lock: &Lock| found.is_some() || lock.path != *path;
         let tokens = self.locks_on(path)?.into_iter().filter(is_known).map(|lock| lock.token).collect();
         let is_there = found.is_some();
@@ -139,7 +140,7 @@ impl Stay {
         Ok(PathState { is_there, validator, modified, tokens })
     }
 
-    /// Takes a lock, which makes an empty file where nothing is (RFC 4918 §7.3). Says whether it did.
+    /// Takes a lock. If nothing is at the path, creates an empty file (RFC 4918 §7.3); returns whether it did.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -188,8 +189,8 @@ impl Stay {
         let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // A request that changes a name now and has not seen the lock is waited for; then what is locked has to be what was judged. The conditions of
-            // the request are about what is there without this lock, and one more lock makes none of them false.
+            // Another request that changes a name now may not have seen the lock. This waits for the end of its turn; then the locked object must be
+            // the judged one. The conditions of the request were made without this lock, and one more lock makes none of them false.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -220,15 +221,15 @@ impl Stay {
         }
     }
 
-    /// A user who may change something may lock it: the content of a file, the entries of a directory. What may not be seen is refused like a
-    /// create without the right.
+    /// Checks that the visitor may lock an object: this takes the right to change the content of a file, or the entries of a directory. A hidden
+    /// object is refused like a create without the right.
     fn may_lock(&mut self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let subject = node.subject();
         let mut each = to_lock(node.kind()).iter();
         each.try_for_each(|wanted| self.may(&Ask { path, target: &subject, wanted: *wanted }).map(drop))
     }
 
-    /// A lock of a whole tree keeps others from changing what is in it, so all of that has to be the visitor's to change.
+    /// A lock of a whole tree keeps others from changing its members, so the visitor must have the right to change each member.
     fn may_change_all(&mut self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
         let not_all = || Refusal::from(Content::NotAll(path.to_string()));
         let budget = self.tree_budget(&|| true);
@@ -242,7 +243,7 @@ impl Stay {
         })
     }
 
-    /// One of the visitor's own locks that covers the path.
+    /// The visitor's lock with this token, if it covers the path.
     fn own_lock(&mut self, path: &StorePath, token: LockToken) -> Result<Lock, Refusal> {
         let user = self.visit.principal().user;
         let locks = self.locks_on(path)?;
@@ -250,7 +251,7 @@ impl Stay {
         Ok(own.ok_or(Content::NoSuchLock)?)
     }
 
-    /// Whether the visitor may still change what a lock of theirs is on. What may not be seen has no lock for them.
+    /// Checks that the visitor may still change the locked resource. If the resource is hidden, the lock looks absent.
     fn still_may_lock(&mut self, lock: &Lock) -> Result<(), Refusal> {
         let node = match self.find(&lock.path, AccessMask::NONE, Blocking) {
             Ok(found) => found.node,
@@ -264,10 +265,10 @@ impl Stay {
         }
     }
 
-    /// Lets a lock of the visitor's last longer, as long as they may take one.
+    /// Gives a lock of the visitor a new timeout, if the visitor may still take the lock.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] where none of these is one of theirs that covers the path; and as [`Stay::lock`].
+    /// [`Content::NoSuchLock`] if none of the tokens is of a lock of the visitor that covers the path; otherwise as [`Stay::lock`].
     pub fn refresh_lock(
         &mut self,
         path: &StorePath,
@@ -287,17 +288,18 @@ impl Stay {
         Err(Content::NoSuchLock.into())
     }
 
-    /// Gives up a lock of the visitor's. That takes the right to change what it is on, or else a credential of theirs with fewer rights would take
-    /// it from another; unless nothing of theirs has the right any more.
+    /// Releases a lock of the visitor. This takes the right to change the locked resource, so that a credential with fewer rights does not release
+    /// the lock of another credential of the user. If no credential of the user has that right any more, the lock ends.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] where it is none of theirs that covers the path, or they may not see what it is on; the refusal of door 4.
+    /// [`Content::NoSuchLock`] if it is no lock of the visitor that covers the path, or the visitor may not see the locked resource; the refusal of
+    /// door 4.
     pub fn unlock(&mut self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let lock = self.own_lock(path, token)?;
         let node = match self.find(&lock.path, AccessMask::NONE, Blocking) {
             Ok(found) => found.node,
-            // The answer is that for a lock that ended with what it was on.
+            // The answer is the same as for a lock that ended with its resource.
             Err(Refusal::Content(_) | Refusal::Access(_)) => {
                 self.counts(&lock)?;
                 return Err(Content::NoSuchLock.into());
@@ -311,7 +313,7 @@ impl Stay {
         }
     }
 
-    /// The dead properties of what was found; none where the visitor may not read such.
+    /// The dead properties of an object; none if the visitor may not read them.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -322,7 +324,7 @@ impl Stay {
         }
     }
 
-    /// Changes dead properties, all of it or nothing.
+    /// Changes dead properties, all or none.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -337,7 +339,7 @@ impl Stay {
         enfilade_content::change_properties(found.permit(), &found.node, changes, || {
             self.unless_locked(path, Touches::Content, tokens)?;
             self.if_still()?;
-            // What was put in its place meanwhile would not have what is acknowledged.
+            // An object that has replaced it meanwhile would not have the acknowledged properties.
             Ok(self.root.still_leads_to(path, &found.node)?)
         })
     }

@@ -88,7 +88,7 @@ pub struct House {
     pub(crate) stores: HouseStores,
     /// The keys of sessions, and what was revoked.
     pub(crate) sessions: SessionState,
-    /// Files without properties, by their state.
+    /// Files and directories without dead properties, by their state.
     pub(crate) bare: WordMemo<bool>,
     /// The names in directories, by their state.
     pub(crate) names: NamesMemo,

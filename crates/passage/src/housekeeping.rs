@@ -11,7 +11,7 @@ use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 impl House {
-    /// Door 3 alone, for a caller that passed the others in another way: no view, no lock and no system call while nothing changes.
+    /// Door 3 alone, for a caller that was admitted in another way. While nothing changes, this takes no view, no lock and no system call.
     ///
     /// # Errors
     /// The door's refusal.
@@ -23,7 +23,7 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// How full the store's file system is. The permit says that the visitor may know.
+    /// How full the datastore's file system is. The permit allows the visitor to know it.
     ///
     /// # Errors
     /// The refusal of door 3 or 5.
@@ -37,14 +37,14 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Counts anew what stores with a quota hold, where that was asked for before: what others do to the files shows here.
+    /// Counts the content of each datastore with a quota again, if it was counted before, so that changes by other processes are included.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();
         for (name, _) in rows.into_iter().filter(|(_, profile)| profile.quota.is_some()) {
             let entered = self.enter(&mut Housekeeping, &name, OperationKind::Read);
             let Ok((permit, (_guard, handle))) = entered else { continue };
-            // Where it cannot be read, the next request that needs the count is told.
+            // If the content cannot be counted, the next request that needs the count gets the error.
             if handle.fill.is_counted()
                 && let Ok(root) = self.root(&handle, &permit, Blocking)
             {
@@ -53,7 +53,8 @@ impl House {
         }
     }
 
-    /// Removes what uploads and copies of processes that ended left behind in each store that may be written; says how much that was.
+    /// Removes what uploads and copies of ended processes left behind, in each datastore that may be written. Returns the number of removed files and
+    /// directories.
     pub fn remove_abandoned(&self, keep_going: &dyn Fn() -> bool) -> u64 {
         let now = self.now().unix_seconds;
         let mut removed = 0;

@@ -36,7 +36,7 @@ mod administer;
 mod audit;
 mod refuse;
 
-// The doors' own words that a face has to know, so that it needs no door of its own.
+// The types of the doors that a face needs, so that a face depends on no door.
 pub use enfilade_access::{
     About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, Lending, Lends, NodeKind, ObjectId,
     Other, POLICY, Party, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, manager_gives, rule_named,

@@ -21,14 +21,14 @@ impl Stay {
         self.list_found(path, found)
     }
 
-    /// The same of a directory that was found just now.
+    /// [`Stay::list`] for a directory that was found just now.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
         let Found { node, subject, mut permit } = found;
         if !permit.granted().covers(AccessMask::LIST) {
-            // Seen, where the datastore shows names and no content: door 4 says why.
+            // A directory can be visible without the right to list it: then door 4 says why.
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
@@ -46,23 +46,23 @@ pub struct Listing {
     way: Way,
 }
 
-/// How the next batch is looked at. The state of an entry is cheap to ask for, and tells which ACL it has where that was read before
-/// ([`enfilade_access::see`]). Where it does not, the ACL has to be read.
+/// How the entries of the next batch are examined. The state of an entry is cheap to ask for, and tells which ACL the entry has if that ACL was read
+/// before ([`enfilade_access::see`]). Otherwise the ACL has to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// The states of a few entries, to find out whether they tell.
+    /// By the states of a few entries, to find out whether their ACLs are known.
     Sample,
-    /// The states of all entries: most of the last ones told.
+    /// By the states of all entries: most ACLs of the last batch were known.
     ByState,
-    /// The ACLs of all entries, without asking for states first: most of the last ones did not tell.
+    /// By the ACLs of all entries, without asking for states first: most ACLs of the last batch were unknown.
     ByAcl,
 }
 
 impl Way {
-    /// How the batch after this one is looked at, of which so many entries had to be read.
+    /// How the batch after this one is examined. Of its `entries` entries, `unread` had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
-            // The rest may be known.
+            // The ACLs of the remaining entries may be known.
             Way::ByAcl => Way::Sample,
             Way::Sample | Way::ByState if unread * 2 > entries => Way::ByAcl,
             Way::Sample | Way::ByState => Way::ByState,
@@ -70,7 +70,7 @@ impl Way {
     }
 }
 
-/// How many entries are a sample.
+/// The number of entries in a sample.
 const SAMPLE: usize = 64;
 
 /// Entries, and what door 4 says of each.
@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// What is stamped with the time may be stamped with one that was before, once somebody sets the clock.
+/// Removes the states that are time stamps: after the clock was set, a later change can have the stamp of an earlier one.
 fn distrust_stamps(entries: &mut [Looked]) {
     let is_stamped = |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
     entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
@@ -132,9 +132,9 @@ impl Listing {
         self.node.meta()
     }
 
-    /// Goes on with another directory of the same datastore, where the visitor may list it; says whether that is so. A listing of a whole tree
-    /// goes this way, and not by the walk of trees (`enfilade_content::TreeWalk`), which opens every member and every directory above it: here no
-    /// entry is opened, and nothing but one directory stays open while the client reads.
+    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether that is so. Listings of whole trees use
+    /// this and not the tree walk (`enfilade_content::TreeWalk`), which opens every member and every directory above it. Here no entry is opened, and
+    /// only one directory is open while the client reads.
     ///
     /// # Errors
     /// When an earlier door says no by now.
@@ -165,7 +165,7 @@ impl Listing {
         Ok(entries)
     }
 
-    /// Whether everything it rests on is as it was when it was last judged. Some nanoseconds.
+    /// Whether the facts and the validity of the permits are unchanged since they were judged. Takes a few nanoseconds.
     pub fn is_unchanged(&self) -> bool {
         self.stay.unchanged()
     }
@@ -180,16 +180,16 @@ impl Listing {
         self.stay.now()
     }
 
-    /// Of which entries it is known by the state they are in that they have no dead properties.
+    /// For each entry, whether it is known from the entry's state that it has no dead properties.
     pub fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         let bare = &self.stay.visit.house.bare;
-        // Nothing is remembered under the key of what has no state.
+        // An entry without a state gets the default key, under which nothing is remembered.
         let key = |entry: &Entry| entry.subject.state(bare.key("properties of")).unwrap_or_default();
         let keys: Vec<MemoKey> = entries.iter().map(key).collect();
         bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
     }
 
-    /// The dead properties of an entry; none where it is gone, or is another than was shown.
+    /// The dead properties of an entry; none if it is gone or was replaced by another object.
     ///
     /// # Errors
     /// When an earlier door says no by now.
@@ -197,7 +197,7 @@ impl Listing {
         let house = Arc::clone(&self.stay.visit.house);
         let state = entry.subject.state(house.bare.key("properties of"));
         let Some(found) = self.find(entry, AccessMask::READ_NAMED_ATTRIBUTES)? else { return Ok(Vec::new()) };
-        // The state was read before: of what is changed in between, it is another afterwards.
+        // The state was taken before the properties are read. If the properties change in between, the entry has another state afterwards.
         let properties = self.stay.properties(&found)?;
         if let (true, Some(state)) = (properties.is_empty(), state) {
             house.bare.put(state, true);
@@ -205,7 +205,7 @@ impl Listing {
         Ok(properties)
     }
 
-    /// An entry itself, when the visitor may have `wanted` on it; nothing where it is gone, or is another than was shown.
+    /// Opens an entry, if the visitor may have `wanted` on it; `None` if it is refused, gone, or replaced by another object.
     ///
     /// # Errors
     /// When an earlier door says no by now.
@@ -235,7 +235,7 @@ impl Listing {
         self.stay.is_locked_anywhere(&self.path)
     }
 
-    /// Whether everything there is was asked for.
+    /// Whether there are no further entries.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -244,14 +244,14 @@ impl Listing {
         Ok(self.listing.is_over(looked_at(&house))?)
     }
 
-    /// The next visible entries of the next `at_most` there are: `None` at the end, and an empty list where none of
-    /// them may be seen. Door 4 is asked about a whole batch on one view.
+    /// Reads at most `at_most` further entries and returns the visible ones: `None` at the end, and an empty list if none of them is visible. Door 4
+    /// is asked about a whole batch on one view.
     ///
     /// # Errors
     /// When the directory cannot be read, or the visitor may no longer list it.
     pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
-        // The time first: what is changed after this looks changed.
+        // The time is read first, so that every later change is noticed.
         let at = looked_at(&house);
         let way = self.way;
         let mut entries = match way {
@@ -283,8 +283,8 @@ impl Listing {
         Ok(Some(batch.shown()))
     }
 
-    /// All visible entries, before anything was asked for, where there are at most so many in the directory and nothing has to be waited
-    /// for. Else [`Listing::next_batch`] has to be asked.
+    /// All visible entries of a directory with at most `at_most` entries, if nothing has to be waited for. Only for a listing of which no batch was
+    /// read. Otherwise [`Listing::next_batch`] has to be asked.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
@@ -327,7 +327,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Asks for everything that is said of entries that are seen. One that is another object than the one that was judged has to be read again.
+    /// Asks the kernel for the metadata of the visible entries. An entry that another object has replaced is unread again.
     fn describe(&self, batch: &mut Batch) {
         for (entry, sight) in batch.entries.iter_mut().zip(&mut batch.sights) {
             if *sight == Sight::Seen && !self.listing.describe(entry, Blocking) {
@@ -336,7 +336,7 @@ impl Listing {
         }
     }
 
-    /// Opens what is still unread, judges it, and keeps what is seen, in its order.
+    /// Opens and judges the entries that are still unread, and keeps the visible ones in their order.
     fn open_unread(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
         let mut opened = Vec::with_capacity(batch.entries.len());
         for (entry, sight) in batch.entries.iter_mut().zip(&mut batch.sights) {

@@ -1,5 +1,5 @@
-//! Whether a lock still counts. A lock keeps others out as long as its owner may change what it is on: where the owner lost the account, the role
-//! or the trust, nobody would be left to give it up. This is asked only when a lock is in the way of another user, is given up, or is shown.
+//! Whether a lock still counts. It counts as long as its owner may change the locked resource: an owner who lost the account, the role or the trust
+//! could not release it. This is asked only when a lock is in the way of another user, is given up, or is shown.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const ASK_EVERY_MILLIS: u64 = 1000;
 
-/// What a user needs on something to lock it: to change the content of a file, and the entries of a directory.
+/// The rights that a user needs to lock a resource: to change the content of a file, or the entries of a directory.
 pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
     const OF_DIRECTORY: [Wanted<'static>; 2] =
         [Wanted::Overwrite, Wanted::On(AccessMask::ADD_FILE.and(AccessMask::ADD_SUBDIRECTORY))];
@@ -25,7 +25,7 @@ pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
 }
 
 impl Stay {
-    /// Whether a lock is shown: one that does not count keeps nobody out. It is not ended, as showing changes nothing.
+    /// Whether a lock is shown: only a lock that counts is. A lock that does not count is not ended here, because showing changes nothing.
     pub(crate) fn is_shown(&mut self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (at, tick) = (house.parts.source.at(), house.now().tick_millis);
@@ -43,7 +43,7 @@ impl Stay {
     }
 
     /// # Errors
-    /// [`Content::Locked`] where the lock counts; else it is ended.
+    /// [`Content::Locked`] if the lock counts; otherwise the lock is ended.
     pub(crate) fn unless_counts(&self, lock: &Lock) -> Result<(), Refusal> {
         match self.counts(lock)? {
             true => Err(Content::Locked(lock.path.to_string()).into()),
@@ -51,7 +51,7 @@ impl Stay {
         }
     }
 
-    /// Whether a lock counts; one that does not is ended, and the audit log has a line of it.
+    /// Whether a lock counts. A lock that does not count is ended, and the audit log gets a line about it.
     ///
     /// # Errors
     /// When the locks cannot be written.
@@ -84,7 +84,7 @@ impl Stay {
         });
     }
 
-    /// Whether any session of a lock's owner may change what the lock is on. What is not known counts as a yes: the lock stands.
+    /// Whether any session of a lock's owner may change the locked resource. If that is not known, the lock stands.
     fn owner_may_change(&self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);
@@ -109,7 +109,7 @@ impl Stay {
         !owners.iter().all(|owner| self.would_lock(owner, &lock.path).is_err_and(is_lost))
     }
 
-    /// Whether a principal would get a lock of what is at a path. Where nothing is, whether they would get to make a file there.
+    /// Checks that a principal could lock the object at a path, or could create a file there if nothing exists.
     fn would_lock(&self, principal: &Principal, path: &StorePath) -> Result<(), Refusal> {
         let mut owner = Onlooker::new(&self.visit.house, principal, (&self.datastore, &self.root));
         match owner.reach(path, Blocking) {

@@ -1,8 +1,8 @@
 //! What a walk through the doors is for. The doors and their order are the same in every mode. A mode says which principal is judged, whether
 //! an operation enters the ledger, and what comes of it.
 //!
-//! Only requests and the server's own tasks enter the ledger. What an explanation or a review is given can act on nothing: a
-//! [`crate::Stay`] takes an operation that was counted.
+//! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act: a [`crate::Stay`] needs an operation that was
+//! counted.
 
 use crate::handles::Handle;
 use crate::house::House;
@@ -70,7 +70,7 @@ impl Mode for Housekeeping {
     }
 }
 
-/// The same without the handle, so that threads write nothing they share.
+/// [`Housekeeping`] without the handle, so that threads write to no shared reference count.
 pub(crate) struct LookUp;
 
 impl Mode for LookUp {

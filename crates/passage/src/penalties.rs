@@ -16,9 +16,9 @@ use std::time::Duration;
 const WINDOW: u64 = 60_000;
 /// Failures of one address in a window before it is blocked (an IPv6 address counts by its /64).
 const ADDRESS_FAILURES_MAX: u32 = 20;
-/// The same for a whole network: /24, and /48 for IPv6.
+/// Failures of one network in a window before it is blocked: a /24, or a /48 for IPv6.
 const NETWORK_FAILURES_MAX: u32 = 200;
-/// The first block of an address, in milliseconds. Each further one is twice as long.
+/// The first block of an address, in milliseconds. Each further block is twice as long as the one before.
 const BAR: u64 = 60_000;
 /// The longest block, in milliseconds. An address without failures for twice this time begins again.
 const BAR_MAX: u64 = 15 * 60_000;
@@ -48,7 +48,7 @@ pub struct Penalties {
     sets: Box<[Mutex<[Entry; WAYS]>]>,
     failed: AtomicU64,
     barred: AtomicU64,
-    /// The last failure of all. If that is long ago, a success needs no lookup.
+    /// The tick of the last failure of any name. If that is long ago, a success needs no lookup.
     last: AtomicU64,
 }
 

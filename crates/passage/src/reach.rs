@@ -70,7 +70,7 @@ pub(crate) trait Inside {
         }
     }
 
-    /// The right to write over a file. What may not be seen is refused like what may not be made there.
+    /// The right to write over a file. A hidden file is refused like a create without the right.
     ///
     /// # Errors
     /// The refusal of door 4.
@@ -89,10 +89,10 @@ pub(crate) trait Inside {
         }
     }
 
-    /// The right to make something at a path, in the directory that was found for it, and what it has from there.
+    /// The right to create an object at a path, in the directory that was found for it, and the owner and ACL that the object inherits.
     ///
     /// # Errors
-    /// The refusal of door 4, also where nothing could be inherited.
+    /// The refusal of door 4, also if the object cannot get an inherited ACL.
     fn may_create(
         &mut self,
         path: &StorePath,
@@ -103,7 +103,7 @@ pub(crate) trait Inside {
         self.may_create_in(&above, directory, kind)
     }
 
-    /// The same for something in the directory at this path.
+    /// [`Inside::may_create`] with the path of the directory.
     ///
     /// # Errors
     /// As [`Inside::may_create`].

@@ -14,7 +14,7 @@ pub enum Stands {
     Source,
 }
 
-/// Some door said no. Exhaustive on purpose: a new kind of refusal has to be given a status where statuses are given.
+/// A refusal of some door. The enum is exhaustive on purpose, so that a face does not compile without a status for a new variant.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
     /// Door 2.
@@ -29,7 +29,7 @@ pub enum Refusal {
     /// Door 5.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// Some door, about something else than what the request names.
+    /// A refusal of some door that is about something else than the target of the request.
     #[error("{why}")]
     About {
         /// What it is about.
@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The same refusal, about this.
+    /// Says what the refusal is about, if it does not say that already.
     #[must_use]
     pub fn about(self, stands: Stands) -> Self {
         match self {
@@ -49,7 +49,7 @@ impl Refusal {
         }
     }
 
-    /// The same refusal, about the directory something would be made in.
+    /// Says that the refusal is about the directory in which an object would be made.
     #[must_use]
     pub(crate) fn of_parent(self) -> Self {
         self.about(Stands::Parent)
@@ -92,7 +92,7 @@ impl Refuse for Refusal {
 }
 
 impl From<SourceError> for Refusal {
-    /// The facts could not be read at all: nobody knows who it is, so door 2 refuses.
+    /// The facts could not be read at all. Then no principal is known, so the refusal is one of door 2.
     fn from(error: SourceError) -> Self {
         Refusal::Identity(enfilade_identity::Refusal::Facts(error))
     }

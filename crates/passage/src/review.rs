@@ -1,5 +1,5 @@
-//! What many principals may do with everything in a tree: the walk of a request (`walk.rs`, `reach.rs`) for each of them, and door 4 asked
-//! about each object. No permit comes of it.
+//! Reviews: what many principals may do with everything in a tree. A review goes the way of a request (`walk.rs`, `reach.rs`) for each principal, and
+//! asks door 4 about each object. It gets no permit.
 
 use crate::house::House;
 use crate::modes::Review;
@@ -19,19 +19,20 @@ pub struct Reviewed<'r> {
     pub path: &'r StorePath,
     /// What it is.
     pub kind: NodeKind,
-    /// What a request of each person is granted on it, in the order they were named: each right as if it were asked for alone. Nothing where
-    /// a directory above may not be passed; for what may not be seen, at most to add to a directory and to pass through it.
+    /// The rights that a request of each principal is granted on it, in the order in which the principals were named: each right as if it were asked
+    /// for alone. None if the principal may not pass a directory above; on a hidden object, at most the rights to add to a directory and to pass
+    /// through it.
     pub rights: &'r [AccessMask],
-    /// Why nobody may do anything with it, where its ACL cannot be believed.
+    /// Why no principal has a right on it, if its ACL is damaged.
     pub trouble: Option<&'r str>,
 }
 
 impl House {
-    /// Tells of a path and of everything beneath it, names in their order, what these people may do with each. Memory grows with the
-    /// largest directory and with how deep the tree is. Facts are those of the moment for each object.
+    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of these principals. Memory grows with the largest
+    /// directory and with the depth of the tree. Each object is judged on the facts of that moment.
     ///
     /// # Errors
-    /// When one of the people is not known or may not come in, the store is not there, or a directory cannot be read.
+    /// When a principal is not known or cannot log in, the datastore does not exist, or a directory cannot be read.
     pub fn review(
         &self,
         people: &[Authid],
@@ -51,7 +52,8 @@ impl House {
             false => Some(root.find_parent(path)?.0.subject()),
         };
         self.review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?;
-        // Of a directory its members are told first, then what is in each of them. So that not all of these are open at once, each is opened anew.
+        // First come all members of a directory, then what is in each subdirectory. Each subdirectory is opened again for that, so that not all of
+        // them are open at once.
         let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
         if top.kind() == NodeKind::Directory {
             further.push((path.clone(), passes));
@@ -59,7 +61,7 @@ impl House {
         while let Some((path, passes)) = further.pop() {
             let directory = match root.find(&path, Blocking) {
                 Ok(node) => node,
-                // It went meanwhile.
+                // It was removed meanwhile.
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
@@ -105,7 +107,7 @@ impl House {
                     trouble = Some(why.to_string());
                     AccessMask::NONE
                 });
-                // The root of a datastore is not deleted through itself.
+                // No request can delete the root of a datastore.
                 let granted = if path.is_root() { granted & !AccessMask::DELETE } else { granted };
                 rights.push(if *passes { granted } else { AccessMask::NONE });
             }
@@ -115,7 +117,7 @@ impl House {
     }
 }
 
-/// Which of them a request for this path lets past every directory above it.
+/// For each principal, whether it may pass every directory above the path.
 fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool>, Refusal> {
     let reaches = |person: &mut Onlooker<'_>| match person.reach(path, Blocking) {
         Ok(_) => Ok(true),
@@ -125,7 +127,7 @@ fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool
     people.iter_mut().map(reaches).collect()
 }
 
-/// Which of those who reach a directory also pass through it.
+/// For each principal, whether it reaches the directory and may pass through it.
 fn who_passes(
     people: &mut [Onlooker<'_>],
     path: &StorePath,

@@ -1,5 +1,5 @@
-//! Each user's share of the threads that wait for file systems, and of pages, which hold every name of a directory until they are sent, and
-//! of the memory that answers take until the client has them. Who asks for more waits for their own work to end; other users do not wait.
+//! Each user's share of three resources: the threads that wait for file systems; pages, each of which holds every name of a directory until it is
+//! sent; and the memory of answers until the client has them. A user who needs more waits until own work ends. Other users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The users whose work is done or waits.
+/// The users with running or waiting work.
 #[derive(Debug, Default)]
 pub(crate) struct Shares(Mutex<HashMap<UserId, Arc<Places>>>);
 
@@ -15,7 +15,7 @@ pub(crate) struct Shares(Mutex<HashMap<UserId, Arc<Places>>>);
 struct Places {
     threads: Arc<Semaphore>,
     pages: Arc<Semaphore>,
-    /// A permit is a byte.
+    /// One permit of the semaphore is one byte.
     answers: Arc<Semaphore>,
 }
 
@@ -27,7 +27,7 @@ pub struct Share {
     places: Arc<Places>,
 }
 
-/// A place in it, until this is dropped: the work that runs there holds it.
+/// A place in a share, held by the work that runs there. Dropping it frees the place.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held so that the place is taken, and so that the share is known while it is")]
 pub struct Turn(Option<OwnedSemaphorePermit>, Share);
@@ -53,26 +53,26 @@ impl Shares {
 }
 
 impl Share {
-    /// Waits for a thread of it.
+    /// Waits for a thread of the share.
     pub async fn turn(self) -> Turn {
-        // It is closed nowhere.
+        // The semaphore is never closed, so this never fails.
         let place = Arc::clone(&self.places.threads).acquire_owned().await.ok();
         Turn(place, self)
     }
 
-    /// Waits for a page of it.
+    /// Waits for a page of the share.
     pub async fn page(self) -> Turn {
         let place = Arc::clone(&self.places.pages).acquire_owned().await.ok();
         Turn(place, self)
     }
 
-    /// Waits until so many bytes of an answer may be held; at most the least that `answer_bytes_per_user` may be, 1 MiB.
+    /// Waits until `bytes` bytes of an answer may be held. `bytes` is at most 1 MiB, the smallest value of `answer_bytes_per_user`.
     pub async fn answer(self, bytes: u32) -> Turn {
         let place = Arc::clone(&self.places.answers).acquire_many_owned(bytes).await.ok();
         Turn(place, self)
     }
 
-    /// The same without waiting; the share again where it would have to.
+    /// [`Share::answer`] without waiting. Returns the share if it would have to wait.
     pub fn answer_now(self, bytes: u32) -> Result<Turn, Share> {
         match Arc::clone(&self.places.answers).try_acquire_many_owned(bytes) {
             Ok(place) => Ok(Turn(Some(place), self)),
@@ -84,7 +84,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut all = self.shares.all();
-        // The one in the map, and this one: nobody else waits or works.
+        // One reference is in the map and one in this share, so no other work of the user runs or waits.
         if Arc::strong_count(&self.places) == 2 {
             all.remove(&self.user);
         }

@@ -1,4 +1,4 @@
-//! What else is asked of a visitor, and of one who is inside a datastore.
+//! The smaller functions of [`Visit`] and [`Stay`].
 
 use crate::refuse::Refusal;
 use crate::shares::Share;
@@ -15,22 +15,22 @@ impl Visit {
         self.house.shares.of(self.principal().user, &self.limits())
     }
 
-    /// Who.
+    /// The principal.
     pub fn principal(&self) -> &Principal {
         self.identity.principal()
     }
 
-    /// What is too much here.
+    /// The limits.
     pub fn limits(&self) -> Limits {
         self.house.limits()
     }
 
-    /// The permit.
+    /// The permit of door 2.
     pub fn identity(&self) -> &IdentityPermit {
         &self.identity
     }
 
-    /// The datastores that are not absent for the visitor, by name.
+    /// The datastores in which the visitor has a role, by name.
     ///
     /// # Errors
     /// When the facts cannot be read, or door 2 says no by now.
@@ -54,16 +54,16 @@ impl Stay {
         self.visit.share()
     }
 
-    /// Makes a request depend on `still` where it takes place, too: in the turn in which the first name changes, or properties change, or a lock
-    /// is taken. After that it is not asked again, because the request itself changed what it is about.
+    /// Gives the request a condition: `still` is asked in the turn in which the first name changes, or properties change, or a lock is taken. After
+    /// that it is not asked again, because the request itself changed the state that the condition is about.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }
 
-    /// Asks what [`Stay::only_if`] was given, unless it was asked before and held.
+    /// Asks the condition of [`Stay::only_if`], unless it was asked before and held.
     ///
     /// # Errors
-    /// What it refuses; nothing may be changed then, and it is asked again.
+    /// The refusal of the condition. Then nothing may be changed, and the next call asks again.
     pub(crate) fn if_still(&mut self) -> Result<(), Refusal> {
         let Some(mut still) = self.still.take() else { return Ok(()) };
         let holds = still(self);
@@ -71,7 +71,7 @@ impl Stay {
         holds
     }
 
-    /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.
+    /// Whether the facts and the validity of the permits are unchanged since they were judged. Takes a few nanoseconds.
     pub(crate) fn unchanged(&self) -> bool {
         let house = &self.visit.house;
         self.visit.identity.validity().holds(house.parts.source.at(), house.now())
@@ -82,7 +82,7 @@ impl Stay {
         self.datastore.at().revision
     }
 
-    /// Who it is.
+    /// The principal.
     pub fn principal(&self) -> &Principal {
         self.visit.principal()
     }
@@ -92,7 +92,7 @@ impl Stay {
         self.visit.house.now()
     }
 
-    /// How much may still come, and how much is there, in bytes.
+    /// The free and the used bytes: of the quota, or without a quota of the file system.
     ///
     /// # Errors
     /// When the file system does not say.

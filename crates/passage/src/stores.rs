@@ -1,4 +1,4 @@
-//! The house's datastores: what is kept open of them, who is inside, and how they are let go.
+//! The house's datastores: their open directories, the operations on them, and how directories are closed.
 
 use crate::handles::Handle;
 use crate::house::House;
@@ -13,22 +13,23 @@ use enfilade_facts::{At, Clocks, Read};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// Roots that are kept open while nobody is inside; each is a descriptor.
+/// The number of roots that are kept open without an operation. Each takes a descriptor.
 const ROOTS_MAX: usize = 1024;
 
 /// The state of a datastore, for its operator.
 #[derive(Clone, Debug)]
 pub struct DatastoreState {
-    /// Which.
+    /// The name.
     pub name: DatastoreName,
     /// The maintenance mode it is in.
     pub maintenance: Option<String>,
-    /// Whether it is mounted; `None` where it is always there.
+    /// Whether it is mounted; `None` for a datastore that is not removable.
     pub is_mounted: Option<bool>,
 }
 
 impl House {
-    /// An operation enters the ledger, if there is such a store; with what is wanted of its handle. [`House::enter`] judges the store after this.
+    /// Enters an operation into the ledger, if the datastore exists. Returns the entry and the result of `of_handle`. [`House::enter`] judges the
+    /// datastore after this.
     pub(crate) fn count_in<R>(
         &self,
         ask: &Ask<'_>,
@@ -54,12 +55,13 @@ impl House {
         })?
     }
 
-    /// Without an index a store has a handle as long as its root is open.
+    /// The handle of a datastore while there is no index. It exists as long as the root is open.
     fn handle_without_index(&self, name: &DatastoreName) -> Arc<Handle> {
         Arc::clone(self.open().entry(name.clone()).or_default())
     }
 
-    /// The record of a store as of the newest revision, where the index is of that revision: as good as one on a view that is taken now.
+    /// The record of a datastore at the newest revision; `None` if the index is of another revision. It counts like a record on a view that is taken
+    /// now.
     pub(crate) fn newest_record(&self, name: &DatastoreName) -> Option<Record> {
         let at = self.parts.source.at();
         self.stores.index.peek(at, |stores| stores.record(name, at))
@@ -77,8 +79,8 @@ impl House {
         enfilade_datastore::open(record, now, mounts, ask)
     }
 
-    /// The open root of a store, kept for the next operation unless the facts changed since the permit. Waits for a directory that does not
-    /// answer, which keeps no other store from being opened; with [`CachedOnly`](enfilade_content::CachedOnly) only a root that is kept open.
+    /// The open root of a datastore, which is kept for the next operation unless the facts changed since the permit. A directory that does not answer
+    /// delays no other datastore. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that is kept open is returned.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
@@ -102,7 +104,8 @@ impl House {
             None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
-        // Noted first and then compared: a call that closes roots after a change either finds it noted, or it is not kept.
+        // First noted, then compared: a call that closes roots after a change finds the handle noted, or else the revisions differ here and the root
+        // is not kept.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
         }
@@ -122,8 +125,8 @@ impl House {
         self.stores.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every root that no operation uses, and notes that in the ledger. The next operation opens its root again. So a store that is offline
-    /// can be unmounted, and a directory that replaces another one is noticed.
+    /// Closes every root that no operation uses, and notes that in the ledger. The next operation opens its root again. So an offline datastore can
+    /// be unmounted, and a directory that replaces another one is noticed.
     pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =
@@ -146,7 +149,7 @@ impl House {
         at
     }
 
-    /// Whether a store that comes and goes is there; `None` where it is always there.
+    /// Whether a removable datastore is mounted; `None` for any other datastore.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -155,8 +158,7 @@ impl House {
         Ok(record.mount_point().map(|point| self.mounts().is_mount_point(point)))
     }
 
-    /// How many are inside a store, in each process of the machine that has anybody inside. The permit says that the visitor may
-    /// know.
+    /// The active operations on a datastore, for each process of the machine that has any. The permit allows the visitor to know them.
     pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Vec<(u32, Active)> {
         let everybody = self.parts.ledger.everybody();
         let of_store = |process: &Process| {
@@ -166,12 +168,12 @@ impl House {
         everybody.iter().filter_map(of_store).collect()
     }
 
-    /// Whether there is such a store, as far as is known without a look at the facts.
+    /// Whether the index has a datastore of this name; false if the index is not of the newest revision. Reads no facts.
     pub fn has_datastore(&self, name: &DatastoreName) -> bool {
         self.stores.index.peek(self.parts.source.at(), |stores| stores.entrance(name).is_some()) == Some(true)
     }
 
-    /// Every store by name, and how it is; none while the facts cannot be read.
+    /// The state of every datastore, sorted by name; empty if the facts cannot be read.
     pub fn datastores(&self) -> Vec<DatastoreState> {
         let mounts = self.mounts();
         let state = |(name, known): (&DatastoreName, &Known)| DatastoreState {
@@ -186,12 +188,12 @@ impl House {
         found
     }
 
-    /// How often each store was entered, by this process.
+    /// How often this process entered each datastore.
     pub fn entered(&self) -> Vec<(DatastoreName, Entered)> {
         self.parts.ledger.entered()
     }
 
-    /// Who is inside which store, of this process.
+    /// The active operations of this process, as other processes see them.
     pub fn inside(&self) -> Option<Process> {
         self.parts.ledger.process()
     }

@@ -1,10 +1,11 @@
-//! What is done with whole trees: deleted, moved, copied, by the walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on the
-//! descriptor that is acted on. A member that may not be seen is left out of a copy, and keeps its directory from being deleted or moved.
-//! Everything here blocks.
+//! DELETE, MOVE and COPY of whole trees, by the tree walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on the descriptor that
+//! is acted on. A member that the visitor may not see is left out of a copy, and keeps its directory from being deleted or moved. Everything here
+//! blocks.
 //!
-//! Others change the tree meanwhile. So each member is deleted for itself, and where a whole tree goes at once it is hidden first, all of it is
-//! judged once more, and where something may not go it gets its name back. What gets a name is judged in the same turn: its directory is
-//! still where it was found, and no lock stands in the way.
+//! Other clients change the tree meanwhile. So DELETE judges and deletes each member alone. MOVE and COPY change the names first, then judge the
+//! moved tree and the replaced tree once more, and take the change back if a member may not go. Names change in a *turn*: the time in which a thread
+//! holds door 5's mutex for changes of names. In the turn the request also checks that the directory is still where it was found, and that no WebDAV
+//! lock stands in the way.
 
 mod copying;
 mod acl_after_move;
@@ -21,17 +22,17 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
-/// How many bytes are copied before it is looked whether that is still wanted and allowed.
+/// The number of bytes that are copied between two checks that the client still waits and may still read the source.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// A member of a tree that failed: it was not deleted, not copied, or did not inherit.
 #[derive(Clone, Debug)]
 pub struct FailedMember {
-    /// Where it is; of one whose name no path spells, the directory.
+    /// Its path; the path of its directory, if no path can contain its name or its path must not be told.
     pub path: StorePath,
-    /// The name no path spells.
+    /// Its name, if no path can contain it.
     pub unspelled: Option<Box<[u8]>>,
-    /// Why.
+    /// The refusal.
     pub why: Refusal,
 }
 
@@ -41,25 +42,25 @@ impl FailedMember {
     }
 }
 
-/// What came of putting something somewhere.
+/// The result of a COPY or MOVE.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Whether something was there before.
+    /// Whether the destination existed before.
     pub replaced: bool,
     /// Members that failed: they were not copied or moved, or did not inherit.
     pub failed: Vec<FailedMember>,
 }
 
-/// How something is put somewhere.
+/// The terms of a COPY or MOVE.
 #[derive(Clone, Copy)]
 pub struct Placing<'p> {
-    /// Whether what is there may go.
+    /// Whether an existing destination may be replaced.
     pub overwrite: bool,
-    /// Whether with everything that is in it.
+    /// Whether the members of a directory are copied, too.
     pub is_deep: bool,
     /// The tokens of locks that came with the request.
     pub tokens: &'p [LockToken],
-    /// Whether anybody still waits for it.
+    /// Returns whether the client still waits.
     pub keep_going: &'p dyn Fn() -> bool,
 }
 
@@ -72,19 +73,19 @@ fn is_within(path: &StorePath, above: &StorePath) -> bool {
     above.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What a look through a tree says of it.
+/// The size of a tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tree {
-    /// How much content is in it.
+    /// The bytes of content in it.
     bytes: u64,
-    /// How long the longest path of a member is, in bytes, and how many names the deepest has.
+    /// The length of the longest path of a member, in bytes, and the number of names in the deepest one.
     longest: usize,
     deepest: usize,
 }
 
 impl Stay {
-    /// What has to hold in the turn in which a name changes: its directory is still where it was found, no lock stands in the way, and where it is
-    /// the first name, the conditions of the request hold. Says which locks are on what has the name.
+    /// Checks what must hold in the turn in which a name changes: its directory is still where it was found, no lock stands in the way, and at the
+    /// first name that the request changes, the conditions of the request hold. Returns the tokens of the locks on the object that has the name.
     pub(crate) fn settle(
         &mut self,
         path: &StorePath,
@@ -103,13 +104,14 @@ impl Stay {
             .collect())
     }
 
-    /// Whether the directory a path is in is still the one that was found.
+    /// Checks that the directory of a path is still the one that was found.
     pub(crate) fn unmoved(&self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
         Ok(self.still_there(path, directory)()?)
     }
 
-    /// The same, to be asked once more in the turn in which a name was given: another process may have begun to remove the directory just
-    /// before, and what it did not see there is not acknowledged. Asked any later, it would tell only what became true afterwards.
+    /// The check of [`Stay::unmoved`] as a function. Door 5 calls it in the turn right after a name was given: another process may have begun to
+    /// remove the directory just before, without seeing the new name, and then the request must not be acknowledged. A later check would find changes
+    /// that were made after the request.
     pub(crate) fn still_there(
         &self,
         path: &StorePath,
@@ -120,7 +122,7 @@ impl Stay {
         move || root.still_leads_to(&parent, &directory)
     }
 
-    /// How much of a tree this request may work through, as long as somebody waits for it.
+    /// How many entries of trees this request may work through, and for how long. The budget ends when `keep_going` returns false.
     pub(crate) fn tree_budget<'b>(&self, keep_going: &'b dyn Fn() -> bool) -> TreeBudget<'b> {
         let (limits, house) = (self.visit.limits(), Arc::clone(&self.visit.house));
         TreeBudget::new(limits.tree_entries, limits.tree_seconds, move || house.now().tick_millis, keep_going)
@@ -139,7 +141,7 @@ impl Stay {
         Ok(walk.enter(&permit, path.clone(), node.clone(), carried)?)
     }
 
-    /// Shows everything in a tree, each directory again when all that is in it was shown; it is over with the first that is refused.
+    /// Calls `see` for everything in a tree, and with [`Met::Leave`] at the end of each directory. The first refusal ends the walk.
     pub(crate) fn each_member(
         &mut self,
         path: &StorePath,
@@ -161,7 +163,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Whether everything in a directory may be deleted, also in spite of locks where tokens are given; says what is in it.
+    /// Checks that everything in a directory may be deleted and, if `tokens` are given, that no lock stands in the way. Returns the size of the tree.
     fn may_go(
         &mut self,
         path: &StorePath,
@@ -173,7 +175,7 @@ impl Stay {
         let mut tree = Tree::default();
         self.each_member(path, directory, budget, |stay, directory, met| match met {
             Met::Unserved | Met::TooLong(_) => Err(not_all(&directory.path)),
-            // Links, sockets and the like are not listed.
+            // The walk does not meet entries that are never listed, such as links and sockets.
             Met::Leave(_) => Ok(enfilade_content::unless_others(&directory.node, &directory.path)?),
             Met::Failed { why, .. } => Err(why.clone().into()),
             Met::Member(Member { path, node, .. }) => {
@@ -181,7 +183,7 @@ impl Stay {
                     true => not_all(&directory.path),
                     false => why,
                 })?;
-                // After the right: a lock on what may not be seen is not seen either.
+                // After the right, so that a lock does not tell of a hidden member.
                 tokens.map(|tokens| stay.unless_locked(path, Touches::Entry, tokens)).transpose()?;
                 tree.longest = tree.longest.max(path.as_str().len());
                 tree.deepest = tree.deepest.max(path.names().count());

@@ -1,5 +1,5 @@
-//! The verbs: which right each needs, on which descriptor, and that the descriptor that was checked is the one acted on
-//! (invariant S5). Everything here blocks on the file system: call it off the async workers.
+//! The verbs: which right each needs, and on which descriptor. The descriptor that was checked is the one acted on (invariant S5). Everything here
+//! blocks on the file system: call it off the async workers.
 
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
@@ -14,7 +14,7 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 impl Stay {
-    /// The entry of a directory that a path leads to; where there is none that is found out as late as something hidden is.
+    /// The entry of a directory that a path leads to. An absent entry is refused after the same work as a hidden one (invariant S2).
     pub(crate) fn child_or_alike(
         &mut self,
         path: &StorePath,
@@ -22,16 +22,16 @@ impl Stay {
         name: &str,
     ) -> Result<Node, Refusal> {
         directory.child(name).map_err(|why| {
-            // A user who deletes or moves something is judged by its directory, too.
+            // Reads the ACL of the directory as well, because DELETE and MOVE of a hidden entry are judged by it, too.
             let _judged_too = directory.subject();
             self.refuse_alike(path);
             why.into()
         })
     }
 
-    /// The work of refusing something hidden, for a path that leads nowhere.
+    /// Does the work of refusing a hidden object, for a path that leads nowhere (invariant S2).
     pub(crate) fn refuse_alike(&mut self, path: &StorePath) {
-        // Opened, because that takes a part of the time.
+        // Opening takes a part of that time.
         let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
         let subject = root.subject();
         let refused = self.on_view(|stay, view| {
@@ -41,11 +41,11 @@ impl Stay {
             enfilade_access::refuse_alike(view, now, identity, datastore, (path, &subject), memo);
             Ok(())
         });
-        // Another refusal than the one that comes anyway would say more, not less.
+        // An error here must not replace the refusal that the caller returns.
         drop(refused);
     }
 
-    /// A file, to read its bytes. With [`CachedOnly`](crate::CachedOnly) only what the kernel has in memory.
+    /// Opens a file to read its bytes. With [`CachedOnly`](crate::CachedOnly) the call does not wait for the disk.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -57,7 +57,7 @@ impl Stay {
         })
     }
 
-    /// Begins to write a file, new or over an old one, of so many bytes where that is known.
+    /// Begins to write a file, new or over an old one. `expected` is the size in bytes, if the client announced it.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -75,7 +75,7 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
-        // After the doors: how full a store is, is nobody's business who may not write there. What is only promised takes no room.
+        // After the doors, so that only a client that may write learns how full the datastore is. The announced size is checked and not reserved.
         let reservation =
             self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         if let Some(bytes) = expected {
@@ -113,8 +113,8 @@ impl Stay {
         Ok(())
     }
 
-    /// What has a name, where a file may be made if nothing has it. A name that is taken by a link or the like is refused as one that is taken
-    /// by something hidden: after the right to make it.
+    /// The object that has a name; `None` if the name is free. A name of a link or special file is refused like the name of a hidden object: after
+    /// the right to create is judged.
     pub(crate) fn present_or_taken(
         &mut self,
         path: &StorePath,
@@ -128,7 +128,7 @@ impl Stay {
         existing
     }
 
-    /// Creating onto what may not be seen is refused like a create without the right.
+    /// Refuses to create onto a hidden object, in the same way as a create without the right.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
         if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {
@@ -138,7 +138,7 @@ impl Stay {
     }
 }
 
-/// Absent is an answer here, not a refusal.
+/// Returns `None` for an absent object, which is no refusal here.
 pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
     match node {
         Ok(node) => Ok(Some(node)),
@@ -162,7 +162,7 @@ impl Found {
         self.permit.granted()
     }
 
-    /// Its owner and ACL; nothing where the visitor may not read them, where mode bits decide, or where they cannot be believed.
+    /// Its owner and ACL; `None` if the visitor may not read them, if mode bits decide, or if the ACL is damaged.
     pub fn descriptor(&self) -> Option<SecurityDescriptor> {
         let may = self.granted().covers(AccessMask::READ_ACL);
         may.then(|| self.subject.descriptor().ok().flatten()).flatten()
@@ -192,13 +192,13 @@ impl Reading {
         self.path.name()
     }
 
-    /// A word nobody can guess.
+    /// A random text of 32 hexadecimal digits, which cannot be guessed.
     pub fn random(&self) -> Option<String> {
         let bytes: [u8; 16] = self.stay.visit.house.random()?;
         Some(format!("{:032x}", u128::from_ne_bytes(bytes)))
     }
 
-    /// What is too much here.
+    /// The limits.
     pub fn limits(&self) -> Limits {
         self.stay.visit.limits()
     }
@@ -217,7 +217,7 @@ impl Reading {
         Ok(self.reader.fill_from(offset, buffer)?)
     }
 
-    /// Puts the next bytes from `offset` into an empty pipe, at most so many; says how many, 0 at the end.
+    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns how many; 0 at the end of the file.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -226,7 +226,7 @@ impl Reading {
         Ok(self.reader.fill_pipe(offset, at_most, pipe)?)
     }
 
-    /// Reads as much from `offset` on as there is room for, or to the end, where all of that is in memory: how much that is.
+    /// Reads from `offset` on until `room` is full or the file ends, if all of that is in memory. Returns the number of bytes.
     ///
     /// # Errors
     /// When the visitor may no longer read it.
@@ -235,10 +235,10 @@ impl Reading {
         Ok(self.reader.fill_cached(offset, room))
     }
 
-    /// May the visitor still? Looks at the facts, and once a second at the file's ACL.
+    /// Checks that the visitor may still read the file. Looks at the facts, and once a second at the file's ACL.
     ///
     /// # Errors
-    /// The refusal of whichever door says no now.
+    /// The refusal of the door that refuses now.
     pub fn check(&mut self) -> Result<(), Refusal> {
         let tick = self.stay.visit.house.now().tick_millis;
         if self.stay.unchanged() && tick.saturating_sub(self.checked) < CHECK_EVERY_MILLIS {
@@ -264,17 +264,18 @@ pub struct Uploading {
     directory: Node,
     target: Option<Node>,
     upload: Upload,
-    /// In a store with a quota.
+    /// The reserved quota, in a datastore with a quota.
     reservation: Option<QuotaReservation>,
-    /// Those of locks that came with the request.
+    /// The lock tokens of the request.
     tokens: Vec<LockToken>,
-    /// How many bytes there will be, as far as the client said.
+    /// The size in bytes that the client announced, if it did.
     expected: Option<u64>,
-    /// For how many there is room.
+    /// The number of bytes for which space is reserved.
     ready: u64,
 }
 
-/// How far ahead of what came room is made, in bytes: as much again, within these bounds. So a client that sends little holds little.
+/// The least and the most bytes of space that are reserved ahead of the received bytes. Between these bounds it is as much as was received, so a
+/// client that sends little reserves little.
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 impl Uploading {
@@ -283,12 +284,12 @@ impl Uploading {
         self.stay.share()
     }
 
-    /// What it will replace.
+    /// The file that it will replace.
     pub fn existing(&self) -> Option<&Meta> {
         self.target.as_ref().map(Node::meta)
     }
 
-    /// Whether locks let it be written, with the tokens that came. That is judged again when it gets its name.
+    /// Checks that the locks allow the upload, with these tokens. The locks are checked again when the file gets its name.
     ///
     /// # Errors
     /// [`Content::Locked`], or when the locks cannot be read.
@@ -301,15 +302,15 @@ impl Uploading {
         if self.target.is_some() { Touches::Content } else { Touches::Entry }
     }
 
-    /// When its content was made, as the client says, in seconds since the epoch.
+    /// Sets the modification time that the client gives, in seconds since the epoch.
     ///
     /// # Errors
-    /// When the file system does not take it.
+    /// When the file system refuses it.
     pub fn set_modified(&self, unix_seconds: i64) -> Result<(), Refusal> {
         Ok(self.upload.set_modified(unix_seconds)?)
     }
 
-    /// More bytes.
+    /// Appends bytes.
     ///
     /// # Errors
     /// When they cannot be written, or the visitor may no longer write here.
@@ -321,7 +322,7 @@ impl Uploading {
         Ok(self.upload.write(bytes)?)
     }
 
-    /// Takes room for so many bytes, and for some that are still to come.
+    /// Reserves space for the first `bytes` bytes of the file, and for some that are still to come.
     fn make_room(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes <= self.ready {
             return Ok(());
@@ -338,16 +339,16 @@ impl Uploading {
         Ok(())
     }
 
-    /// Makes it durable, and then visible, in one step. The doors are asked once more before.
+    /// Makes the file durable, and then visible, in one step. The doors are asked once more first.
     ///
     /// # Errors
-    /// As [`Uploading::write`]; or when somebody else put something there meanwhile, or locked it.
+    /// As [`Uploading::write`]; or when another client put an object there meanwhile, or locked it.
     pub fn finish(self) -> Result<Meta, Refusal> {
         self.finish_if(|_| Ok(()))
     }
 
-    /// The same where what the request makes itself depend on still is so: `still` is asked in the turn in which the file becomes visible,
-    /// and so are the locks.
+    /// [`Uploading::finish`] with a condition of the request: `still` is asked in the turn in which the file becomes visible, and the locks are
+    /// checked then, too.
     ///
     /// # Errors
     /// As [`Uploading::finish`], and what `still` refuses.
@@ -364,7 +365,7 @@ impl Uploading {
             still(&mut stay)?;
             Ok::<_, E>(stay.settle(&path, &directory, touches, &tokens).map(drop)?)
         };
-        // Refused is unchanged, and acknowledged is in the directory that was judged, wherever that is afterwards.
+        // A refused upload changes nothing. An acknowledged file is in the directory that was judged, even if that directory is moved afterwards.
         let made = upload.finish_if(judge, still_there)?;
         reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));
         Ok(made.meta().clone())

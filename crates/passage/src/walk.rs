@@ -75,7 +75,7 @@ impl House {
     }
 }
 
-/// A client that door 2 admitted.
+/// A client that door 2 admitted: the visitor.
 #[derive(Clone)]
 pub struct Visit {
     pub(crate) house: Arc<House>,
@@ -134,7 +134,7 @@ impl House {
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
-        // A datastore that is made between the two steps is found by the next turn.
+        // A datastore that is created between the two steps is found in the next iteration.
         for _ in 0..4 {
             let operation = M::count(self, &ask, now)?;
             let known = if M::HAS_PRINCIPAL { None } else { self.newest_record(name) };
@@ -159,13 +159,13 @@ impl House {
     }
 }
 
-/// Somebody inside a datastore: doors 2 and 3 passed, the operation counted until this is dropped.
+/// A visitor inside a datastore. Doors 2 and 3 were passed, and the ledger counts the operation until this is dropped.
 pub struct Stay {
     pub(crate) visit: Visit,
     pub(crate) datastore: DatastorePermit,
     pub(crate) root: Arc<Root>,
     pub(crate) fill: Fill,
-    /// What is judged once more where the request takes place.
+    /// The condition of the request ([`Stay::only_if`]).
     pub(crate) still: Option<Still>,
     /// Which locks count.
     pub(crate) counted: Counted,
@@ -174,8 +174,8 @@ pub struct Stay {
 }
 
 impl Stay {
-    /// A target, when the visitor may have `wanted` on it; what may not be seen is not there. With [`CachedOnly`](crate::CachedOnly) only what the
-    /// kernel has in memory.
+    /// A target, if the visitor may have `wanted` on it. A hidden target looks absent. With [`CachedOnly`](crate::CachedOnly) the call does not wait
+    /// for the disk.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -214,7 +214,7 @@ impl Stay {
         })
     }
 
-    /// Runs `look` on a fresh view, doors 2 and 3 asked again first when the facts changed.
+    /// Runs `look` on a fresh view. If the facts changed, doors 2 and 3 are asked again first.
     pub(crate) fn on_view<R>(
         &mut self,
         look: impl FnOnce(&Self, &View<'_>) -> Result<R, Refusal>,
@@ -274,11 +274,11 @@ impl Inside for Stay {
     }
 }
 
-/// A condition of a request, asked where the request takes place.
+/// A condition of a request, asked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Which locks count, as far as that was asked for one answer: of a locked tree each member has the same lock. It is asked again when the facts
-/// changed, and after a second.
+/// Which locks count, remembered for one answer because all members of a locked tree have the same lock. It is asked again when the facts changed,
+/// and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

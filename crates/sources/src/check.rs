@@ -155,7 +155,7 @@ fn find_lost(
     failed.map_or(Ok(()), Err)
 }
 
-/// The log has no gaps and ends where the head says, and no entry lacks a piece.
+/// Checks that the log has no gaps, that it ends where the head says, and that no entry lacks a piece. Returns the number of entries.
 fn check_log(
     snapshot: &dyn Snapshot,
     head: Option<Revision>,
@@ -172,7 +172,7 @@ fn check_log(
             problem(why.to_string());
         }
         if let Some(piece) = PieceKey::from_bytes(key) {
-            // Pieces whose entry was trimmed are deleted next.
+            // Pieces whose entry was trimmed are not counted: they are deleted next.
             pieces.0 += u32::from(newest == Some(piece.revision));
             return ControlFlow::Continue(());
         }

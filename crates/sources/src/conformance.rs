@@ -1,4 +1,4 @@
-//! Requirements on every source, called by the tests of each. A violation panics.
+//! Requirements on every source, called by the tests of each source. A violation panics.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
 
@@ -134,7 +134,7 @@ fn revisions_grow_and_a_view_is_one_revision(source: &dyn Source) {
     source
         .read(|view| {
             assert_eq!(view.at(), second);
-            // Another writer commits during the look.
+            // Another writer commits while the view is open.
             std::thread::scope(|scope| {
                 scope.spawn(|| put(source, 1, "third")).join().unwrap();
             });
@@ -187,7 +187,7 @@ fn some_record_is_near_every_key_unless_there_is_none(source: &dyn Source) {
     assert_eq!(names, ["three", "three", "five", "five", "three"]);
 }
 
-/// Keys as long as any can be among them, and groups of several records.
+/// The records include keys of the greatest length, and groups of several records.
 fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
     let mut many = change();
     for n in 0..9_u8 {
@@ -230,7 +230,7 @@ fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
             assert!(most <= groups, "{most} groups in parts of {groups}");
         }
     }
-    // The same by pages of one group each.
+    // Pages of one record each give all names, too.
     let (mut names, mut after) = (0, None);
     loop {
         let page = source.read(|view| {

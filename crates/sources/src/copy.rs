@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
 
-/// The format number in copies of stores of format 2. Their revision was LMDB's own number, next to the number of the change.
+/// The format number in copies of stores of format 2. Their `revision` is LMDB's transaction id, and their `change` is the revision.
 const FORMAT_OF_2: u32 = 1;
 
 const BACKUP: &str = "backup";
@@ -75,7 +75,7 @@ impl Origin {
         let identity = view.get::<Identity>(&IdentityKey)?;
         let format = identity.map_or(FORMAT, |identity| identity.format);
         let head = view.head()?;
-        // As the programs of that format wrote it and read it.
+        // A copy of a store of format 2 has the fields that programs of that format write and read.
         let (format, revision, change) = match format {
             2 => (FORMAT_OF_2, head.commit, Some(head.revision.0)),
             format => (format, head.revision.0, None),
@@ -114,7 +114,7 @@ impl Origin {
     }
 }
 
-/// Told after every record how many steps were made so far, and how many there will be.
+/// Called with the progress so far and the total, in records or bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// A copy that is read record by record.
@@ -207,7 +207,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The same facts, to be taken in elsewhere.
+    /// The gathered facts as a copy that another store can take in.
     ///
     /// # Errors
     /// When they cannot be read again.

@@ -1,9 +1,9 @@
 //! The store every process of the machine shares: LMDB, one database for each table.
 //!
-//! LMDB's dangers live here and nowhere else: the map is reserved large at open, so that it is never resized under
-//! readers; stale readers are cleared; what was acknowledged is fsynced (no WRITEMAP, no NOSYNC); a network file system is
-//! refused; directory and files are for their owner alone, or for one group; a directory is opened once in a process,
-//! however often asked; a store that has gone back is refused; a writer is waited for so long and then named.
+//! This module alone handles LMDB's dangers: the map is reserved large at open, so that it is never resized under readers; stale
+//! readers are cleared; what was acknowledged is fsynced (no WRITEMAP, no NOSYNC); a network file system is refused; directory and
+//! files are for their owner alone, or for one group; a process opens a directory only once, and its handles share it; a store that
+//! has gone back is refused; the wait for another writer has a timeout, and the error names that writer.
 
 mod compact;
 mod environment;
@@ -46,7 +46,7 @@ pub struct Lmdb {
     environment: Arc<Environment>,
 }
 
-/// What there is to know about a store itself.
+/// The state of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Which store, and its newest revision.
@@ -61,33 +61,33 @@ pub struct Status {
     pub map_bytes: u64,
     /// How many reader slots are taken.
     pub readers: u32,
-    /// How many there are.
+    /// How many reader slots there are.
     pub readers_max: u32,
 }
 
 /// How a store is opened: every process that uses it has to open it in the same way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// The number of the group whose members share it; its owner alone otherwise.
+    /// The number of the group whose members share the store; `None` if it is for its owner alone.
     pub group: Option<u32>,
-    /// How far its file may grow, in bytes; 64 GiB unless set, or less where address space is rationed.
+    /// How far its file may grow, in bytes; 64 GiB unless set, or less where address space is limited.
     pub map_bytes: Option<u64>,
 }
 
 impl Lmdb {
-    /// Opens the store in this directory, for its owner alone; makes it when it is not there. Opened twice, both see one
-    /// store.
+    /// Opens the store in this directory, for its owner alone; makes the store if there is none. Two handles of one directory
+    /// share the store.
     ///
-    /// A thread that read gives back its place as a reader when it ends, in memory that is mapped until the last handle is dropped: join
-    /// such threads first.
+    /// A thread that has read frees its reader slot when it ends, in memory that is mapped until the last handle is dropped: join such threads
+    /// before that.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing is changed then, but for a directory or an empty store that may have been made.
+    /// [`OpenError`]; then nothing is changed, except that a directory or an empty store may have been made.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_for(path, Terms::default())
     }
 
-    /// The same on other terms.
+    /// As [`Lmdb::open`], on other terms.
     ///
     /// # Errors
     /// As [`Lmdb::open`].
@@ -95,13 +95,13 @@ impl Lmdb {
         Ok(Lmdb { environment: environment::open(path, terms, Trust::Checked)? })
     }
 
-    /// Who looks at the files that are mirrored into this store.
+    /// The process that looks at the files that are mirrored into this store.
     pub fn mirror_leader(&self) -> &MirrorLeader {
         &self.environment.mirror_leader
     }
 
-    /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were. Also follows a
-    /// commit whose process died before it could acknowledge it.
+    /// Frees the slots of dead readers; otherwise the file grows with every commit. Returns how many there were. Also raises the
+    /// high-water mark to a commit whose process died before it could raise the mark.
     pub fn clear_stale_readers(&self) -> usize {
         if let Ok(Ok(head)) = self.read(|view| view.head()) {
             self.environment.high_water.raise(head.revision);
@@ -109,11 +109,11 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    /// Looks whether the file that says how far the store has come is still the one that has the name, and follows it. Until then changes of
-    /// other processes are obeyed when a view shows them.
+    /// Checks whether the file of the high-water mark was removed or replaced, and then uses the file that has its name now. Until this call,
+    /// changes of other processes are obeyed only when a view shows them.
     ///
     /// # Errors
-    /// When it cannot be opened or made, or is of another store.
+    /// When the file cannot be opened or made, or is of another store.
     pub fn follow_mark(&self) -> std::io::Result<()> {
         self.environment.high_water.follow()
     }
@@ -126,7 +126,7 @@ impl Lmdb {
         self.environment.reading_raw(|reading| look(reading)).map_err(unavailable)
     }
 
-    /// What there is to know about the store itself.
+    /// The state of the store.
     pub fn status(&self) -> Status {
         let info = self.environment.env.info();
         Status {
@@ -143,7 +143,7 @@ impl Lmdb {
     fn write_all(&self, changes: &[&Change]) -> Vec<Result<At, CommitError>> {
         match self.write_together(changes) {
             Ok(answers) => answers,
-            // One that does not fit must not take the others with it.
+            // A change that does not fit must not make the others fail.
             Err(_) if changes.len() > 1 => {
                 changes.iter().flat_map(|change| self.write_all(std::slice::from_ref(change))).collect()
             }
@@ -151,8 +151,8 @@ impl Lmdb {
         }
     }
 
-    /// One transaction for all of them; each sees what those before it wrote, and has a revision of its own. A view can only ever
-    /// show the last of those revisions, so no memo has an entry of the others.
+    /// Commits all changes in one transaction. Each change sees what the changes before it wrote, and has a revision of its own. A view
+    /// can show only the last of these revisions, so no memo has an entry of the others.
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
@@ -180,7 +180,7 @@ impl Lmdb {
             });
         }
         space.check(environment, &txn)?;
-        // A commit that writes nothing LMDB would not count.
+        // LMDB does not count a commit that writes nothing.
         if first == now {
             txn.abort();
         } else {
@@ -191,7 +191,7 @@ impl Lmdb {
     }
 }
 
-/// Whether this revision is no older than the one that was acknowledged.
+/// Refuses a revision that is older than the one that was acknowledged.
 fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), SourceError> {
     if acknowledged <= revision {
         return Ok(());
@@ -204,7 +204,7 @@ fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), Sourc
 
 impl Source for Lmdb {
     fn at(&self) -> At {
-        // No process acknowledged a later revision; a damaged meta page does not lead back.
+        // No process acknowledged a later revision than the high-water mark. LMDB is not asked: its meta page may be damaged.
         self.environment.at(self.environment.high_water.newest())
     }
 
@@ -346,7 +346,7 @@ mod tests {
         crate::conformance::put_something(&lmdb);
         let old = std::fs::read(path.join("data.mdb")).unwrap();
         let at = crate::conformance::put_something(&lmdb);
-        // What a meta page of the last commit but one would show.
+        // As if a meta page showed the last commit but one.
         lmdb.environment.high_water.raise(at.next().revision);
         assert!(lmdb.read(|_| ()).unwrap_err().to_string().contains("was acknowledged"));
         assert_eq!(lmdb.at(), at.next());
@@ -366,7 +366,7 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // LMDB's own word for the newest revision, in the lock file after magic and format: one bit, and it is the one before.
+        // LMDB's own number of the newest commit, in the lock file after magic and format. One flipped bit makes it the commit before.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -380,7 +380,7 @@ mod tests {
         assert!(lmdb.read(|_| ()).is_err());
     }
 
-    /// As when a reader is held up between LMDB's number and its roots, while others commit twice.
+    /// As if a reader was held up between reading LMDB's number and its roots, while others commit twice.
     #[test]
     fn a_number_that_is_not_that_of_the_roots_is_taken_anew() {
         let scratch = Scratch::new();
@@ -389,7 +389,7 @@ mod tests {
         let at = [(); 3].map(|()| crate::conformance::put_something(&lmdb))[2];
         let newest = head(&lmdb).commit;
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
-        // What is read is of the newest revision, and how often it was begun; the first so many times the number is of another.
+        // Whether the newest revision is read, and how many transactions were begun. The first `torn` ones have another commit's number.
         let read = |torn: u32| {
             let begun = std::cell::Cell::new(0);
             let look = lmdb.environment.reading_by(
@@ -407,7 +407,7 @@ mod tests {
             (look.is_ok_and(|is_newest| is_newest), begun.get())
         };
         assert_eq!([0, 1, 7].map(read), [(true, 1), (true, 2), (true, 8)]);
-        // What is wrong each time is damaged.
+        // A number that is wrong each time means damage.
         assert_eq!(read(u32::MAX), (false, 8));
     }
 

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Address space: room for a hundred thousand locks and more.
+/// The size of the map, in bytes: address space for more than a hundred thousand locks.
 const MAP_BYTES: usize = 1 << 30;
 const READERS_MAX: u32 = 4096;
 

@@ -1,7 +1,7 @@
-//! Numbers in a mapped file: every process that maps it sees them at once. The one place that maps anything by itself.
+//! Numbers in a mapped file: every process that maps it sees them at once. No other module of this crate maps files itself.
 //!
-//! A write into a mapped page that has no place on the disk yet ends the process (`SIGBUS`) when the disk is full. So every file gets
-//! all of its places before it is mapped, or is refused.
+//! A write into a mapped page without disk space ends the process (`SIGBUS`) when the disk is full. So the disk space of every file is
+//! allocated before it is mapped; if that fails, the file is refused.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// A file's words, for as long as this lives.
+/// The words of a file, which is mapped until this value is dropped.
 pub(crate) struct Mapping {
     words: NonNull<[AtomicU64]>,
 }
@@ -25,7 +25,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// The first words of a file, which is made so long where it is shorter. Every page of it has its place on the disk after this.
+    /// Maps the first words of a file. A shorter file is extended, and disk space is allocated for every page.
     ///
     /// # Errors
     /// When the disk has no room for it, or the file cannot be mapped.
@@ -34,15 +34,15 @@ impl Mapping {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         allocate(file, words as u64 * 8)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the file was made long enough. Should somebody
-        // shorten it, the process gets SIGBUS and ends.
+        // SAFETY: a new mapping at an address of the kernel's choice; the file was made long enough. If the file is
+        // shortened later, the process gets SIGBUS and ends.
         let address = unsafe { mmap(std::ptr::null_mut(), words * 8, access, MapFlags::SHARED, file, 0) }?;
         let address = NonNull::new(address.cast::<AtomicU64>());
         let address = address.ok_or_else(|| io::Error::other("the kernel mapped the file at address 0"))?;
         Ok(Mapping { words: NonNull::slice_from_raw_parts(address, words) })
     }
 
-    /// Shows another file from now on, in the same place: a reader sees the one or the other.
+    /// Maps another file at the same address: a reader sees the words of the old file or of the new one.
     ///
     /// # Errors
     /// As [`Mapping::new`]; then the old file stays mapped.
@@ -85,8 +85,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// The same without `fallocate`: the last byte of each page is rewritten. No counter uses that byte: it is the highest byte of a number
-/// that never becomes so large.
+/// As [`allocate`], without `fallocate`: the last byte of each page is rewritten. No counter uses that byte: it is the highest byte of a
+/// number that never becomes so large.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;

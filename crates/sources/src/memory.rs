@@ -1,4 +1,4 @@
-//! Facts in memory: for tests, and as the plain model the other sources are compared with.
+//! Facts in memory: for tests, and as the plain model that other sources are compared with.
 
 use enfilade_facts::journal::{Head, Write, write_down};
 use enfilade_facts::{
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Records = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// Immutable once made; a commit makes the next one.
+/// The facts at one revision. A commit makes the next state; views keep the one they have.
 #[derive(Clone)]
 struct State {
     at: At,
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Makes a record twice, and hands out the first one, which is sound and stale.
+    /// Puts a record twice, and returns the first one, which is sound and stale.
     fn memory_record_of_an_older_revision(memory: &Memory) -> Option<Vec<u8>> {
         crate::conformance::put_something(memory);
         let old = memory.damage(Table::Datastores, b"tank", |stored| Some(stored.to_vec()));

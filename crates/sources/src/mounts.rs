@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where mounts change all the time, the next wait ends at once and the next reading mends this one.
+/// How often the list is read while it changes. If it still changes, the next wait ends at once, and the list is read again.
 const TRIES: usize = 4;
 
 /// Watches `/proc/self/mountinfo`.
@@ -27,7 +27,7 @@ impl MountWatch {
     /// The mounts now. Changes before this call no longer end a [`MountWatch::wait`].
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the list cannot be read.
     pub fn read(&mut self) -> io::Result<Mounts> {
         let mut text = Vec::new();
         for _ in 0..TRIES {
@@ -42,10 +42,10 @@ impl MountWatch {
         Ok(Mounts::new(text.split(|byte| *byte == b'\n').filter_map(mount_point)))
     }
 
-    /// Waits until something is mounted or unmounted, at most so long; says whether something was.
+    /// Waits for a mount or unmount, at most this long. Returns whether there was one.
     ///
     /// # Errors
-    /// When it cannot be watched.
+    /// When the list cannot be watched.
     pub fn wait(&mut self, at_most: Duration) -> io::Result<bool> {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
@@ -58,8 +58,8 @@ impl MountWatch {
     }
 }
 
-/// The fifth field of a line (proc(5)), with its octal escapes read. A path that is not UTF-8 is no datastore's, and
-/// must not hide the others.
+/// The fifth field of a line (proc(5)), with its octal escapes decoded; `None` for a path that is not UTF-8, which no datastore
+/// can have.
 fn mount_point(line: &[u8]) -> Option<String> {
     let field = line.split(|byte| *byte == b' ').nth(4)?;
     let mut bytes = Vec::with_capacity(field.len());
@@ -107,7 +107,7 @@ const NETWORK: [&str; 13] = [
     "smb3",
 ];
 
-/// Where a path is on a file system of another machine, the point that is mounted at.
+/// The mount point of the file system that a path is on, if that file system is on another machine.
 ///
 /// # Errors
 /// When the kernel's list cannot be read.
@@ -119,7 +119,7 @@ fn network_mount_in(mountinfo: &[u8], path: &str) -> Option<String> {
     let lines = mountinfo.split(|byte| *byte == b'\n');
     let over = lines.filter_map(|line| Some((mount_point(line)?, is_network(line))));
     let over = over.filter(|(point, _)| Path::new(path).starts_with(point));
-    // Of those at one point the last hides the others.
+    // Of several file systems at one mount point, the last one hides the others.
     over.max_by_key(|(point, _)| point.len()).and_then(|(point, is_network)| is_network.then_some(point))
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 const DATA: &str = "data.mdb";
 
-/// Makes an empty environment in a directory that has none: `open` opens the one that is made, in another directory.
+/// Makes an empty environment in a directory that has none. `open` opens it in a temporary directory, where it is made.
 ///
 /// # Errors
 /// When it cannot be made.

@@ -1,4 +1,4 @@
-//! A short pause, where no event can be waited for.
+//! A short pause, for code that has no event to wait for.
 
 use rustix::event::{Timespec, poll};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Words that each process of the machine writes and all others read, as long as it lives.
+//! Words that each process of the machine writes, and that all others read while that process lives.
 //!
-//! Each has a file of its own in one directory, mapped by itself alone and locked with `flock`, which the kernel takes back when the
-//! process ends in any way: a file without a lock counts for nothing. Process ids are not used, so an id that the kernel gives
-//! out again does no harm. Others read with `read`, so that a file that is replaced meanwhile is no fault.
+//! Each process has its own file in one directory, which only it maps. The process locks its file with `flock`, and the kernel releases the
+//! lock when the process ends in any way: a file without a lock is ignored. Process ids are not used, so an id that the kernel uses
+//! again does no harm. Other processes use `read` instead of a mapping, so that a file that is replaced meanwhile does no harm.
 
 use crate::files::directory::{self, open_for};
 use crate::mapping::Mapping;
@@ -12,13 +12,13 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-/// How many processes there may be at once.
+/// The most processes at once.
 pub const PROCESSES_MAX: usize = 64;
 
 /// The words of this process.
 pub struct OwnWords {
     mapping: Mapping,
-    /// Its lock is what says that the process lives.
+    /// The lock on this file shows that the process lives.
     _locked: File,
 }
 
@@ -30,16 +30,16 @@ pub struct TheirWords {
 }
 
 impl OwnWords {
-    /// So many words, all zero, in a file of the directory that nobody else has. All of it has its place on the disk. The directory is for its
-    /// owner alone, or also for the members of a group.
+    /// Makes `count` words, all zero, in a file of the directory that no other process uses, and allocates its disk space. The directory is for
+    /// its owner alone, or also for the members of a group.
     ///
     /// # Errors
-    /// When there is none, it cannot be made, or the disk has no room for it.
+    /// When every number is taken, the file cannot be made, or the disk has no room for it.
     pub fn take(directory: &Path, count: usize, group: Option<u32>) -> io::Result<Self> {
         directory::make_for(directory, group)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // One takes a place at a time; the lock ends with the file.
+        // One process at a time takes a number; the lock ends when the file is closed.
         let turn = open_for(&directory.join("turn"), group, |path| options.open(path))?;
         turn.lock()?;
         for number in 0..PROCESSES_MAX {
@@ -47,7 +47,7 @@ impl OwnWords {
             if find(&path)?.is_some() {
                 continue;
             }
-            // A new file, locked before it has its name: no reader finds the words of the process before under this lock.
+            // The file is new, and locked before it gets its name: no reader finds the words of an earlier process under this lock.
             let next = directory.join("next");
             match std::fs::remove_file(&next) {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
@@ -58,7 +58,7 @@ impl OwnWords {
             let mapping = match Mapping::new(&file, count) {
                 Ok(mapping) => mapping,
                 Err(why) => {
-                    // What there was room for is given back.
+                    // Frees the disk space that was allocated.
                     let _ = std::fs::remove_file(&next);
                     return Err(why);
                 }
@@ -79,10 +79,10 @@ impl OwnWords {
     }
 }
 
-/// The words of every process that lives, this one's among them.
+/// The words of every living process, this one included.
 ///
 /// # Errors
-/// When the directory cannot be read; where there is none, no process runs.
+/// When the directory cannot be read. If it does not exist, there are no processes.
 pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
     let found = (0..PROCESSES_MAX).map(|number| find(&place(directory, number)));
     found.filter_map(Result::transpose).collect()
@@ -96,7 +96,7 @@ fn find(path: &Path) -> io::Result<Option<TheirWords>> {
         Err(why) => return Err(why),
     };
     match file.try_lock_shared() {
-        // No process has it. The lock ends with the file.
+        // No process holds the lock. The shared lock ends when the file is closed.
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => {
             let count = usize::try_from(file.metadata()?.len() / 8).unwrap_or(0);
@@ -107,12 +107,12 @@ fn find(path: &Path) -> io::Result<Option<TheirWords>> {
 }
 
 impl TheirWords {
-    /// How many there are.
+    /// How many words there are.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// One of them; 0 where there is none.
+    /// The word at an index; 0 if there is none.
     pub fn word(&self, at: usize) -> u64 {
         let mut bytes = [0; 8];
         match self.file.read_exact_at(&mut bytes, at as u64 * 8) {
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(seen, [(1_000, 5, 0), (8, 0, 6)]);
         drop(one);
         assert_eq!(living(&directory).unwrap().len(), 1);
-        // The next process finds nothing of the one before.
+        // The next process finds no words of an earlier one.
         let again = OwnWords::take(&directory, 1_000, None).unwrap();
         assert!(again.words().iter().all(|word| word.load(Ordering::SeqCst) == 0));
         assert_eq!(living(&directory).unwrap().len(), 2);

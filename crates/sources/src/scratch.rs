@@ -1,4 +1,4 @@
-//! A directory of its own for each test.
+//! A separate temporary directory for each test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

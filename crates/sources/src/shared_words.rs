@@ -26,10 +26,10 @@ impl SharedWords {
         Mapping::new(&file, MAP_BYTES / 8).map(|mapping| SharedWords { mapping, shown })
     }
 
-    /// The words of the file that has the name now, where that is not the one that is shown.
+    /// The words of the file that has the name now; `None` if this is the mapped file.
     ///
     /// # Errors
-    /// When it cannot be opened or made.
+    /// When that file cannot be opened or made.
     pub(crate) fn replaced(&self, path: &Path, magic: [u8; 8]) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(meta) if id_of(&meta) == *self.shown.lock().unwrap_or_else(PoisonError::into_inner) => {
@@ -66,7 +66,7 @@ impl SharedWords {
     }
 }
 
-/// Device and inode: as long as a file is mapped no other has them.
+/// Device and inode: no other file has them while this one is mapped.
 fn id_of(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
@@ -86,7 +86,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     };
     let mut found = magic;
     if file.metadata()?.len() < MAP_BYTES as u64 {
-        // Its creation was interrupted, or is under way: a file with content is never this short.
+        // The creation of the file was interrupted, or is still running: a complete file is never this short.
         file.set_len(MAP_BYTES as u64)?;
     } else {
         let mut start = [0; 8];

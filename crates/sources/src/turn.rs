@@ -14,13 +14,13 @@ use std::time::Duration;
 
 /// How long a writer waits for another one.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
-/// Between two tries: short at first, because a commit takes a fraction of a millisecond.
+/// The pauses between two tries: short at first, because a commit takes a fraction of a millisecond.
 const STEPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
-/// A turn that did not come.
+/// The turn was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NoTurn {
-    /// Another writer has it for too long; the text names it and says what to do.
+    /// Another writer has the turn for too long; the text names that writer and says what to do.
     #[error("{0}")]
     Busy(String),
     /// The lock cannot be taken.
@@ -52,10 +52,10 @@ impl Turns {
         Ok(Turns { file, is_taken: Mutex::new(false), freed: Condvar::new(), doing })
     }
 
-    /// Waits for a turn: so long for the threads of this process, and so long for other processes.
+    /// Waits for a turn: at most this long for the threads of this process, and again at most this long for other processes.
     ///
     /// # Errors
-    /// [`NoTurn`] when it did not come by then.
+    /// [`NoTurn`] when the wait was too long, or the lock cannot be taken.
     pub(crate) fn take(&self, at_most: Duration) -> Result<Turn<'_>, NoTurn> {
         let waited = self.freed.wait_timeout_while(locked(&self.is_taken), at_most, |is_taken| *is_taken);
         let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Turns {
         }
         *is_taken = true;
         drop(is_taken);
-        // From here on dropping it gives the turn back.
+        // From here on the drop of `turn` frees the turn, also after an error.
         let mut turn = Turn { turns: self, held: None };
         turn.held = Some(Held::take(&self.file, at_most, self.doing)?);
         Ok(turn)
@@ -77,7 +77,7 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Other processes first: the next thread finds the lock free.
+        // The machine-wide lock is released first, so that the next thread finds it free.
         self.held = None;
         *locked(&self.turns.is_taken) = false;
         self.turns.freed.notify_one();
@@ -92,10 +92,10 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Held<'f>(&'f File);
 
 impl<'f> Held<'f> {
-    /// Waits for the lock. No other thread of this process may hold it by the same file.
+    /// Waits for the lock. No other thread of this process may hold the lock through the same `File`.
     ///
     /// # Errors
-    /// [`NoTurn`] when it is not free by then.
+    /// [`NoTurn`] when the wait was too long, or the lock cannot be taken.
     pub(crate) fn take(file: &'f File, at_most: Duration, doing: &str) -> Result<Self, NoTurn> {
         let mut waited = Duration::ZERO;
         loop {
@@ -146,7 +146,8 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     format!("process {pid} (`{command}`) has been {doing} for more than {waited:?}; {hint}")
 }
 
-/// proc(5), `/proc/locks`: `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; waiting ones have `->` after the number.
+/// The process that holds a lock in `/proc/locks` (proc(5)): `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; a waiting process has `->`
+/// after the number.
 fn flock_holder(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();
     locks.lines().find_map(|line| {
@@ -176,7 +177,7 @@ mod tests {
         assert!(said(&here).is_some_and(|why| why.contains(&own) && why.contains("testing")));
         assert!(said(&there).is_some_and(|why| why.contains("this server has been testing")));
         drop(held);
-        // Both are free again, also where a turn did not come.
+        // Both can be taken again, also by the waiter that timed out.
         assert_eq!((said(&here), said(&there)), (None, None));
     }
 

@@ -32,7 +32,7 @@ fn membership(user: u8, group: u8) -> MembershipKey {
     MembershipKey { member, group: GroupId::from_bytes([group; 16]) }
 }
 
-/// Everything a view holds.
+/// All facts of a view.
 fn facts(view: &View<'_>) -> Vec<Record> {
     let mut records = Vec::new();
     for table in Table::of_facts() {
@@ -45,7 +45,7 @@ fn facts(view: &View<'_>) -> Vec<Record> {
     records
 }
 
-/// Gathers, and does something before each view.
+/// Gathers all facts, and calls `between` before each view.
 fn gather(source: &dyn Source, between: &dyn Fn()) -> Result<Gathered, CopyError> {
     let views = |look: &mut dyn FnMut(&View<'_>)| {
         between();
@@ -54,7 +54,7 @@ fn gather(source: &dyn Source, between: &dyn Fn()) -> Result<Gathered, CopyError
     Gathered::of(&views, &std::env::temp_dir(), 7, &mut |done, all| assert!(done <= all))
 }
 
-/// The revision of what was gathered, and its records, by way of a backup.
+/// The revision and the records of the gathered facts, read back from a backup.
 fn read(mut gathered: Gathered) -> (Revision, Vec<Record>) {
     let mut file = Vec::new();
     gathered.write_backup(&mut file, &mut |_, _| {}).unwrap();
@@ -73,7 +73,7 @@ enum Step {
     Delete(u8),
     Join(u8, u8),
     Leave(u8, u8),
-    /// More than one record of the log names.
+    /// Puts more records than one entry of the log can name.
     PutMany(u8),
     DeleteMany,
 }
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// A table of several parts on LMDB, and a writer who changes every part again and again.
+/// A table of several parts on LMDB is gathered, while a writer changes every part again and again.
 #[test]
 fn a_copy_keeps_no_page_from_being_used_again() {
     let place = scratch();
@@ -147,7 +147,7 @@ fn a_copy_keeps_no_page_from_being_used_again() {
             lmdb.commit(&change).unwrap();
         }
     };
-    // So that free pages exist before.
+    // After these writes free pages exist.
     (0..5).for_each(|_| write());
     let long = || lmdb.status().file_bytes;
     let before = long();
@@ -156,7 +156,7 @@ fn a_copy_keeps_no_page_from_being_used_again() {
     assert_eq!((revision, records), lmdb.read(|view| (view.at().revision, facts(view))).unwrap());
     let commits = next.get() - 50;
     assert!(commits > 300, "{commits}");
-    // In one view the same commits make it grow by some ten pages each.
+    // During a single view each of these commits makes the file grow by about ten pages.
     let in_one_view = lmdb
         .read(|_| {
             let before = long();
@@ -251,7 +251,7 @@ fn a_store_that_is_restored_meanwhile_ends_it() {
     assert!(why.contains("during the copy all facts were restored"), "{why}");
 }
 
-/// A directory of a test's own.
+/// A temporary directory of one test.
 struct Scratch(std::path::PathBuf);
 
 impl Drop for Scratch {

@@ -1,4 +1,4 @@
-//! Random changes, made in LMDB and in memory, against a map that does the same in the plainest way.
+//! Compares LMDB and the source in memory with a plain map, after random changes.
 
 #![allow(clippy::unwrap_used, reason = "a test: it fails by panicking")]
 
@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Few keys, so that changes meet.
+/// A part of a change. It has one of few keys, so that changes meet.
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, u8),
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn name_key(key: u8) -> NameKey {
-    // One name is the beginning of the next, so that order and prefixes are put to the test.
+    // Each name is a prefix of the next one, so that order and prefixes are tested.
     NameKey::user(&DomainId::from_bytes([1; 16]), &"n".repeat(usize::from(key)))
 }
 
@@ -60,7 +60,7 @@ struct Model {
 }
 
 impl Model {
-    /// The model afterwards, or `None` where an expectation does not hold.
+    /// The model after a change, or `None` if an expectation does not hold.
     fn after(&self, steps: &[Step]) -> Option<Model> {
         let holds = |step: &Step| match step {
             Step::ExpectAbsent(key) => !self.names.contains_key(key),
@@ -121,7 +121,7 @@ fn check(source: &dyn Source, model: &Model) {
         .unwrap();
 }
 
-/// Makes one change, and sees that the answer is right and that the facts are what they should be afterwards.
+/// Commits one change, and checks the answer and the facts after it.
 fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
     let before = source.at();
     let is_write =
@@ -145,7 +145,7 @@ fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
     check(source, model);
 }
 
-/// In memory where that is to be had: what is asked here is not whether the disk keeps it.
+/// A directory in memory (`/dev/shm`) if there is one: this test is not about the disk.
 fn directory() -> PathBuf {
     let mut random = [0; 8];
     getrandom::fill(&mut random).unwrap();

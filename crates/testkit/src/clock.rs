@@ -5,23 +5,23 @@ use enfilade_passage::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Seconds since some start; the wall clock shows them after 2026-01-01.
+/// A clock that counts seconds. Its wall clock starts at 2026-01-01.
 #[derive(Clone, Debug, Default)]
 pub struct FixedClock {
     ticks: Arc<AtomicU64>,
-    /// By how much the wall clock was set, in seconds; the clock since the start is never set.
+    /// By how many seconds the wall clock was set; the tick is never set.
     wall: Arc<AtomicI64>,
 }
 
 const START_UNIX_SECONDS: i64 = 1_767_225_600;
 
 impl FixedClock {
-    /// Goes on.
+    /// Advances the tick and the wall clock.
     pub fn advance_seconds(&self, seconds: u64) {
         self.ticks.fetch_add(seconds, Ordering::SeqCst);
     }
 
-    /// Somebody sets the wall clock back, or on.
+    /// Sets the wall clock forward, or back if the number is negative.
     pub fn set_wall(&self, by_seconds: i64) {
         self.wall.fetch_add(by_seconds, Ordering::SeqCst);
     }

@@ -22,21 +22,21 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// How much the doors remember while a world is asked; the answers must not differ.
+/// The size of the memos of the doors; the answers must not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembering {
-    /// As when serving.
+    /// Large memos, as on a server.
     AsServed,
-    /// One set of each memo: nearly everything is computed anew.
+    /// One set in each memo: nearly everything is computed again.
     Hardly,
 }
 
-/// A directory of its own, removed when dropped.
+/// A temporary directory, removed when dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one.
+    /// Creates the directory.
     #[allow(clippy::new_without_default, reason = "it makes a directory")]
     pub fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -46,7 +46,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -122,7 +122,7 @@ pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
 }
 
 impl TestHouse {
-    /// An empty one.
+    /// An empty server.
     pub fn new(remembering: Remembering) -> Self {
         Self::with_locks(remembering, Arc::new(MemoryLocks::default()))
     }
@@ -184,7 +184,7 @@ impl TestHouse {
         &*self.source
     }
 
-    /// Where its facts are changed.
+    /// The context of changes by a test.
     pub fn desk(&self) -> Desk<'_> {
         Desk {
             facts: self.facts(),
@@ -203,7 +203,7 @@ impl TestHouse {
         self.events.0.lock().unwrap().clone()
     }
 
-    /// Where the content of a datastore is.
+    /// The directory of a datastore's content.
     pub fn content(&self, datastore: &DatastoreName) -> PathBuf {
         self.scratch.path().join(datastore.as_str())
     }
@@ -215,7 +215,7 @@ impl TestHouse {
         enfilade_admin::edit_datastore(&self.desk(), name, &edit).unwrap();
     }
 
-    /// Gives a role.
+    /// Assigns a role.
     pub fn assign(&self, path: &str, who: &Authid, role: &str) {
         let (path, role) = (path.parse().unwrap(), role.parse().unwrap());
         let who = who.to_string().parse().unwrap();
@@ -233,7 +233,7 @@ impl TestHouse {
         self.secrets.insert(made.tokenid.to_string(), made.value);
     }
 
-    /// Comes in with a credential, from this machine.
+    /// Authenticates with a credential, from the loopback address.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -241,7 +241,7 @@ impl TestHouse {
         self.house.admit(&Credential::Secret(ask), Ipv4Addr::LOCALHOST.into()).await
     }
 
-    /// Comes in with the token of a session, which waits for nothing.
+    /// Authenticates with the token of a session. Panics if door 2 has to wait.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -254,7 +254,7 @@ impl TestHouse {
         }
     }
 
-    /// Comes in: a user by the token `test`, a token with the secret it was made with; any other with a wrong one.
+    /// Authenticates a user by the token `test`, or a token by the secret it was created with; for any other name the secret is wrong.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -266,12 +266,12 @@ impl TestHouse {
     }
 }
 
-/// The function by which a server on these facts may issue sessions at a later time.
+/// The function that commits to these facts up to which second sessions may be issued.
 pub fn allow_issue(facts: Arc<dyn Source>) -> AllowIssue {
     Arc::new(move |now, second| enfilade_admin::keystone::allow_issue(&*facts, now, second))
 }
 
-/// Not random, but never the same twice.
+/// Bytes that are not random and do not repeat.
 fn counting() -> Random {
     let next = std::sync::atomic::AtomicU64::new(1);
     Arc::new(move |bytes: &mut [u8]| {

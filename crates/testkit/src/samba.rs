@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Reads users and groups from files where programs ask the system.
+/// The preloaded library that makes programs read users and groups from files instead of those of the system.
 const WRAPPER: &str = "libnss_wrapper.so";
 const PASSWORD: &str = "of-a-test";
-/// Everybody's primary group.
+/// The primary group of all users.
 const USERS: u32 = 19_999;
 const FIRST_UID: u32 = 70_000;
-/// It listens by then.
+/// Attempts to connect before the start counts as failed: 30 seconds.
 const TURNS: u32 = 300;
 const TURN: Duration = Duration::from_millis(100);
 
@@ -27,7 +27,7 @@ pub struct SambaUser {
     pub gids: Vec<u32>,
 }
 
-/// A Samba that listens on loopback, ended when dropped.
+/// A running Samba that listens on loopback, stopped when dropped.
 #[derive(Debug)]
 pub struct Samba {
     child: Child,
@@ -36,7 +36,7 @@ pub struct Samba {
 }
 
 impl Samba {
-    /// Whether it can be started here.
+    /// Whether the programs of Samba are installed.
     pub fn is_installed() -> bool {
         ["smbd", "smbclient", "pdbedit"]
             .iter()
@@ -71,7 +71,7 @@ impl Samba {
             }
         }
         let mut command = wrapped("smbd", place);
-        // A group of its own: it ends everybody in its group when it ends.
+        // smbd must have a process group of its own: when it ends, it ends all processes of its group.
         command.arg("--foreground").stdout(Stdio::null());
         command.stderr(std::fs::File::create(place.join("stderr")).map_err(said)?);
         let samba = Samba { child: command.spawn().map_err(said)?, place: place.to_owned(), port };
@@ -87,20 +87,20 @@ impl Samba {
         ))
     }
 
-    /// Its process.
+    /// The id of its process.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// A program of Samba's that works on files and not through the server.
+    /// A program of Samba that works on files and not through the server.
     pub fn tool(&self, program: &str) -> Command {
         let mut command = wrapped(program, &self.place);
-        // Its own modules are those of the system's Python.
+        // The program needs the modules of the system's Python.
         command.env_remove("PYTHONPATH").env_remove("PYTHONHOME");
         command
     }
 
-    /// `smbclient` as a user. Where it is to connect to, `//127.0.0.1/SHARE`, is still to be said.
+    /// `smbclient` as a user. The caller adds the share, `//127.0.0.1/SHARE`.
     pub fn client(&self, user: &str) -> Command {
         let mut command = wrapped("smbclient", &self.place);
         command.args(["-p", &self.port.to_string(), "-m", "SMB3", "-U", &format!("{user}%{PASSWORD}")]);
@@ -110,7 +110,7 @@ impl Samba {
 
 impl Drop for Samba {
     fn drop(&mut self) {
-        // Its helpers end with it when it is asked to; of one that is killed they stay behind.
+        // smbd ends its helper processes at SIGTERM; after SIGKILL they would keep running.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         for _ in 0..TURNS / 6 {
             if !matches!(self.child.try_wait(), Ok(None)) {
@@ -161,7 +161,7 @@ fn config(place: &Path, port: u16, shares: &[(&str, &Path, AclDialect)]) -> Stri
     config
 }
 
-/// `passwd` and `group`.
+/// The content of the files `passwd` and `group`.
 fn people(users: &[SambaUser]) -> (String, String) {
     let mut passwd = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n".to_owned();
     let mut groups = format!("root:x:0:\nnogroup:x:65534:\nusers:x:{USERS}:\n");

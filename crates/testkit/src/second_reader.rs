@@ -12,7 +12,7 @@ const PROPERTIES: &str = "path comment gc-schedule gc-on-unmount prune-schedule 
     keep-monthly keep-yearly verify-new notify-user notify notification-mode tuning maintenance-mode backing-device backend \
     notification-thresholds counter-reset-schedule name";
 
-/// Where the reader is.
+/// The position of the reader in the file.
 enum State {
     BeforeHeader,
     InSection(String, BTreeMap<String, String>),
@@ -72,7 +72,7 @@ pub fn read(text: &str) -> Result<Datastores, String> {
     Ok(found)
 }
 
-/// Of two sections of one name the last is taken.
+/// Ends a section. Of two sections with the same name the last one counts.
 fn end(found: &mut Datastores, name: String, properties: BTreeMap<String, String>) -> Result<(), String> {
     if !properties.contains_key("path") {
         return Err("property 'path' is missing and it is not optional.".to_owned());
@@ -81,7 +81,7 @@ fn end(found: &mut Datastores, name: String, properties: BTreeMap<String, String
     Ok(())
 }
 
-/// Writes a file, as the original does.
+/// Writes a file as Proxmox does.
 pub fn print(datastores: &Datastores) -> String {
     let mut text = String::new();
     for (name, properties) in datastores {

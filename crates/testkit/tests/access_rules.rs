@@ -18,7 +18,7 @@ async fn each_rule_of_a_datastore_is_obeyed() {
     let path = |text| StorePath::from_plain(text).unwrap();
     std::fs::create_dir(house.content(&tank).join("above")).unwrap();
     std::fs::write(house.content(&tank).join("above/file"), "x").unwrap();
-    // She may read both, and pass the root only; of the file she may not read the ACL.
+    // Alice may list both directories and read the file. She may traverse only the root, and may not read the ACL of the file.
     for (text, acl) in [
         ("", "allow alice@local read"),
         ("above", "allow alice@local list,read-attributes,read-acl"),

@@ -15,7 +15,7 @@ use enfilade_testkit::{FixedClock, Remembering, TestHouse};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Between two looks at the facts.
+/// The second actor, which runs between two looks at the facts.
 type Actor = Box<dyn FnMut() + Send>;
 /// More looks than a walk takes.
 const STEPS: usize = 24;
@@ -28,7 +28,7 @@ struct Watched {
 
 impl Watched {
     fn act(&self) {
-        // The actor may read, too; no actor runs then.
+        // While the actor itself reads the facts, no actor runs.
         let actor = self.actor.lock().unwrap().take();
         if let Some(mut actor) = actor {
             actor();
@@ -97,7 +97,7 @@ impl World {
         process(&self.ledger)
     }
 
-    /// Closes the store on its own, as another process does.
+    /// A function that closes the datastore, as another process does.
     fn closing(&self) -> impl Fn() + Send + use<> {
         let (facts, clock, main) =
             (Arc::clone(&self.house.source), self.house.clock.clone(), self.main.clone());
@@ -220,13 +220,13 @@ fn a_root_is_not_kept_across_a_revision() {
     assert!(at_last_steps > 0, "it was never closed after the permit");
 }
 
-/// Rule 6: a server says that it closed up only when it did. Somebody is opening the root meanwhile.
+/// Rule 6: a server records that its handles are closed only when they are, also while a request opens the root.
 #[test]
 fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     let mut was_busy = 0;
     for step in 0..STEPS {
         let world = World::new();
-        // Known by name from here on, and not kept.
+        // The root is known by name from here on, and not kept open.
         world.enter(OperationKind::Read).map(drop).unwrap();
         let domain = "later".parse().unwrap();
         enfilade_admin::keystone::add_domain(&world.house.desk(), &domain, None).unwrap();
@@ -269,7 +269,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
         parts.clock_sets =
             Arc::new(move || sets.fetch_add(setting.load(Ordering::SeqCst).into(), Ordering::SeqCst));
     });
-    // Files that are made now are old.
+    // By this clock, files that are created now are old.
     house.clock.set_wall(10_000_000_000);
     let (main, alice): (DatastoreName, Authid) = ("main".parse().unwrap(), "alice@local".parse().unwrap());
     house.add_datastore(&main);
@@ -285,7 +285,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     let file = house.content(&main).join("file");
     std::fs::write(&file, "x").unwrap();
     enfilade_admin::set_acl(&house.desk(), &main, &path("file"), &everything).unwrap();
-    // Read once, and remembered by its state.
+    // The entry is read once, and then remembered by its state.
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
     assert!(
         listing().all_cached(16).unwrap().ready().is_some_and(|entries| entries.len() == 1),
@@ -299,7 +299,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
 }
 
-/// Withdrawn between two pieces, and after the last one.
+/// The token is deleted between two pieces, or after the last one.
 #[test]
 fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
     for (name, is_there) in [("new", false), ("old", true)] {

@@ -1,5 +1,5 @@
-//! One bit of a store flipped, or its end cut off: every question is answered as before, or refused, or the process ends. So it is without
-//! the high-water mark, too: the store's own words have to tell.
+//! Flips one bit of a store, or truncates it: then every request is answered as before, or refused, or the process ends. This holds without
+//! the high-water mark, too: the records of the store have to show the damage.
 //!
 //! `cargo xtask bitflip --n 10000` is the campaign; as a test it is a smoke test of the same.
 
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PLACE: &str = "ENFILADE_BITFLIP_STORE";
-/// How many flips; set by the campaign.
+/// The number of flips; the campaign sets it.
 const COUNT: &str = "ENFILADE_CAMPAIGN_N";
 const SEED: &str = "ENFILADE_CAMPAIGN_SEED";
 const SMOKE: u64 = 100;
@@ -151,8 +151,8 @@ fn build(place: &Path) -> Vec<(String, String)> {
     logins
 }
 
-/// Users and tokens of files, old and new: the second is disabled now, the third has lost its role, the fourth its hash, and the section of
-/// the fifth has been malformed for longer than the stale limit.
+/// Five users and tokens of mirrored files, which then change: the second is removed, the third loses its role, the fourth its hash, and the
+/// section of the fifth is malformed for longer than the stale limit.
 fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     let secret = |n: u32| format!("secret of {n}");
     let write = |file, text: String| std::fs::write(files.path(file), text).unwrap();
@@ -237,8 +237,8 @@ fn ask(place: &Path, logins: &[(String, String)]) -> String {
     text
 }
 
-/// The process that is asked: this test in a process of its own, told where. It answers, waits for a word, and answers
-/// again, with the store open all the while.
+/// Not a test but the worker process, if the environment names a store. It answers, waits for a byte on standard input, and answers again;
+/// the store stays open in between.
 #[test]
 fn whoever_is_asked() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -268,12 +268,12 @@ impl Asked {
         Asked(child, said)
     }
 
-    /// Until it has answered once; false when it ended before.
+    /// Waits until the process has answered once. Returns false if it ended before that.
     fn answered(&mut self) -> bool {
         (&mut self.1).lines().map_while(Result::ok).any(|line| line == "answered")
     }
 
-    /// Until it has ended; `None` when that takes too long.
+    /// Waits until the process has ended. Returns whether it succeeded; `None` if it hangs.
     fn ended(mut self) -> Option<bool> {
         let start = Instant::now();
         loop {
@@ -312,7 +312,7 @@ impl Damage {
         let file = match random.below(40) {
             0 if is_marked => MARK,
             1 => FILES[1],
-            // Where LMDB's two newest roots are, and their numbers.
+            // LMDB's two meta pages: its newest roots and their transaction ids.
             2 => {
                 let byte = random.below(2) * 4096 + random.below(256);
                 return Damage::Flip { file: FILES[0], byte, bit: random.below(8) as u8 };
@@ -323,7 +323,7 @@ impl Damage {
         if random.below(50) == 0 {
             return Damage::Cut { file, bytes: random.below(bytes) };
         }
-        // Half of them where pages have their headers and pointers, which is where it hurts.
+        // Half of the flips hit headers and pointers of pages, where they do the most damage.
         let byte = match (file, random.below(2)) {
             (MARK, _) => random.below(64),
             (_, 0) => random.below(bytes / 4096) * 4096 + random.below(128),
@@ -332,7 +332,7 @@ impl Damage {
         Damage::Flip { file, byte, bit: random.below(8) as u8 }
     }
 
-    /// Through the page cache, so that a process that has the file mapped sees it at once.
+    /// Writes the damage through the page cache, so that a process that has the file mapped sees it at once.
     fn inflict(&self, facts: &Path) {
         match self {
             Damage::Flip { file, byte, bit } => {
@@ -409,7 +409,7 @@ fn a_flipped_bit_never_lets_anybody_in() {
     let began = Instant::now();
     for n in 0..count {
         copy(&place, &bad);
-        // Every third while the process has the store open, the others before it is started; then also without the mark.
+        // One third of the flips happen while the process has the store open, the others before it starts: half of these without the mark.
         let (is_live, is_marked) = (n % 3 == 0, n % 3 != 1);
         let damage = Damage::any(&mut random, is_marked, size);
         let state = match (is_live, is_marked) {

@@ -11,7 +11,7 @@ use enfilade_identity::{Scope, SecretAsk, Wanted};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
 
-/// Of `pw`.
+/// The hash of the password `pw`.
 const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 const DAY: i64 = 86_400;
 
@@ -31,7 +31,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     let come_in = async || {
         let ask = SecretAsk { authid: ann.clone().into(), secret: Secret::new(b"pw").unwrap() };
         loop {
-            // A busy machine may have no time for the hash at once.
+            // On a busy machine the gate may refuse to compute the hash.
             match house.come_in(ask.clone()).await {
                 Err(why) if why.code() == "ID09" => {}
                 visit => return visit.unwrap(),
@@ -44,7 +44,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     let end = early.session.claim.expires_at;
     let mark = Revoked::Token(early.session.claim.audit.own);
     admin::revoke(&house.desk(), &[mark], Some(end), "a test").unwrap();
-    // Time is known to have passed by the clock since the start of the machine alone, between two looks at it.
+    // Only the clock since boot proves that time has passed, so a purge needs two readings of it.
     admin::purge_revocations(&house.desk(), 0).unwrap();
     house.clock.advance_seconds(3 * DAY.unsigned_abs());
     admin::purge_revocations(&house.desk(), 0).unwrap();

@@ -1,4 +1,4 @@
-//! Conditions are judged where the first name changes, properties change, or a lock is taken, and there once.
+//! A condition is judged once: just before the first name changes, properties change, or a lock is taken.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -1,8 +1,8 @@
 //! Every verb that changes files, killed at its first, second, third … system call, or with that call failing: an acknowledged change
 //! exists afterwards, and no change is half done.
 //!
-//! A worker, this program again, prepares a server and stops itself. `strace` is attached and lets it continue until the fault. In CI every
-//! call is the last once; the campaign also makes every call that reaches files fail with EIO and with ENOSPC.
+//! A worker, this program again, prepares a server and stops itself. `strace` is attached and lets it continue until the fault. CI kills the
+//! worker once at every call; the campaign also makes every call that reaches files fail with EIO and with ENOSPC.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -35,7 +35,7 @@ const VERBS: [&str; 9] = [
     "delete-tree",
     "lock-new",
 ];
-/// Calls that reach the files; any other cannot fail because of them.
+/// System calls that reach the files; other calls cannot fail with an error of the file system.
 const OF_FILES: [&str; 24] = [
     "openat2",
     "openat",
@@ -105,7 +105,7 @@ fn plant(directory: &Path) {
     }
 }
 
-/// The work of the worker after it was stopped.
+/// Runs the verb, after the worker was stopped and continued.
 fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let placing = Placing { overwrite: true, is_deep: true, tokens: &[], keep_going: &|| true };
@@ -122,7 +122,7 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
         "move-tree-over-tree" => stay.relocate(&path("from"), &path("to"), placing).map(drop),
         "copy-file-over-file" => stay.copy(&path("other"), &path("file"), placing).map(drop),
         "copy-tree-over-tree" => match stay.copy(&path("from"), &path("to"), placing)?.failed.pop() {
-            // Reported to the client, member by member.
+            // The client gets a report of each member that was not copied.
             Some(left) => Err(left.why),
             None => Ok(()),
         },
@@ -138,7 +138,7 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
     }
 }
 
-/// Not a test but the worker, where it was told what to do.
+/// Not a test but the worker, if the environment names a verb.
 #[test]
 fn worker() {
     let (Ok(verb), Some(place)) = (std::env::var(VERB), std::env::var_os(PLACE)) else { return };
@@ -161,10 +161,10 @@ fn worker() {
     Command::new("kill").args(["-STOP", &own]).status().unwrap();
     let done = act(&verb, stay);
     let said = done.map_or_else(|refusal| refusal.code().to_owned(), |()| "done".to_owned());
-    // In one step, so that a reader sees all of it.
+    // The rename makes the whole answer visible at once.
     std::fs::write(place.join("said-now"), said).unwrap();
     std::fs::rename(place.join("said-now"), place.join("said")).unwrap();
-    // The server removes its files in other places.
+    // Removes the other files of the server.
     drop(house);
 }
 
@@ -195,7 +195,7 @@ fn status(pid: u32, field: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// Whether every thread is traced: strace takes up one after another.
+/// Whether every thread is traced: strace attaches to one after another.
 fn is_traced(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     threads
@@ -244,7 +244,7 @@ fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     (std::fs::read_to_string(place.join("said")).ok(), happened)
 }
 
-/// The calls of the thread that did it, in their order: which, and for which time; also after it said that it is done.
+/// The calls of the thread that ran the verb, in order, also those after its answer: the name, and the count of calls with this name so far.
 fn calls(trace: &str) -> Vec<(String, u32)> {
     let line = |line: &str| {
         let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
@@ -292,12 +292,12 @@ fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&st
                 .collect();
             assert!(now == rest && now.len() >= after.len(), "{told}");
         }
-        // The two have changed places; the old one is about to go.
+        // The two trees were exchanged; the old one is about to be deleted.
         ("move-tree-over-tree", _) if now.contains_key("to/deep/b") => {
             assert!(now["to/a"] == "new a" && now["to/deep/b"] == "new b", "{told}");
             assert!(!now.contains_key("from") || now["from/old/c"] == "old c", "{told}");
         }
-        // A copy that lacks a member is said to lack it.
+        // A copy that lacks a member was reported as incomplete.
         ("copy-tree-over-tree", Some(code)) if code != "done" && now != *before && now != *after => {
             let has_sources = before
                 .iter()

@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(&second_reader::read(&by_us).unwrap(), &stores);
         prop_assert_eq!(&second_reader::read(&by_them).unwrap(), &stores);
         prop_assert_eq!(&ours(&by_them), &(stores.clone(), vec![]));
-        // Printed, read and printed again it is the same, byte for byte.
+        // A file that is read and printed again is the same, byte for byte.
         let again = section_config::print(&section_config::parse(by_us.as_bytes())).unwrap();
         prop_assert_eq!(String::from_utf8(again).unwrap(), by_us);
     }

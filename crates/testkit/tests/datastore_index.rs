@@ -1,4 +1,4 @@
-//! The index of datastores follows each change, and keeps what was made for the content of one only while its path stays.
+//! The index of datastores follows each change, and keeps the handle of a datastore's content only while its path stays the same.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,7 +17,7 @@ struct Seen {
     mount_point: Option<&'static str>,
     /// It needs a mount.
     is_removable: bool,
-    /// What was made for its content is kept.
+    /// The handle of its content is kept.
     is_kept: bool,
 }
 

@@ -120,7 +120,7 @@ impl World {
         frame::seal(&keys(), u64::try_from(now).unwrap(), [own; 16], &claim.to_payload()).unwrap()
     }
 
-    /// The roles of a session; none where it is over.
+    /// The roles of a session; none if it has ended.
     fn roles(&self, token: &str) -> Vec<String> {
         let Ok(visit) = self.house.come_in_by(token.as_bytes()) else { return Vec::new() };
         visit.identity().session().unwrap().roles.iter().map(|role| role.name.clone()).collect()
@@ -210,7 +210,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a group is deleted" => {
             enfilade_admin::remove_group(&desk, &outer).unwrap();
-            // Another way: the members are no longer connected to the group.
+            // A deleted group cannot come back, so the user gets the role directly.
             let back = |world: &World| {
                 let on = On::Project(world.project);
                 admin::grant_role(&world.house.desk(), &world.ann(), &on, "given").unwrap();

@@ -105,7 +105,7 @@ struct World {
     tank: DatastoreName,
     root: PathBuf,
     dice: Dice,
-    /// Every path there ever was.
+    /// Every path that was ever created.
     paths: Vec<String>,
     rules: AccessRules,
     is_open: bool,
@@ -176,7 +176,7 @@ impl World {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// One more in the tree.
+    /// Creates an entry in the tree.
     fn make(&mut self) {
         let parent = self.dice.roll(self.paths.len());
         let parent = self.paths[parent].clone();
@@ -195,7 +195,7 @@ impl World {
         self.protect(&path);
     }
 
-    /// Another ACL, or none and other mode bits.
+    /// Gives an entry random mode bits and owners, and often a random ACL.
     fn protect(&mut self, path: &str) {
         let place = self.on_disk(path);
         let Ok(meta) = place.symlink_metadata() else { return };
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Something else than files changes.
+    /// Changes the rules, a role, the maintenance mode, a user, or the permissions of an entry.
     fn change(&mut self) {
         match self.dice.roll(8) {
             0 => self.set_rules(),
@@ -412,7 +412,7 @@ async fn an_explanation_and_a_review_say_what_the_request_is_answered() {
     println!("explain: {asked} questions, {} differences; answers: {counts:?}", differences.len());
     differences.truncate(5);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    // Every kind of answer came up.
+    // Every kind of answer must occur.
     for code in ["permit", "AC01", "AC02", "AC03", "AC04", "AC06", "CT01", "DS02"] {
         assert!(n < 3_000 || counts.contains_key(code), "{code} did not come up: {counts:?}");
     }

@@ -1,6 +1,6 @@
 //! The freshness protocol (`docs/freshness.md`), modelled whole and checked in every order of every step: two processes that
-//! check and act, one that changes facts, crashes at every step, a lost record, a restore. Take a rule away and a way to a
-//! wrong grant is found, and told step by step.
+//! check and act, one that changes facts, crashes at every step, a lost record, a restore. Without any one rule, the search
+//! finds a sequence of steps to a wrong grant, and prints it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
@@ -68,7 +68,7 @@ enum Step {
     Inside,
 }
 
-/// Where the one that changes facts is.
+/// The step of the writer, the process that changes facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Writer {
     Idle,
@@ -86,7 +86,7 @@ struct Process {
     began_after: bool,
     /// Store and revision of the view it took last.
     view: Option<(u8, u8)>,
-    /// For each store a bit for each revision at which a grant is remembered.
+    /// For each store, one bit for each revision at which a grant is remembered.
     memo: [u8; 2],
     /// Store, revision, and whether the revocation is in it.
     index: Option<(u8, u8, bool)>,
@@ -175,7 +175,7 @@ impl World {
 
 struct Model {
     without: Option<Rule>,
-    /// So many checks each process makes in its life.
+    /// The most checks that each process makes.
     checks: [u8; PROCESSES],
 }
 
@@ -332,7 +332,7 @@ impl Model {
                 let has_kept = !self.keeps(Rule::ShortViews) && process.view.is_some();
                 process.step = match () {
                     () if known => Step::Granted,
-                    // It still has the view of its check before.
+                    // It still has the view of its previous check.
                     () if has_kept => Step::HasView,
                     () => Step::NeedsView,
                 };
@@ -416,7 +416,7 @@ impl Model {
     /// Explores all reachable states, breadth first. Returns their number, or the path to a wrong state.
     fn explore(&self) -> Result<usize, Vec<String>> {
         let mut seen = HashSet::from([World::start()]);
-        // Each with the one it was reached from.
+        // Each state, with the index of the state that it was reached from.
         let mut states = vec![(World::start(), 0)];
         let mut at = 0;
         while let Some((world, _)) = states.get(at).copied() {
@@ -433,7 +433,7 @@ impl Model {
         Ok(states.len())
     }
 
-    /// The steps that lead there.
+    /// The steps that lead to a state.
     fn way(&self, states: &[(World, u32)], mut at: usize, wrong: &str) -> Vec<String> {
         let mut way = vec![format!("=> {wrong}")];
         while at != 0 {
@@ -450,7 +450,7 @@ impl Model {
 
 #[test]
 fn with_every_rule_no_order_of_steps_leads_to_a_wrong_grant() {
-    // Two processes that check twice and once have some 16 million states, which is for the long form.
+    // Two processes that check twice and once have about 16 million states, which only the campaign explores.
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
     for checks in if is_campaign { vec![[2, 1]] } else { vec![[2, 0], [1, 1]] } {
         let explored = Model { without: None, checks }.explore();

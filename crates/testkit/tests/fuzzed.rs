@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-/// Nearly the same bytes, and not the same.
+/// Changes a few of the bytes.
 fn mutated(dice: &mut Dice, bytes: &[u8], others: &[&[u8]]) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=. \t\r\n%\0";
     let mut text = bytes.to_vec();
@@ -121,7 +121,7 @@ fn fuzzed_spellings_of_tokens_are_refused() {
     for (of, token) in known.iter().enumerate() {
         while tried[of] < n {
             let spelled = mutated(&mut dice, token, &known);
-            // By chance it is the good one as it is.
+            // By chance the result can be the good token itself.
             if spelled != good.as_bytes() {
                 assert!(!world.admits(&spelled), "{:?}", String::from_utf8_lossy(&spelled));
                 tried[of] += 1;

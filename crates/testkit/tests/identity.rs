@@ -151,11 +151,11 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     };
     role().unwrap();
     let visit = house.admit(&Authid::from(alice())).await.unwrap();
-    // Something that does not concern her.
+    // A change that does not concern Alice.
     let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
     enfilade_admin::set_user(&house.desk(), &bob, &edit).unwrap();
     assert!(visit.clone().enter(&tank, OperationKind::Read, Blocking).is_ok());
-    // Her token, deleted and made again under the same name: another token.
+    // Alice's token is deleted and created again under the same name: it is another token.
     let name = "test".parse().unwrap();
     enfilade_admin::delete_token(&house.desk(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
@@ -184,14 +184,14 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());
     };
-    // A token, until it ends.
+    // A token is recognised until it expires.
     let token = || ask(&made.tokenid.to_string(), &made.value);
     come_in(b"a token", token()).await;
     house.clock.advance_seconds(9);
     assert!(knows(b"a token").is_ok());
     house.clock.advance_seconds(1);
     assert!(knows(b"a token").is_err());
-    // A password, for a minute.
+    // A password is recognised for a minute.
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     house.clock.advance_seconds(61);
     assert!(knows(b"a password").is_err());
@@ -248,7 +248,7 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     assert_eq!(codes([&first.value, &second, third]).await, ["permit", "permit", "ID05"]);
     house.clock.advance_seconds(1);
     assert_eq!(codes([&first.value, &second, third]).await, ["ID05", "permit", "ID05"]);
-    // Replaced again, the one before the last ends at once.
+    // When the secret is replaced again, the one before the last ends at once.
     let third = again(60);
     let fourth = again(60);
     assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "permit", "permit"]);

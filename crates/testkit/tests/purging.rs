@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 type Act = Box<dyn FnOnce(&Memory) + Send>;
 
-/// Counts the records that are looked at.
+/// A store that counts the records that are read.
 struct Counted {
     source: Memory,
     reads: AtomicU64,
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Sets marks of tokens that end so many seconds after the start.
+    /// Sets marks of tokens that end `end` seconds after the start.
     fn revoke(&self, ids: std::ops::Range<u64>, end: i64) {
         let ids: Vec<Revoked> = ids.map(mark).collect();
         for marks in ids.chunks(100) {
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// How many marks a purge took away, and how many records it read for that.
+    /// Purges. Returns the number of deleted marks, and the number of records that the purge read.
     fn purge(&self, seconds: i64) -> (usize, u64) {
         let before = self.counted.reads.load(Ordering::Relaxed);
         let purged = purge_revocations(&self.desk(seconds), 0).unwrap();
@@ -129,7 +129,7 @@ impl World {
     }
 }
 
-/// In an order of their own.
+/// A mark of a token. The keys of marks have another order than their numbers.
 fn mark(n: u64) -> Revoked {
     Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
 }
@@ -157,7 +157,7 @@ fn a_mark_that_is_set_again_stays_as_long_as_the_later_one_says() {
     world.purge(1);
     world.revoke(0..10, 1_000);
     world.revoke(0..5, 5_000);
-    // And a mark whose later end is the earlier one.
+    // The mark that is set later has the earlier end.
     world.revoke(5..6, 500);
     assert_eq!((world.left(), world.ends()), (10, 10));
     assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (5, 5, 5));
@@ -176,7 +176,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
         let mut older = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
         older.delete::<Revocation>(&Revoked::Last);
         let ends = world.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap()).unwrap();
-        // Some of them this program set, before it took in the others.
+        // This version has set some of the marks, before it indexed the older ones.
         ends.iter().skip(in_between).for_each(|(key, _)| _ = older.delete::<Reverse>(key));
         world.counted.commit(&older).unwrap();
         assert_eq!((world.left(), world.ends(), world.last()), (1_001, in_between, None));
@@ -191,7 +191,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
         assert_eq!((last.of_any, last.of_time), (newest, newest));
         let (nothing, reads) = world.purge(20);
         assert!(nothing == 0 && reads < 50, "{reads}");
-        // How much time has passed is known from the first purge on.
+        // A purge knows the time that has passed since the first purge.
         assert_eq!((world.purge(1_011).0, world.left(), world.ends()), (600, 401, 401));
     }
 }

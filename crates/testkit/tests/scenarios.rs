@@ -1,4 +1,4 @@
-//! Every world in `scenarios/`, with the doors remembering much and hardly anything: the answers are the same.
+//! Every world in `scenarios/`, with large and with tiny memos: the answers are the same.
 
 use enfilade_testkit::{Remembering, run_world};
 use std::path::Path;

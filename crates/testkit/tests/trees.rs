@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath, Userid
 use enfilade_passage::{Blocking, Placing};
 use enfilade_testkit::{Remembering, TestHouse};
 
-/// The usual limit of a minute (`("tree_seconds", "60")`), by a clock that goes on by so much with each member.
+/// The default limit of a minute (`("tree_seconds", "60")`), with a clock that advances by some seconds with each member.
 #[tokio::test]
 async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
     let mut house = TestHouse::new(Remembering::AsServed);
@@ -33,7 +33,7 @@ async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
     }
 }
 
-/// Something is renamed at each moment of a copy in turn: it is in the copy once, or it is named.
+/// A member is renamed at each step of a copy in turn: it is in the copy once, or the response names it.
 #[tokio::test]
 async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_named() {
     let mut house = TestHouse::new(Remembering::AsServed);

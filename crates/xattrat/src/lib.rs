@@ -1,16 +1,16 @@
-//! `getxattrat` (Linux 6.13): an extended attribute of what has a name in a directory, which need not be opened for it.
+//! `getxattrat` (Linux 6.13): reads an extended attribute of an entry of a directory by the entry's name, without opening the entry.
 //!
-//! It goes as soon as rustix has it (bytecodealliance/rustix#1446); until then the one pointer to a pointer is here, and the door that
-//! needs it stays free of `unsafe`.
+//! This crate can be removed when rustix has the call (bytecodealliance/rustix#1446). Until then the `unsafe` code is here, and door 5 has
+//! none.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// Its number is the same on every machine Linux runs on (asm-generic/unistd.h), but for Alpha.
+/// The number of the system call, the same on every architecture except Alpha (asm-generic/unistd.h).
 const GETXATTRAT: libc::c_long = 464;
 
-/// `struct xattr_args` (linux/xattr.h): where the value goes, and how much of it.
+/// `struct xattr_args` (linux/xattr.h): the address and the size of the buffer for the value, and flags.
 #[repr(C, align(8))]
 struct Args {
     value: u64,
@@ -18,11 +18,12 @@ struct Args {
     flags: u32,
 }
 
-/// Reads the extended attribute `attribute` of what is called `name` in a directory, and says how many bytes it has. A link is not
-/// followed, and something that is mounted there hides what is beneath it.
+/// Reads the extended attribute `attribute` of the entry `name` of a directory into `value`, and returns the length in bytes. A symbolic
+/// link is not followed. If a file system is mounted on the entry, the attribute is that of the mounted root.
 ///
 /// # Errors
-/// As getxattr(2): `ENODATA` where there is none, `ERANGE` where it is larger than `value`; and `ENOSYS` before Linux 6.13.
+/// As getxattr(2): `ENODATA` if the entry has no such attribute, `ERANGE` if the attribute is larger than `value`. `ENOSYS` before
+/// Linux 6.13.
 #[expect(unsafe_code, reason = "the kernel is given pointers")]
 pub fn getxattrat(
     directory: BorrowedFd<'_>,
@@ -32,8 +33,8 @@ pub fn getxattrat(
 ) -> io::Result<usize> {
     let size = u32::try_from(value.len()).unwrap_or(u32::MAX);
     let args = Args { value: value.as_mut_ptr() as u64, size, flags: 0 };
-    // SAFETY: both names end with a zero, the arguments are as long as is said, and at most `size` bytes, which are all of `value` or
-    // less of it, are written to where they say. All of that is borrowed until the call is over.
+    // SAFETY: both names end with a zero byte. `args` is as long as the last argument says. The kernel writes at most `size` bytes to
+    // `value`, and `value` has at least `size` bytes. All of these are borrowed until the call returns.
     let read = unsafe {
         libc::syscall(
             GETXATTRAT,
@@ -85,7 +86,7 @@ mod tests {
     #[expect(unsafe_code, reason = "the kernel is given pointers")]
     fn xattr(path: &std::path::Path, attribute: &CStr, value: &[u8]) -> bool {
         let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
-        // SAFETY: both names end with a zero, and the value is as long as is said.
+        // SAFETY: both names end with a zero byte, and the length is that of the value.
         unsafe {
             libc::setxattr(path.as_ptr(), attribute.as_ptr(), value.as_ptr().cast(), value.len(), 0) == 0
         }

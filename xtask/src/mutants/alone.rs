@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The time limit for the build and the tests of one mutant, in seconds.
 const SECONDS_MAX: &str = "900";
 
-/// Runs them, all of one crate at a time: first the tests of the crate, then for survivors those of the testkit.
+/// Runs the mutants, one crate after the other: first with the tests of the crate, then the survivors with the tests of the testkit.
 pub(super) fn run(place: &Place, mutants: &[&Mutant], results: &mut Results) -> Result<(), String> {
     let mut by_package: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
@@ -44,7 +44,7 @@ fn run_with<'m>(
     let mut command = place.cargo(&tree);
     command.args(["mutants", "--in-place", "--baseline", "skip", "--timeout", SECONDS_MAX, "--config"]);
     command.arg(&config).arg("--output").arg(&output).args(["--test-package", tested]);
-    // 2 and 3 say that a mutant was missed or ran out of time.
+    // The codes 2 and 3 mean that a mutant was missed or exceeded the time limit.
     let status = command.status().map_err(|why| format!("cargo cannot be run: {why}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         return Err(format!("cargo-mutants ended with {status}"));
@@ -74,7 +74,7 @@ fn run_with<'m>(
     Ok(survivors)
 }
 
-/// A name as a regular expression that means just this name.
+/// A name as a regular expression that matches only this name.
 fn escaped(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {

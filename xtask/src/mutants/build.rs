@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Crates whose tests judge the mutants, besides those of the mutants themselves.
+/// Crates whose tests judge the mutants, in addition to the crates of the mutants.
 const JUDGES: [&str; 6] = [
     "enfilade-admin",
     "enfilade-faces",
@@ -27,7 +27,7 @@ pub(super) struct Program {
     pub(super) name: String,
     pub(super) package: String,
     pub(super) path: PathBuf,
-    /// Where cargo would run it.
+    /// The directory in which cargo would run it.
     pub(super) place: PathBuf,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn copy(tree: &Path, instead: &BTreeMap<String, String>) -> Result<()
     std::fs::write(&remembered, listed).map_err(|why| format!("`{}`: {why}", remembered.display()))
 }
 
-/// Builds the tree with every one of the mutants a switch can be written for; the others are noted in the results.
+/// Builds the tree with every mutant for which a switch can be written; the other mutants are recorded in the results.
 pub(super) fn build(
     place: &Place,
     mutants: &[&Mutant],
@@ -213,7 +213,7 @@ fn switched(mutants: &[&Mutant], results: &mut Results) -> Result<BTreeMap<Strin
     Ok(all)
 }
 
-/// The mutants that errors of the compiler are due to: whether each would not compile alone either, and the error.
+/// The mutants that cause errors of the compiler: for each, whether it would not compile alone either, and the error.
 fn errors(
     messages: &[Value],
     switched: &BTreeMap<String, Switched>,
@@ -252,8 +252,8 @@ fn errors(
     found
 }
 
-/// Whether the error would be there without the switch, too. A binding that is moved or borrowed, and an arm without which not all is matched
-/// come of the switch.
+/// Whether the error would also occur without the switch. The switch itself causes errors about moved and borrowed bindings, and about a match
+/// that is not exhaustive.
 fn fails_alone(mutant: &Mutant, code: &str) -> bool {
     let of_switch = match mutant.genre {
         Genre::MatchArm => code == "E0004",

@@ -1,4 +1,4 @@
-//! Digests of what a run of mutants is about.
+//! Digests of code, and of the names and programs of a run of mutants.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::iter::Peekable;
@@ -13,7 +13,7 @@ pub(super) fn digest(content: &[u8]) -> u64 {
 /// A digest of the code of a file: comments, documentation, layout and modules of tests do not count.
 ///
 /// # Errors
-/// The text is no Rust.
+/// The text is not Rust.
 pub(super) fn of_code(text: &str) -> Result<String, String> {
     let tokens: TokenStream = text.parse().map_err(|why| format!("{why}"))?;
     let mut code = String::new();
@@ -55,7 +55,7 @@ fn write_code(tokens: TokenStream, code: &mut String) {
     }
 }
 
-/// Takes the rest of an attribute after its `#`, and gives what is in its brackets, with one space between two tokens.
+/// Consumes the rest of an attribute after its `#`. Returns the tokens in its brackets, separated by one space.
 fn attribute(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> Option<String> {
     let mut ahead = tokens.clone();
     let mut taken = 1;
@@ -71,7 +71,7 @@ fn attribute(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> 
     Some(words.join(" "))
 }
 
-/// Takes a module with its other attributes; false, and nothing is taken, if something else is next.
+/// Consumes a module with its other attributes. Returns false, and consumes nothing, if something else is next.
 fn leave_out_module(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> bool {
     let mut ahead = tokens.clone();
     let is_module = loop {
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(of_code(code).unwrap() == of_code(other).unwrap(), is_same, "{other}");
         }
         assert!(of_code("fn f( {").is_err());
-        // It is kept in the repository: the same program tomorrow, and any other, finds the same.
+        // Digests are stored in the repository, so every program must compute the same ones at any time.
         assert_eq!(digest(b"a"), 0xaf63_dc4c_8601_ec8c);
     }
 }

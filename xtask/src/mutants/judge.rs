@@ -1,4 +1,4 @@
-//! Which tests reach which mutants, and their verdict on one.
+//! Records which tests reach which mutants, and judges a mutant by the tests that reach it.
 
 use super::build::{Place, Program};
 use super::digest::digest;
@@ -16,25 +16,25 @@ use std::time::{Duration, Instant};
 /// The longest a single test may take when no mutant is on, unless the command says otherwise.
 pub(super) const RECORDING_MAX: Duration = Duration::from_secs(150);
 
-/// The limits of a run of tests: this many times what it takes without a mutant, plus a constant. By the clock the constant is more: a machine
-/// with much else to do is no reason.
+/// The limits of a run of tests: this many times the time without a mutant, plus a constant. The constant of the elapsed time is larger, because
+/// a busy machine must not cause a timeout.
 const SLACK_TIMES: u32 = 5;
 const SLACK: Duration = Duration::from_secs(4);
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
-/// Tests up to this long are run first, those of all programs before any that is longer.
+/// Tests up to this long are quick: the quick tests of all programs are run before any longer test.
 const QUICK: Duration = Duration::from_millis(300);
 
-/// Units of processor time in `/proc`, a second.
+/// The units of processor time in `/proc` in a second.
 const TICKS: u64 = 100;
 
 /// The signal that ends a program which took more of a processor than it may (`SIGXCPU`).
 const TOOK_TOO_MUCH: i32 = 24;
 
-/// Anonymous memory of a test, in KiB: a mutant may allocate without end.
+/// The limit of a test's data segment, in KiB: a mutant may allocate without end.
 const MEMORY_MAX_KIB: u32 = 6 << 20;
 
-/// What a run took.
+/// The elapsed time and the processor time of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Took {
     clock: Duration,
@@ -50,7 +50,7 @@ impl Took {
     }
 }
 
-/// A test, what it takes, and the mutants it reaches.
+/// A test, its times, and the mutants it reaches.
 pub(super) struct Test {
     name: String,
     took: Took,
@@ -143,7 +143,7 @@ fn record_all(place: &Place, program: &Program, longest: Duration) -> Result<Vec
     Ok(tests)
 }
 
-/// The verdict of the tests on a mutant: the quick ones first, of those that of its own crate, then the programs that need the least time.
+/// Judges a mutant by its tests: first the quick ones, those of the mutant's crate before others; then the long ones, the fastest program first.
 pub(super) fn judge(scratch: &Path, judges: &[Judge], mutant: &Mutant) -> Result<Found, String> {
     let mut runs: Vec<(bool, bool, Took, &Judge, Vec<&str>)> = Vec::new();
     for judge in judges {
@@ -184,7 +184,7 @@ pub(super) fn judge(scratch: &Path, judges: &[Judge], mutant: &Mutant) -> Result
 enum Ran {
     Passed,
     Failed(String),
-    /// By the clock or by the processor.
+    /// The elapsed time (`clock`) or the processor time (`processor`) exceeded its limit.
     TooLong(&'static str),
 }
 
@@ -214,7 +214,7 @@ fn run(
     let mut child = command.spawn().map_err(failed)?;
     let ran = follow(&mut child, began + limits.clock);
     let took = Took { clock: began.elapsed(), processor: processor(child.id()).unwrap_or_default() };
-    // The group, so that no server of a test stays.
+    // Kills the process group, so that no server of a test keeps running.
     let _ =
         Command::new("kill").args(["-9", "--", &format!("-{}", child.id())]).stderr(Stdio::null()).status();
     let status = child.wait().map_err(failed)?;
@@ -269,7 +269,7 @@ fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
 /// The processor time of a process that was not waited for yet, and of its children that ended.
 fn processor(id: u32) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // After the name: the state, ten numbers, and the times: its own in the program and in the system, and those of its children.
+    // After the name are the state, ten numbers, and four times: user and system time of the process, and of its children.
     let times = text.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
     let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Some(Duration::from_millis(ticks * 1_000 / TICKS))

@@ -9,9 +9,9 @@ use std::process::Command;
 /// One small change of the code that a test should find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mutant {
-    /// The same in each run, as long as the code of the file is the same.
+    /// Its number, which is the same in each run as long as the code of the file is unchanged.
     pub(super) id: u32,
-    /// Relative to the repository.
+    /// The path from the repository's root.
     pub(super) file: String,
     pub(super) package: String,
     /// Its name in cargo-mutants, without the position: `replace == with != in open`.
@@ -19,12 +19,12 @@ pub(super) struct Mutant {
     /// The name that no other mutant of the file has: `replace == with != in open #2` is the second of that name. It does not change with
     /// comments and layout.
     pub(super) label: String,
-    /// The same with file and position, as cargo-mutants prints it.
+    /// The name with file and position, as cargo-mutants prints it.
     pub(super) full_name: String,
     /// The source line it begins on, trimmed: distinguishes mutants of the same name.
     pub(super) at: String,
     pub(super) genre: Genre,
-    /// Bytes of the file that the replacement takes the place of.
+    /// The range of bytes in the file that `replacement` replaces.
     pub(super) begin: usize,
     pub(super) end: usize,
     pub(super) replacement: String,
@@ -189,7 +189,7 @@ mod tests {
         let one = mutant(&value, source).unwrap();
         assert_eq!((one.name.as_str(), one.at.as_str()), ("replace == with != in f", "a == 1"));
         assert_eq!(source.get(one.begin..one.end), Some("=="));
-        // Two that are named alike have ids of their own, and each the same one every time.
+        // Two mutants with the same name have different ids, which are the same in each run.
         let two = numbered(vec![one.clone(), one.clone()]);
         assert_eq!(two[1].label, "replace == with != in f #2");
         let ids: Vec<u32> = two.iter().map(|one| one.id).collect();

@@ -63,20 +63,20 @@ impl Outcome {
 pub(super) struct Found {
     pub(super) outcome: Outcome,
     pub(super) by: String,
-    /// It has no switch: cargo-mutants builds it alone.
+    /// The mutant has no switch: cargo-mutants builds it alone.
     pub(super) alone: bool,
 }
 
-/// Results of earlier runs. They last in a page of the repository, which has one line for each source file: its digest, how many mutants ended
-/// how, the survivors by name, and a letter for each mutant in the order of the source.
+/// Results of earlier runs. They are stored in a file of the repository, which has one line for each source file: its digest, the number of
+/// mutants of each outcome, the survivors by name, and a letter for each mutant in the order of the source.
 pub(super) struct Results {
     page: PathBuf,
-    /// Which test gave which result, for people; it is not read.
+    /// A log of results with the tests that gave them, for people; this program does not read it.
     log: PathBuf,
     /// The digest and the mutants of each file: id and label.
     files: BTreeMap<String, (String, Vec<(u32, String)>)>,
     rows: HashMap<u32, Found>,
-    /// Lines of files that changed since.
+    /// The stored lines of source files that changed since.
     void: BTreeMap<String, String>,
 }
 
@@ -124,7 +124,7 @@ impl Results {
         self.void.keys().map(String::as_str)
     }
 
-    /// Keeps a result, now and for the next run.
+    /// Stores a result, for this run and the next ones.
     ///
     /// # Errors
     /// The page or the log cannot be written.
@@ -312,7 +312,7 @@ mod tests {
         ] {
             results.keep(mutant, Found { outcome, by: String::new(), alone }).unwrap();
         }
-        // Read again they are the same; of another digest, of another number of mutants, or broken, they are not there.
+        // Stored results are read back. A line with another digest, another number of mutants or a broken form gives none.
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.contains("\"outcomes\":\"snCa.\"") && text.lines().count() == 1, "{text}");
         assert_eq!(Results::read(&page, &log, &mutants).unwrap().rows, results.rows);

@@ -40,7 +40,7 @@ pub mod mutant_switch {
 /// A file with its mutants in it.
 pub(super) struct Switched {
     pub(super) text: String,
-    /// Bytes of the text, and the mutants that an error there is due to.
+    /// Ranges of bytes in the text, each with the mutants that cause an error in it.
     pub(super) places: Vec<(Range<usize>, Vec<u32>)>,
     /// Mutants without a possible switch.
     pub(super) alone: Vec<u32>,
@@ -72,7 +72,7 @@ pub(super) fn switch(text: &str, mutants: &[&Mutant]) -> Result<Switched, String
 struct Site {
     range: Range<usize>,
     form: Form,
-    /// The id, and the text when it is active.
+    /// The id of each mutant, and the text when the mutant is active.
     instead: Vec<(u32, String)>,
 }
 
@@ -82,7 +82,7 @@ enum Form {
     Return,
     /// Inserted after a pattern: the arm does not match.
     NoMatch,
-    /// Takes the place of an expression.
+    /// Replaces an expression.
     Expression,
 }
 

@@ -4,7 +4,7 @@ use super::imports::{Graph, Modules};
 use super::{Finding, Source};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// The rooms of a door that decides, the lowest first (ARCHITECTURE.md, "Inside a door").
+/// The files of a door that decides, the lowest first (ARCHITECTURE.md, "Inside a door").
 const ROOMS: [&str; 6] = ["ask", "refuse", "view", "permit", "memo", "open"];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -51,7 +51,7 @@ fn circle_of(way: String) -> String {
     )
 }
 
-/// A room imports none that stands above it, nor a module that does.
+/// Finds files of a door that import a later file of the order, directly or through another module.
 fn out_of_order(graph: &Graph) -> Vec<Finding> {
     let pairs = ROOMS.iter().enumerate().flat_map(|(index, room)| {
         let above = ROOMS.iter().skip(index + 1);
@@ -66,7 +66,7 @@ fn out_of_order(graph: &Graph) -> Vec<Finding> {
     pairs.filter_map(|(way, above)| finding(graph, &way, above, |text| what(text, above))).collect()
 }
 
-/// The shortest way over imports from one module to another or to itself, without its end.
+/// The shortest chain of imports from one module to another or to itself, without the last module.
 fn shortest_way<'g>(graph: &'g Graph, from: &'g str, end: &str) -> Option<Vec<&'g str>> {
     let mut came_from: HashMap<&str, &str> = HashMap::new();
     let mut next = VecDeque::from([from]);
@@ -87,7 +87,7 @@ fn shortest_way<'g>(graph: &'g Graph, from: &'g str, end: &str) -> Option<Vec<&'
     None
 }
 
-/// At the first import of a way.
+/// The finding about a chain of imports, at its first import.
 fn finding(graph: &Graph, way: &[&str], end: &str, what: impl FnOnce(String) -> String) -> Option<Finding> {
     let first = way.first()?;
     let second = way.get(1).copied().unwrap_or(end);

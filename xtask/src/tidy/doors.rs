@@ -1,4 +1,4 @@
-//! Every door has the same rooms, makes its permit in one place, and does no I/O.
+//! Every door has the same files, makes its permit in one place, and does no I/O.
 
 use super::rust_text::{body_end, is_word, line_at, words};
 use super::{Finding, Source};
@@ -11,7 +11,7 @@ const DOORS: [(&str, &str); 4] = [
     ("crates/door-4-access", "AccessPermit"),
 ];
 
-/// The door that acts with the permit it is given has rooms of its own.
+/// The door that acts with the permit it is given. It has files of its own.
 const ACTING: &str = "crates/door-5-content";
 
 const ROOMS: [&str; 6] = ["ask", "view", "open", "permit", "refuse", "memo"];
@@ -34,7 +34,7 @@ const OUTSIDE: [&str; 9] = [
     "SystemTime::now",
 ];
 
-/// Who decides, orders the doors, or speaks a protocol, and so changes no facts itself.
+/// Crates that decide, order the doors or speak a protocol, and so change no facts themselves.
 const READERS: [&str; 11] = [
     "crates/door-1-tls",
     "crates/door-2-identity",
@@ -106,7 +106,7 @@ fn page(folder: &str, of_door: &[&Source]) -> Option<Finding> {
     Some(Finding { path: format!("{folder}/README.md"), line: 0, what })
 }
 
-/// Private fields, and one place where they are filled (invariant D2).
+/// Checks that a permit has private fields, and that one place fills them (invariant D2).
 fn permits(folder: &str, permit: &str, of_door: &[&Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut made = Vec::new();
@@ -167,7 +167,7 @@ fn outside(source: &Source) -> Vec<Finding> {
     let mut is_std_list = false;
     for (number, line) in source.code_lines() {
         found.extend(OUTSIDE.iter().filter(|word| line.contains(**word)).map(|word| (number, *word)));
-        // `use std::{…}` holds the same modules without the prefix.
+        // `use std::{…}` lists the modules without the prefix.
         let list = line.split_once("std::{").map(|(_, list)| list).or(is_std_list.then_some(line));
         if let Some(list) = list {
             let is_listed = |word: &&&str| {

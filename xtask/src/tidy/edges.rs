@@ -3,7 +3,7 @@
 use super::{Finding, Source};
 use toml::{Table, Value};
 
-/// A crate of the house, and which others it may depend on.
+/// A crate of the house, and the other crates it may depend on.
 const EDGES: [(&str, &[&str]); 20] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
@@ -21,7 +21,7 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("enfilade-keystone", &["facts", "passage", "admin", "faces"]),
     ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
     ("enfilade-operations", &["facts", "passage", "faces"]),
-    // These put the rest together.
+    // These crates put the others together.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
     ("enfilade-bench", &ALL),
@@ -198,7 +198,7 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
         });
         what.into_iter().for_each(|what| report(dependency, what));
     }
-    // Tests may use anything; but facts are what everything else is tested against.
+    // Tests may use any crate, except the tests of `facts`, on which all other crates are built.
     for (dependency, value) in in_table(&manifest, "dev-dependencies") {
         let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
         let edge =
@@ -208,7 +208,7 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// A name given in the workspace's manifest holds for every crate.
+/// Checks the workspace's manifest, because a name in it holds for every crate.
 fn check_workspace(source: &Source) -> Vec<Finding> {
     let Ok(manifest) = source.text.parse::<Table>() else {
         return vec![source.finding(0, "the manifest cannot be read")];
@@ -265,7 +265,7 @@ pub(super) fn crates_that_know(library: &str) -> Option<&'static [&'static str]>
     LIBRARIES.iter().find(|(known, ..)| *known == library).map(|(_, crates, _)| *crates)
 }
 
-/// Where a line begins with exactly this key.
+/// The number of the line that begins with exactly this key; 0 if there is none.
 pub(super) fn line_of(text: &str, key: &str) -> usize {
     let is_key = |line: &str| {
         line.strip_prefix(key).is_some_and(|rest| rest.starts_with([' ', '=', '.']))

@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, UseTree};
 
-/// Imports that lead to imports, at most; only a program that does not compile has more.
+/// The longest chain of imports that is followed; only a program that does not compile has a longer one.
 const HOPS_MAX: usize = 32;
 
 /// The modules of one crate, the root first.
@@ -15,7 +15,7 @@ pub(super) struct Modules {
     all: Vec<Module>,
 }
 
-/// A module. One written inside a file (`mod x { … }`) has the file of the module around it.
+/// A module. A module inside a file (`mod x { … }`) has the file of the enclosing module.
 struct Module {
     /// `keystone::users`; empty for the root.
     name: String,
@@ -29,7 +29,7 @@ struct Module {
     paths: Vec<Path>,
 }
 
-/// A name that is written in a module.
+/// A path in the code of a module.
 struct Path {
     segments: Vec<String>,
     line: usize,
@@ -48,21 +48,21 @@ enum Target {
     Item(usize),
 }
 
-/// That one file imports from another.
+/// An import of one file from another.
 pub(super) struct Edge {
     pub(super) path: String,
-    /// The first line that does.
+    /// The line of the first import.
     pub(super) line: usize,
 }
 
-/// For each module of the crate that is a file, those it imports from. Its own ancestors and descendants are left out.
+/// For each module of the crate that is a file, the modules it imports from, without its own ancestors and descendants.
 pub(super) type Graph = BTreeMap<String, BTreeMap<String, Edge>>;
 
 impl Modules {
-    /// The crate with this root (`lib.rs` or `main.rs`).
+    /// Reads the crate with this root (`lib.rs` or `main.rs`).
     ///
     /// # Errors
-    /// When a file is no Rust: its path, and why.
+    /// When a file is not Rust: its path, and the reason.
     pub(super) fn read(root: &Source, sources: &HashMap<&str, &Source>) -> Result<Modules, (String, String)> {
         let mut modules = Modules { all: Vec::new() };
         let folder = root.path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -82,7 +82,7 @@ impl Modules {
         self.read_items(module, &file.items, folder, sources)
     }
 
-    /// `folder` is where the files of the module's children are.
+    /// Reads the items of a module. `folder` has the files of the module's children.
     fn read_items(
         &mut self,
         mut module: Module,
@@ -146,13 +146,13 @@ impl Modules {
         graph
     }
 
-    /// The module that is the file this one is in.
+    /// The module of the file that contains this module.
     fn file_of(&self, index: usize) -> Option<&Module> {
         let module = self.all.get(index)?;
         if module.is_inline { self.file_of(module.parent?) } else { Some(module) }
     }
 
-    /// What a path means where it is written; nothing when it leads out of the crate.
+    /// Resolves a path in the code of a module. `None` if the path leads out of the crate.
     fn resolve(&self, from: usize, path: &[String], hops: usize) -> Option<Target> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -171,7 +171,7 @@ impl Modules {
         }
     }
 
-    /// What a path means in a module. A name the module does not show here (a macro may have made it) is an item of it.
+    /// Resolves a path below a module. A name that is not found in the module (a macro may define it) counts as an item of the module.
     fn below(&self, module: usize, path: &[String], hops: usize) -> Option<Target> {
         match path.split_first() {
             Some((first, rest)) => self.named(module, first, rest, hops).or(Some(Target::Item(module))),
@@ -179,7 +179,7 @@ impl Modules {
         }
     }
 
-    /// What a name means in a module, and the path that goes on from it.
+    /// Resolves a name in a module, and the rest of the path after the name.
     fn named(&self, from: usize, name: &str, rest: &[String], hops: usize) -> Option<Target> {
         let hops = hops.checked_sub(1)?;
         let module = self.all.get(from)?;
@@ -229,7 +229,7 @@ fn is_within(inner: &str, outer: &str) -> bool {
         || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Writes the names it sees into the module.
+/// A visitor that adds imports and paths to the module.
 struct Names<'m>(&'m mut Module);
 
 impl<'a> Visit<'a> for Names<'_> {
@@ -270,10 +270,10 @@ impl<'a> Visit<'a> for Names<'_> {
         }
     }
 
-    /// The modules inside are read as modules.
+    /// Inner modules are read by [`Modules::read_items`].
     fn visit_item_mod(&mut self, _: &'a syn::ItemMod) {}
 
-    /// A path in a visibility is no import.
+    /// A path in a visibility is not an import.
     fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
 
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
@@ -323,7 +323,7 @@ fn imports(tree: &UseTree, before: &mut Vec<String>, found: &mut Vec<Import>) {
     }
 }
 
-/// What a macro is given is no syntax yet: every `a::b` in it is taken for a path.
+/// The arguments of a macro are tokens without syntax: every `a::b` in them counts as a path.
 fn paths_in_tokens(tokens: TokenStream, found: &mut Vec<Path>) {
     let mut path = Path { segments: Vec::new(), line: 0 };
     let mut colons = 0;

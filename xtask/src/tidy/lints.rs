@@ -3,9 +3,9 @@
 use super::{Finding, Source};
 use toml::{Table, Value};
 
-/// The crates with lints of their own, and how far they relax the one: LMDB is opened, files are mapped and rings are filled in the
-/// first, the second tells the C library how to keep memory, the third measures another way of filling rings, the fourth stands between a
-/// program and the C library, the fifth is one system call.
+/// The crates with lints of their own, and their level of `unsafe_code`. The first opens LMDB, maps files and fills rings; the second tells the
+/// C library how to keep memory; the third measures another way of filling rings; the fourth is loaded between a program and the C library; the
+/// fifth is one system call.
 const EXCUSED: [(&str, &str); 5] = [
     ("crates/sources/Cargo.toml", "deny"),
     ("crates/enfilade/Cargo.toml", "deny"),
@@ -14,7 +14,7 @@ const EXCUSED: [(&str, &str); 5] = [
     ("crates/xattrat/Cargo.toml", "deny"),
 ];
 
-/// Their own tables still have to hold what the workspace's do, but for this.
+/// The only lint that may be weaker in the tables of these crates than in the workspace's.
 const RELAXED: (&str, &str) = ("rust", "unsafe_code");
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -46,7 +46,7 @@ fn check_manifest(source: &Source, workspace: Option<&Table>) -> Option<Finding>
     Some(source.finding(0, format!("the workspace's lint `{lost}` is not among the crate's own: add it")))
 }
 
-/// The first lint of the workspace that is missing or weaker here.
+/// The first lint of the workspace that is missing or weaker in the crate's own table.
 fn lost(own: Option<&Table>, workspace: Option<&Table>, relaxed: &str) -> Option<String> {
     let groups = workspace.into_iter().flatten();
     let all = groups.flat_map(|(group, lints)| {

@@ -2,7 +2,7 @@
 
 use super::{Finding, Source};
 
-/// Rooms without a purpose: a name that says nothing is where everything goes.
+/// Names that say nothing: a module with such a name collects unrelated code.
 const FORBIDDEN: [&str; 9] =
     ["util", "utils", "common", "helper", "helpers", "manager", "misc", "cache", "prelude"];
 

@@ -1,4 +1,4 @@
-//! The pages of the documentation exist. That the reference pages are what the program says is checked by `interop/reference.rs`.
+//! The pages of the documentation exist. `interop/reference.rs` checks that the reference pages are what the program prints.
 
 use super::{Finding, Source};
 use crate::pages::PAGES as WRITTEN;

@@ -23,7 +23,7 @@ const RETIRED: [Retired; 13] = [
     ("hand_on", "`propagate`", 0),
 ];
 
-/// The history of changes keeps its words, and here they are named.
+/// Files that may contain the words: the history of changes, and this table.
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy/retired.rs"];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

@@ -5,7 +5,7 @@ use super::{Finding, Source};
 
 const HERE: &str = "xtask/src/tidy/routes.rs";
 
-/// Where routes are made. Their fields are private, so no other file can make one by hand.
+/// The file that makes routes. The fields of a route are private, so no other file can make one by hand.
 const MAKERS: &str = "crates/faces/src/routes.rs";
 
 /// A crate and one of its tables.
@@ -16,7 +16,7 @@ const REVIEWED: [(Table, &[&str]); 5] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (("crates/face-operations", "OPERATIONS"), &["/metrics", "/livez", "/healthz", "/readyz"]),
     (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
-    // The second one is a login.
+    // The second path is a login.
     (("crates/face-proxmox", "ROUTES"), &["/api2/json/ping", "/api2/json/access/ticket"]),
     // Calls of the Identity API have a table of their own.
     (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),
@@ -48,7 +48,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// The routes that need no identity permit are those that were reviewed.
+/// Checks that the routes that need no identity permit were reviewed.
 fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let code: Vec<usize> = source.code_lines().map(|(number, _)| number).collect();
@@ -89,7 +89,7 @@ fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Fin
     findings
 }
 
-/// What needs nobody in the Identity API was reviewed.
+/// Checks that the calls of the Identity API that need no session were reviewed.
 fn check_v3(table: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for at in words(&table.code, "nobody(") {
@@ -106,14 +106,14 @@ fn check_v3(table: &Source) -> Vec<Finding> {
     findings
 }
 
-/// The name of the table, `const NAME`, that the offset is in.
+/// The name of the table, `const NAME`, that contains the offset.
 fn table_at(code: &str, at: usize) -> &str {
     let before = code.get(..at).unwrap_or(code);
     let table = before.rsplit_once("const ").map_or("", |(_, table)| table);
     table.split(':').next().filter(|_| !table.contains("];")).unwrap_or_default()
 }
 
-/// Only the functions for it make a route.
+/// Checks that routes are made only by the functions of `Route` for that.
 fn made_by_hand(makers: &Source) -> Vec<Finding> {
     let known: Vec<_> = functions(&makers.code)
         .into_iter()

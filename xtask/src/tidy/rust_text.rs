@@ -1,7 +1,7 @@
-//! Rust as tidy reads it: comments and literals blanked, tests told from code, functions with their extent.
-//! It is no parser: rustfmt, which runs before it, keeps the layout it relies on.
+//! Rust text for the rules of tidy: comments and literals are blanked, tests are told from code, and functions have their extent.
+//! This is not a parser: it relies on the layout of rustfmt, which runs before it.
 
-/// The text with every comment, string and character literal blanked; offsets and lines stay what they were.
+/// The text with every comment, string and character literal blanked; offsets and lines do not change.
 pub(super) fn blanked(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -21,7 +21,7 @@ pub(super) fn blanked(text: &str) -> String {
     code
 }
 
-/// How long the comment or literal is that begins here, if one does.
+/// The length of the comment or literal at the start of `rest`, if there is one.
 fn literal_length(rest: &str, is_in_word: bool) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -61,7 +61,7 @@ fn quoted_length(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Block comments nest.
+/// The length of a block comment, with the block comments inside it.
 fn comment_length(rest: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -87,7 +87,7 @@ pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where `word` stands in `text` with no letter, digit or underscore on either side of it.
+/// The offsets of `word` in `text` with no letter, digit or underscore on either side of the word.
 pub(super) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
     text.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = text.get(..*at).and_then(|before| before.chars().next_back());
@@ -104,7 +104,7 @@ pub(super) fn line_at(text: &str, offset: usize) -> usize {
     text.get(..offset).unwrap_or(text).matches('\n').count() + 1
 }
 
-/// Of blanked text: for each line, whether it is in a `#[cfg(test)] mod … { }` block of the file.
+/// For each line of blanked text, whether it is in a `#[cfg(test)] mod … { }` block of the file.
 pub(super) fn test_lines(code: &str) -> Vec<bool> {
     let mut is_test = false;
     let mut is_marked = false;
@@ -119,7 +119,7 @@ pub(super) fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
-/// Of blanked text: the modules in their own files that are for tests only.
+/// The modules that blanked text declares for tests only, and that have files of their own.
 pub(super) fn test_modules(code: &str) -> Vec<&str> {
     let declared = code.split("#[cfg(test)]\n").skip(1).filter_map(|after| after.lines().next());
     declared
@@ -134,7 +134,7 @@ pub(super) struct Function<'t> {
     pub(super) end: usize,
 }
 
-/// Of blanked text: its functions, in order; one inside another is listed after it.
+/// The functions in blanked text, in order; a function inside another is listed after it.
 pub(super) fn functions(code: &str) -> Vec<Function<'_>> {
     let found = words(code, "fn").filter_map(|begin| {
         let named = code.get(begin..)?.strip_prefix("fn ")?;
@@ -144,7 +144,7 @@ pub(super) fn functions(code: &str) -> Vec<Function<'_>> {
     found.collect()
 }
 
-/// The offset of the brace that closes what begins here; `None` when a `;` comes before any body.
+/// The offset of the brace that closes the item at `begin`; `None` if a `;` comes before any body.
 pub(super) fn body_end(code: &str, begin: usize) -> Option<usize> {
     let (mut braces, mut brackets) = (0_usize, 0_usize);
     for (at, c) in code.get(begin..)?.char_indices() {

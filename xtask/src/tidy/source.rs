@@ -6,15 +6,15 @@ use std::path::Path;
 
 const KINDS: [&str; 7] = ["rs", "md", "toml", "sh", "py", "world", "run"];
 
-/// What is built, and what git keeps for itself.
+/// Directories that are not read: build output, and git's own files.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
 /// A text file of the repository.
 pub(crate) struct Source {
-    /// From the repository's root.
+    /// The path from the repository's root.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Of Rust, the text without comments and literals; of all else, the text.
+    /// The text without comments and literals if the file is Rust, else the text.
     pub(crate) code: String,
     /// Whether the whole file is for tests only.
     is_test: bool,
@@ -61,7 +61,7 @@ pub(super) fn read(root: &Path) -> Vec<Source> {
 fn walk(root: &Path, folder: &Path, sources: &mut Vec<Source>) {
     for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
         let path = folder.join(entry.file_name());
-        // The kind of the entry itself: a link is not followed, it might lead out or round.
+        // The type of the entry itself: a link is not followed, because it may lead out of the tree or into a loop.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && !SKIPPED.iter().any(|name| entry.file_name() == *name) => {
                 walk(root, &path, sources);

@@ -1,4 +1,4 @@
-//! Words that do not belong into what is committed.
+//! Words that must not be committed.
 
 use super::rust_text::{is_word, line_at, words};
 use super::{Finding, Source};
@@ -27,7 +27,7 @@ fn forbidden(source: &Source) -> Vec<Finding> {
     ];
     let lower = source.text.to_ascii_lowercase();
     let found = rules.iter().flat_map(|(word, why)| {
-        // A sentence may begin with the phrases.
+        // Phrases also match in other case, because a sentence may begin with one.
         let phrase = word.to_ascii_lowercase();
         let places: Vec<usize> = match word.contains(' ') {
             true => words(&lower, &phrase).collect(),
@@ -45,7 +45,7 @@ fn machine_paths(source: &Source) -> Vec<Finding> {
         source.text.match_indices(place.as_str()).filter_map(move |(at, _)| {
             let before = source.text.get(..at)?.chars().next_back();
             let after = source.text.get(at + place.len()..)?.chars().next();
-            // In the middle of a longer path it is a folder's name.
+            // In the middle of a longer path the text is a folder's name.
             let is_inside = before.is_some_and(|c| is_word(c) || ".-~})".contains(c));
             let leads_on = after.is_some_and(|c| is_word(c) || c == '.');
             (!is_inside && leads_on).then_some((at, place))

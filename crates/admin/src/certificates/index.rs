@@ -1,4 +1,4 @@
-//! The index of certificates: what an earlier start knew about the files, so that the next start only checks each for changes.
+//! The index of certificates: the leaves that an earlier start read, so that the next start only checks each file for changes.
 //!
 //! It contains only verified files, each with its identity at that time. A damaged index, or one of another version or place, is not used:
 //! then every file is read. It contains the seed for digests of names, so it is as private as the keys.
@@ -26,7 +26,7 @@ pub enum IndexUse {
     /// Each file is checked for changes.
     #[default]
     Checked,
-    /// The files are asked only after names are answered.
+    /// The files are checked for changes only after the server has begun to answer.
     Trusted,
 }
 
@@ -43,7 +43,7 @@ pub struct LeafIndex {
 struct Known {
     identity: Identity,
     leaf: DigestedLeaf,
-    /// Whether the names are those of the certificate.
+    /// Whether the leaf has the names of the certificate, not those of a line of the list.
     has_names: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct CertificateTerms {
 }
 
 impl CertificateTerms {
-    /// With these tickets, and the authorities of this directory for bundles that hold only their leaf.
+    /// Terms with these TLS tickets. The certificates of authorities in the directory `issuers` complete bundles that contain only a leaf.
     ///
     /// # Errors
     /// When the TLS library refuses its own defaults, or the directory cannot be read.
@@ -44,7 +44,7 @@ impl CertificateTerms {
 pub(super) struct Listing {
     /// The directory for relative paths.
     pub(super) base: PathBuf,
-    /// Each once, in their order.
+    /// The names of the files, each once, in the order of the directory or the list.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
     /// Lines that are valid but probably not intended.
@@ -125,7 +125,7 @@ impl Listing {
         Ok(Listing { base, names, lines: Some(all), warnings, usual })
     }
 
-    /// A directory as far as these files are of it.
+    /// The listing of a directory, limited to these files and the bundles they belong to.
     pub(super) fn of_few(
         place: &CertificatePlace,
         paths: &BTreeSet<PathBuf>,
@@ -169,7 +169,7 @@ impl Listing {
         }
     }
 
-    /// Whether a line of the file uses the names of its certificate.
+    /// Whether the names of the file's certificate are needed: a line of the list may have names of its own instead.
     pub(super) fn needs_names(&self, path: &Path) -> bool {
         self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
     }
@@ -189,7 +189,7 @@ impl Listing {
         }
     }
 
-    /// Whether no other certificate may answer in its place, because its terms differ from the default.
+    /// Whether no other certificate may answer in place of this file's, because its terms differ from the default.
     pub(super) fn is_bound(&self, path: &Path) -> bool {
         let of = self.lines_of(path).unwrap_or_default();
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())

@@ -4,7 +4,7 @@ use enfilade_sources::files::certificates::Ring;
 use enfilade_tls::{Ask, Tickets};
 use std::ffi::OsStr;
 
-/// Long after everything was written.
+/// A time long after all files were written.
 const LATE: u64 = u64::MAX / 2;
 
 struct Shelf {
@@ -60,7 +60,7 @@ fn follows_what_changes(shelf: &Shelf) {
     // Nothing changed, and nothing is read.
     let again = look.look_again(&first.certificates, rules, LATE).unwrap();
     assert_eq!((again.certificates.count(), again.read), (3, 0));
-    // One file is replaced, one removed, one added, one is not a certificate, and a good one is broken.
+    // One file is replaced, one is removed, one is added, one is not a certificate, and a usable one becomes unusable.
     shelf.write("b.pem", &["b.example", "new.example"]);
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     shelf.write("d.pem", &["d.example"]);
@@ -173,7 +173,7 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     assert_eq!(answers(&second.certificates, "a.example"), "a.pem");
     assert_eq!(answers(&second.certificates, "w.x.example"), "b.pem");
     assert_ne!(epoch(&first.certificates, "w.x.example"), epoch(&second.certificates, "a.example"));
-    // A file on a line is followed alone; if it is removed, its certificate stays in use.
+    // If one file of the list changes, only that file is read. If the file is removed, its certificate stays in use.
     shelf.write("a.pem", &["new.example"]);
     let one = [shelf.place.join("a.pem")].into();
     let third = files.look_at(&second.certificates, &one, rules, LATE).unwrap();
@@ -234,7 +234,7 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
     assert_eq!(start(&known).2, "0.pem");
     let trusted = read(IndexUse::Trusted).unwrap();
     assert_eq!(start(&trusted), (1, "0.pem".into(), "0.pem".into()), "it is asked later");
-    // Any bit of it, and any end.
+    // An index with any bit flipped, or cut off at any length, is not used.
     let good = std::fs::read(&index).unwrap();
     for at in (0..good.len()).step_by(7) {
         let mut bent = good.clone();

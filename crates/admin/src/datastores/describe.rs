@@ -33,7 +33,7 @@ pub struct DatastoreDetails {
     pub row: Datastore,
     /// Where its content is.
     pub root: String,
-    /// The project it is bound to, as NAME.
+    /// The name of the project it is bound to.
     pub project: Option<String>,
     /// Properties that are not in `datastore.cfg`.
     pub profile: DatastoreProfile,
@@ -108,17 +108,17 @@ pub(crate) fn overlap(
     ))
 }
 
-/// A file system counts as full when less than one part in this many is free.
+/// A file system counts as full when less than `1 / FULL_PART` of it is free.
 const FULL_PART: u64 = 100;
 
 /// A warning about a datastore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatastoreWarning {
-    /// Which.
+    /// The datastore.
     pub name: DatastoreName,
     /// The text, with the next step.
     pub says: String,
-    /// Whether the datastore refuses all requests because of it.
+    /// Whether the datastore refuses all requests because of this problem.
     pub is_shut: bool,
 }
 

@@ -26,11 +26,11 @@ pub struct NewApplicationCredential {
     pub roles: Vec<String>,
     /// Whether its sessions may create credentials and trusts.
     pub unrestricted: bool,
-    /// Its access rules; each gets an id. Without any it is for all requests.
+    /// Its access rules; each gets an id. A credential without rules is valid for all requests.
     pub rules: Vec<AccessRule>,
     /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// The application credential whose session creates it: the new one is limited to the rights of that one and ends with it.
+    /// The application credential whose session creates it: the new one is limited to the rights of its creator and ends with it.
     pub by: Option<CredentialId>,
     /// Its description.
     pub comment: Option<String>,

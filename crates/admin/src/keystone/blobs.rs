@@ -6,7 +6,7 @@ use crate::error::{Error, missing};
 use enfilade_facts::Change;
 use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, User};
 
-/// Longest blob, in bytes.
+/// The longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
 /// A random id, for any type but `ec2`.
@@ -52,7 +52,7 @@ pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
     Ok(())
 }
 
-/// Adds to a change that removes or replaces an EC2 key: the sessions that were made with it end.
+/// Adds the end of all sessions of an EC2 key to the change that removes or replaces the key.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }

@@ -88,8 +88,8 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     Ok(project)
 }
 
-/// As `keystone-manage bootstrap --immutable-roles` (its default): the API neither changes nor deletes these roles unless the option
-/// `immutable` is removed first.
+/// Sets the option `immutable`, as `keystone-manage bootstrap --immutable-roles` (its default): the API neither changes nor deletes the
+/// role unless the option is removed first.
 fn make_immutable(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
     desk.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);

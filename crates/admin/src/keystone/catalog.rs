@@ -9,7 +9,7 @@ use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, Regio
 use enfilade_facts::vocabulary::{EndpointId, ServiceId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
-/// The regions above a region are followed this far.
+/// The most regions above a region that are checked for a cycle.
 const REGION_DEPTH_MAX: usize = 64;
 
 impl StoredResource for Service {

@@ -1,4 +1,5 @@
-//! Delegations of application credentials. What an application credential creates is limited to its rights, and is deleted with it.
+//! Delegations of application credentials. A record that an application credential creates is limited
+//! to the rights of that credential, and is deleted with it.
 
 use crate::error::{Error, missing};
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
@@ -33,15 +34,15 @@ pub(crate) fn end_within(
         return Err(Error::Refused(why));
     }
     change.expect_same(&by, &delegation);
-    // The earlier of the two.
+    // The earlier of the two expiries; 0 is never.
     Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
 }
 
-/// The application credential whose session creates another credential; the change expects it unchanged. While its old secret is still
-/// valid, a session may rest on either secret, so what it created could outlive the old one.
+/// The application credential whose session creates a record; the change expects it unchanged. It is refused while its old secret is still
+/// valid: the session may come from the old secret, and the created record would outlive that secret.
 ///
 /// # Errors
-/// When it no longer exists, or its old secret is still valid.
+/// When the application credential no longer exists, or its old secret is still valid.
 pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) -> Result<Credential, Error> {
     let maker = view.get::<Credential>(by)?.ok_or_else(|| missing("application credential", by))?;
     let now = change.audit().unix_seconds;
@@ -82,7 +83,7 @@ pub(crate) fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId) ->
     forget_delegation(view, change, id)
 }
 
-/// Adds the deletion of its delegation to a change.
+/// Adds the deletion of a credential's delegation to a change.
 pub(crate) fn forget_delegation(
     view: &View<'_>,
     change: &mut Change,

@@ -53,7 +53,7 @@ pub struct Described {
     pub subject: Subject,
     /// Its scope.
     pub scope: DescribedScope,
-    /// The name of the application credential it was created with, and whether that is restricted.
+    /// The name of the application credential it was created with, and whether that credential is restricted.
     pub credential: Option<(String, bool)>,
 }
 
@@ -196,8 +196,8 @@ pub fn catalog(source: &dyn Source, index: &Index<Catalog>) -> Result<Catalog, E
     Ok(source.read(|view| catalog_in(view, index))??)
 }
 
-/// A URL with its placeholders (`$(project_id)s`, `%(tenant_id)s` and the like) filled in. A URL that needs a project is left out of a
-/// session without one, as in Keystone.
+/// A URL with its placeholders (`$(project_id)s`, `%(tenant_id)s` and the like) filled in. `None` if the URL needs a project and the
+/// session has none: then the catalog omits the URL, as in Keystone.
 pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
     let mut text = String::new();
     let mut rest = url;

@@ -20,7 +20,7 @@ impl StoredResource for Domain {
         at.take_name(|row| NameKey::domain(&row.name), self, *at.id.bytes())
     }
 
-    /// The sessions of users of a domain that is disabled end.
+    /// Disabling a domain ends the sessions of its users.
     fn put(&self, change: &mut Change, id: &DomainId, before: Option<&Self>) {
         put_and_end(change, id, before, self);
     }
@@ -36,7 +36,7 @@ impl StoredResource for Domain {
     }
 }
 
-/// Adds the deletion of a domain to a change. What is in it is deleted in the background.
+/// Adds the deletion of a domain to a change. The records in the domain are deleted in the background.
 fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
     change.expect_same(id, row).remove::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
     change.delete::<Extra>(&ExtraKey::of(ResourceKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
@@ -114,7 +114,7 @@ pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
         forget_domain(change, &id, &row);
         Ok(())
     })?;
-    // Its own roles, and the role assignments on it.
+    // The domain's own roles, and the role assignments on the domain, are deleted.
     super::leaving::sweep_all(desk)?;
     Ok(at)
 }

@@ -36,7 +36,7 @@ impl StoredResource for Group {
     /// The group has no members from this change on; its memberships and roles are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<(), Error> {
         change.remove::<Group>(id).delete::<Name>(&NameKey::group(&self.domain, &self.name));
-        // A small one is deleted completely in this change.
+        // A small group is deleted completely in this change.
         if !of_group(view, change, id, None)? {
             change.put(&LeavingKey::Group(*id), &Leaving);
         }

@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{Change, Read, View};
 
-/// A record of a Keystone. SIDs are made here.
+/// A record of a Keystone. Keystone has no SIDs: users and groups get new ones here.
 #[derive(Clone, Debug)]
 pub enum CloudRecord {
     /// A domain.
@@ -26,7 +26,7 @@ pub enum CloudRecord {
     Role(RoleId, NamedRole),
     /// A project; its parents come before it.
     Project(ProjectId, Project),
-    /// A domain, role or project, which comes before this, has the option `immutable`: the API neither changes nor deletes it.
+    /// The option `immutable` of a domain, role or project, whose record comes before: the API neither changes nor deletes that record.
     Immutable(CloudRecordId),
     /// A user, with the profile and, if it is known, the password hash.
     User(UserId, Box<CloudUser>),
@@ -98,7 +98,7 @@ pub struct CloudCredential {
     pub delegation: Delegation,
 }
 
-/// The records of one commit.
+/// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
 /// Imports the records in their order, and reports on each. With `pretend` nothing is changed.
@@ -111,7 +111,7 @@ pub fn import_cloud(
     pretend: bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
-    // A record that is still being deleted must not come back under its id with its dependents.
+    // An import under the id of a deleted record must not bring back dependents that are still being deleted: they are deleted first.
     if !pretend {
         super::sweep_all(desk)?;
     }

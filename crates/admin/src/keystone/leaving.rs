@@ -76,7 +76,7 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
 
 /// Deletes users first, then groups, projects and roles; returns whether nothing is left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
-    // The members get the mark of the domain, so that later sessions stay valid.
+    // Groups and roles are deleted with the mark of the domain, not with a newer one: later sessions of their users stay valid.
     let ended = view.get::<Revocation>(&Revoked::groups_of(id))?;
     let ended = ended.as_ref();
     let users = names(view, NameKind::User, id)?;
@@ -185,7 +185,7 @@ pub(super) fn of_group(
     Ok(true)
 }
 
-/// Whether a group was deleted, by itself or with its domain, and still has dependents.
+/// Whether a group was deleted, by itself or with its domain.
 fn is_gone(view: &View<'_>, id: &GroupId) -> Result<bool, Error> {
     let Some(group) = view.get::<Group>(id)? else { return Ok(true) };
     Ok(view.get::<Domain>(&group.domain)?.is_none())
@@ -213,7 +213,8 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
         let (mut of_role, mut looked, mut last, mut is_over) = (Vec::new(), 0, None, true);
         desk.facts.read(|view| {
             view.page::<Grant>(&[], after.as_deref(), |key, _| {
-                // The next part begins after a whole group, so this part ends between two groups.
+                // `group` is the key prefix of all assignments of one grantee on one scope. A part ends only between two prefixes, because
+                // the next part begins after all keys with the prefix `last`.
                 let group = GrantKey::of_on(&key.who, &key.scope);
                 if looked >= LOOKED_THROUGH && last.as_ref() != Some(&group) {
                     is_over = false;

@@ -1,5 +1,5 @@
-//! What an application credential created is deleted with it: other credentials and what those created, trusts and keys. All of it is invalid
-//! from the same commit on, even if its record still exists; the records are deleted so that no list shows them.
+//! When an application credential is deleted, the records that it created are deleted, too: other credentials and the records those created,
+//! trusts and EC2 keys. The created records are invalid from the same commit on in any case; they are deleted so that no list shows them.
 
 use super::blobs::remove_blob;
 use super::delegations::forget;

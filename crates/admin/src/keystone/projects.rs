@@ -55,7 +55,7 @@ impl StoredResource for Project {
         }
         change.delete::<Name>(&NameKey::project(&self.domain, &self.name));
         forget_project(change, id, self);
-        // A small one is deleted completely in this change.
+        // A small project is deleted completely in this change.
         if of_project(view, change, id)? {
             change.delete::<Leaving>(&LeavingKey::Project(*id));
         }
@@ -64,7 +64,7 @@ impl StoredResource for Project {
     }
 }
 
-/// The domain and the parent of a new project exist, as long as the change is not committed.
+/// Checks the domain and the parent of a new project. The change is committed only if both still exist.
 fn expect_place(row: &Project, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
     view.get::<Domain>(&row.domain)?.ok_or_else(|| missing("domain", row.domain))?;
     if let Some(parent) = &row.parent {

@@ -70,7 +70,7 @@ pub fn authid_of_user(source: &dyn Source, user: &ResourceRef) -> Result<Authid,
     let found = source.read(|view| match user_of(view, user)? {
         Some(id) if view.get::<User>(&id)?.is_some() => authid(view, &id),
         _ => {
-            // Another user is looked up instead, and not used. A damaged record refuses only its own user.
+            // Another user is looked up, so that it takes as long, and is not used. An error of that lookup is ignored.
             let other = view.any_near::<User>(&UserId::from_bytes([0x80; 16])).ok().flatten();
             let _ = other.map(|(id, _)| authid(view, &id));
             Ok(None)

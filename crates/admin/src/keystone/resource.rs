@@ -1,5 +1,5 @@
-//! The kinds of records that Identity v3 creates, changes and deletes by id. A kind implements [`StoredResource`] with what is its own; how a
-//! record is saved and deleted is the same for each kind.
+//! The kinds of records that Identity v3 creates, changes and deletes by id. Each kind implements [`StoredResource`] with its own checks and
+//! dependents; [`save`] and [`delete`] are the same for all kinds.
 
 use super::extra::{extra_of, put_extra};
 use crate::desk::{Desk, random};
@@ -8,7 +8,7 @@ use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, Resource
 use enfilade_facts::{At, Change, View};
 use std::fmt;
 
-/// Makes the record and its additional attributes (a JSON object, empty for none), given those of before.
+/// Makes the record and its additional attributes (a JSON object, empty for none) from the existing ones; a new record has none.
 pub type Build<'b, R> = &'b dyn Fn(Option<(&R, &str)>) -> Result<(R, String), Error>;
 
 /// A saved record.
@@ -42,7 +42,7 @@ pub struct Saving<'s, 'v, R: Row> {
 }
 
 impl<R: StoredResource> Saving<'_, '_, R> {
-    /// Takes the name, if it is free, and gives up the name of before.
+    /// Reserves the record's name, if it is free, and releases its former name.
     pub(super) fn take_name(
         &mut self,
         key: impl Fn(&R) -> NameKey,
@@ -79,10 +79,10 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
         Key::from_bytes(&random)
     }
 
-    /// Checks a record that is to be saved, and adds to the change what depends on it: its name, the records it refers to.
+    /// Checks a record before it is saved. Adds its name to the change, and the expectation that the records it refers to exist.
     ///
     /// # Errors
-    /// When the record is invalid, or what it refers to does not exist.
+    /// When the record is invalid, or a record it refers to does not exist.
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error>;
 
     /// Writes the record.
@@ -132,7 +132,7 @@ pub fn save<R: StoredResource>(
     Ok(saved)
 }
 
-/// Deletes a record, in effect from the next request. What many records depend on is deleted in the background.
+/// Deletes a record, in effect from the next request. Dependent records may be deleted later, in the background.
 ///
 /// # Errors
 /// When it does not exist, its state does not allow it, or the facts cannot be changed.
@@ -145,7 +145,7 @@ pub fn delete<R: StoredResource>(desk: &Desk<'_>, id: &R::Key) -> Result<At, Err
     Ok(at)
 }
 
-/// Writes a record that sessions rest on: sessions that rest on more than it still grants end.
+/// Writes a record that sessions depend on. If the new record grants less than the old one, the sessions that depend on it end.
 pub(super) fn put_and_end<R: Ends>(change: &mut Change, id: &R::Key, before: Option<&R>, row: &R) {
     match before {
         Some(before) => change.replace(id, before, row),

@@ -18,8 +18,8 @@ pub struct RevocationSummary {
     pub revocation: Revocation,
 }
 
-/// Revokes what was issued up to now. A mark that already covers a later second stays. `end` is the last second at which a revoked token could
-/// be valid, if that is known.
+/// Revokes all sessions that the marks cover and that were issued up to now. A mark that already covers a later second stays. `end` is the
+/// last second at which a revoked token could be valid, if that is known.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -52,11 +52,12 @@ pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, C
 /// The most records of one commit: a concurrent writer waits for no more than these.
 const PURGED_AT_ONCE: usize = 256;
 
-/// Takes away what is about no token any more, in small commits: every token it is about ended longer than `expired_seconds` ago, for
-/// which services may still be told of one. It goes by the time that has passed for certain ([`Passed`]), so a wall clock that is ahead for
-/// a while takes nothing away that is live. A token whose mark may be gone is over, also when the clock is set back.
+/// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
+/// `expired_seconds` ago, so that services can no longer validate them. The purge uses the time that has certainly passed ([`Passed`]): a
+/// wall clock that is ahead for a while deletes no mark that is still needed. A token whose mark may be deleted counts as expired, even if
+/// the clock is set back.
 ///
-/// It looks at marks in the order of their ends, and at none that stays but the first. Only the first purge of a store reads all.
+/// The purge reads marks in the order of their ends, up to the first that stays. Only the first purge of a store reads all marks.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -85,7 +86,7 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
     }
 }
 
-/// Notes how much time has passed. Another purge may have gone further meanwhile: what that one took away stays noted.
+/// Records the purge time. If another purge has deleted more marks meanwhile, the record of these deletions is kept.
 fn note_passed(view: &View<'_>, change: &mut Change, passed: Passed) -> Result<(), Error> {
     let row = view.get::<Revocation>(&Revoked::Passed)?;
     change.expect_unchanged(&Revoked::Passed, row.as_ref()).put_passed(passed.after(row.as_ref()));
@@ -106,12 +107,12 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
     Ok(old)
 }
 
-/// Has every mark found by its end, also those that were set before format 4; and notes that, so that it is done once.
+/// Indexes all marks by their ends, also those that were set before format 4. Records that this is done, so that it is done once.
 fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
     if desk.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());
     }
-    // From this commit on each new mark is taken in as it is set; the others follow.
+    // From this commit on each new mark is indexed when it is set; the older marks are indexed below.
     let what = "find revocations by their ends";
     desk.commit(what, |view, change| {
         let row = view.get::<Revocation>(&Revoked::Last)?;

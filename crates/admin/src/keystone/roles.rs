@@ -32,7 +32,7 @@ impl StoredResource for NamedRole {
         put_and_end(change, id, before, self);
     }
 
-    /// Nobody has the role from this change on; its assignments are deleted in the background.
+    /// The role grants nothing from this change on; its assignments are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
         change.remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));
@@ -97,7 +97,7 @@ pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
     Ok(desk.facts.at())
 }
 
-/// Makes a role imply another, or ends that; returns whether that changed anything.
+/// Makes a role imply another role, or removes the implication; returns whether that changed anything.
 ///
 /// # Errors
 /// When one of them does not exist, the role would imply itself or a role of another domain, or the facts cannot be changed.

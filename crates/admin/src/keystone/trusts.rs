@@ -12,7 +12,7 @@ use enfilade_identity::HeldRole;
 /// A trust to create.
 #[derive(Clone, Debug)]
 pub struct NewTrust {
-    /// The user who lends.
+    /// The user who lends the roles.
     pub trustor: UserId,
     /// The user who gets the roles.
     pub trustee: UserId,
@@ -37,7 +37,7 @@ pub struct NewTrust {
 /// Creates a trust.
 ///
 /// # Errors
-/// When it lends no role, or a role that the trustor does not have; when a user or project of it does not exist, or the facts cannot be
+/// When it lends no role, or a role that the trustor does not have; when a user or the project does not exist, or the facts cannot be
 /// changed.
 pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);

@@ -9,14 +9,14 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use enfilade_facts::limits;
 use std::num::NonZeroU32;
 
-/// How a secret is worked into a digest.
+/// The key derivation function and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Scrypt { log_n: u8, r: u32, p: u32 },
     Pbkdf2 { rounds: NonZeroU32 },
 }
 
-/// A hash, read.
+/// A parsed hash.
 pub(super) struct Kept {
     work: Work,
     salt: Vec<u8>,
@@ -30,12 +30,12 @@ fn base64(text: &str, name: &'static str) -> Result<Vec<u8>, HashRefused> {
     STANDARD_NO_PAD.decode(text.replace('.', "+")).map_err(|_| HashRefused::Form(name))
 }
 
-/// A number as it is written, without zeros before it.
+/// Parses a number without leading zeros.
 fn number<N: std::str::FromStr + ToString>(text: &str) -> Option<N> {
     text.parse::<N>().ok().filter(|number| number.to_string() == text)
 }
 
-/// Reads one, its form and cost checked.
+/// Parses a hash, and checks its form and cost.
 ///
 /// # Errors
 /// When it cannot be used.
@@ -46,7 +46,7 @@ pub(super) fn read(fields: &[&str]) -> Result<Kept, HashRefused> {
         _ => return Err(HashRefused::Scheme),
     };
     let (salt, digest) = (base64(salt, name)?, base64(digest, name)?);
-    // One that was cut short would match more.
+    // A truncated digest would match more secrets.
     match digest.len() == length && (8..=64).contains(&salt.len()) {
         true => Ok(Kept { work, salt, digest }),
         false => Err(HashRefused::Form(name)),
@@ -90,7 +90,7 @@ impl Kept {
             }
             Work::Scrypt { log_n, r, p } => {
                 let mut digest = [0; 32];
-                // What yescrypt is a superset of.
+                // In classic mode yescrypt is scrypt.
                 let params = yescrypt::Params::new(yescrypt::Mode::Classic, 1 << log_n, r, p);
                 let done =
                     params.and_then(|params| yescrypt::yescrypt(secret, &self.salt, &params, &mut digest));

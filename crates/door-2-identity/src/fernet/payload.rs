@@ -344,7 +344,7 @@ impl Writer {
                 self.with(length, bytes);
             }
             (_, length) => {
-                // No longer text fits into a token.
+                // A text that is longer does not fit into a token.
                 self.0.push(0xda);
                 self.0.extend(length.unwrap_or(u16::MAX).to_be_bytes());
                 self.0.extend(bytes.iter().take(usize::from(u16::MAX)));
@@ -449,7 +449,7 @@ mod tests {
             let packed = bytes(hex);
             assert_eq!(Payload::decode(&packed), Ok(expected));
             assert_eq!(expected.encode(), bytes(hex));
-            // The same as msgpack before 1.0 packed it: 16 bytes as what is text today.
+            // The same payload from msgpack before 1.0, which packed 16 bytes like text.
             let older = bytes(&hex.replace("c410", "b0"));
             assert_eq!(Payload::decode(&older), Ok(expected));
         }

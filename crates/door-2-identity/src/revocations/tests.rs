@@ -1,4 +1,4 @@
-//! The index gives the same answers with its marks and by asking the view.
+//! The index gives the same answers from its marks as the view does.
 
 use super::*;
 use enfilade_facts::journal::{Head, write_down};
@@ -62,7 +62,7 @@ impl Snapshot for Facts {
     }
 }
 
-/// Few, so that some are set again, and several in one part.
+/// One of few marks, so that some marks are set again, and several are in one part.
 fn mark(n: usize) -> Revoked {
     let id = [u8::try_from(n % 2).unwrap(), 0, u8::try_from(n % 7).unwrap(), u8::try_from(n % 5).unwrap()];
     let id: [u8; 16] = std::array::from_fn(|at| id.get(at).copied().unwrap_or(0));
@@ -76,7 +76,7 @@ fn mark(n: usize) -> Revoked {
 
 fn catch_up(index: &mut Revocations, facts: &Facts) {
     let view = View::new(facts);
-    // More than was written does no harm.
+    // To update keys that were not written does no harm.
     for (table, key) in facts.records.keys().filter(|(table, _)| *table == Table::Revocations) {
         index.update(&view, *table, key).unwrap();
     }

@@ -82,7 +82,7 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreReader assigned to user alice@local on /datastore/tank",
         ),
         (
-            // What does not hold here is no set, so the groups' counts.
+            // A role that does not hold here makes no set, so the groups' set counts.
             "/datastore/tank alice NoAccess-\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
@@ -185,7 +185,7 @@ fn roles_and_acl_both_have_to_grant() {
 
 #[test]
 fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
-    // Everything but reading the ACL, which the listing asks for.
+    // Every right but reading the ACL, which an object needs to be visible.
     let hidden = subject(NodeKind::File, acl(&["deny staff read-acl", "allow staff full"]));
     let parent = subject(NodeKind::Directory, everything());
     let ask = |wanted| code(decide(POWER, "a", &hidden, wanted));
@@ -227,7 +227,7 @@ fn deleting_needs_the_target_or_its_directory() {
         (POWER, &read, &damaged, "AC03"),
         (READER, &all, &all, "AC03"),
         ("/datastore/tank staff DatastoreBackup", &read, &child, "AC03"),
-        // The roles on the target bound it, however much there are on its directory.
+        // The roles on the target are the limit, whatever the roles on its directory are.
         (
             "/datastore/tank staff DatastorePowerUser\n/datastore/tank/d/a staff DatastoreReader",
             &read,
@@ -349,7 +349,7 @@ fn the_sticky_bit_keeps_others_from_deleting() {
         (0o1777, 0, 100, None, "permit"),
         (0o1777, 100, 0, None, "permit"),
         (0o1755, 0, 100, None, "AC03"),
-        // An ACL on the directory is the rule, and has no such bit.
+        // If the directory has an ACL, the ACL decides, and the sticky bit does not count.
         (0o1777, 0, 0, Some(all.clone()), "permit"),
     ] {
         let parent = Subject {
@@ -364,7 +364,7 @@ fn the_sticky_bit_keeps_others_from_deleting() {
             expected,
             "{mode:o} {directory_uid} {entry_uid}"
         );
-        // Nothing but the operator's own role is above it.
+        // Only a role that skips ACLs overrides the sticky bit.
         let admin = "/datastore/tank staff DatastoreAdmin";
         assert_eq!(code(decide(admin, "a/b", &target, wanted)), "permit");
     }
@@ -464,7 +464,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }
 
-/// Nothing was committed: what is remembered is of the same revision, and of another time.
+/// Nothing is committed: the remembered roles are of the same revision, with a current or a stale look at the files.
 #[test]
 fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
     let mut facts = Facts::of("/ alice Admin");

@@ -1,4 +1,4 @@
-//! What a manager of a domain may change, and what may be done with what was lent.
+//! What a manager of a domain may change, and what a lent credential may do.
 
 use super::{ALICE, BOB, Facts, LOCAL, NOW, STAFF, TEST, alice, group_sid, own_sid};
 use crate::about::{About, Lends, Other};
@@ -31,7 +31,7 @@ const ADMIN: RoleId = RoleId::from_bytes([31; 16]);
 const OF_DOMAIN: RoleId = RoleId::from_bytes([32; 16]);
 const NO_ROLE: RoleId = RoleId::from_bytes([33; 16]);
 
-/// Two domains, each with users, groups and a project; nobody holds anything.
+/// Two domains, each with users, groups and a project, without any roles.
 fn world() -> Facts {
     let mut facts = Facts::of("");
     facts.put(&OTHER, &Domain::new("other".parse().unwrap()));
@@ -247,7 +247,7 @@ fn what_was_lent_lends_no_more() {
     let more = ["member".to_owned(), ADMIN.to_string()];
     let named_more = ["admin".to_owned()];
     let about = |user| About { user, ..About::default() };
-    // In person, unrestricted, restricted, a key that an unrestricted one made, a key, for certain requests.
+    // Columns: in person, unrestricted, restricted, a key that an unrestricted one made, a key, for certain requests.
     let cases: [(&str, Lending, About<'_>, [bool; 6]); 17] = [
         ("own sessions", Lending::Sessions, about(own), [true, true, true, true, true, true]),
         ("sessions of another", Lending::Sessions, about(other), [true, true, true, true, true, false]),
@@ -390,7 +390,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         let lets = rule_named(rule).and_then(|rule| rule.lets(&alice(), &session, &about));
         assert_eq!(lets, expected, "{rule} by {role} on {scope:?} about {about:?}");
     }
-    // In a session by a key no user is changed, with any role.
+    // A session by a key changes no domain, whatever its role.
     let mut key = session(Methods::EC2_KEY, None);
     key.roles = vec![HeldRole { name: "admin".into(), id: ADMIN }];
     let lets = |rule| rule_named(rule).unwrap().lets(&alice(), &key, &nothing);

@@ -1,4 +1,4 @@
-//! Listings, and everything that must agree with everything else, on random facts and ACLs.
+//! Listings, and decisions that must agree with each other, on random facts and ACLs.
 
 use super::{
     Facts, NOW, OTHERS, STAFF, TEST, acl, alice, case, case_with, everything, group_sid, memo, own_sid, path,
@@ -96,7 +96,7 @@ fn facts(rows: &[Row]) -> Facts {
     facts
 }
 
-/// The rows as they ended up: of two for the same node and person the later one.
+/// The rows that count: of two for the same node and grantee, the later one.
 fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     let last = |index: usize| {
         !rows[index + 1..].iter().any(|row| (row.0, &row.1) == (rows[index].0, &rows[index].1))
@@ -105,7 +105,7 @@ fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     kept.map(|index| (NODES[rows[index].0], rows[index].1.clone(), rows[index].2.clone())).collect()
 }
 
-/// One memo for all of them, and each sees what it would see with a memo of its own.
+/// With one memo for all principals, each sees what it would see with a memo of its own.
 #[test]
 fn what_is_known_of_somebody_serves_nobody_else() {
     let nobody =
@@ -164,7 +164,7 @@ fn what_is_known_of_somebody_serves_nobody_else() {
     assert!(told.len() >= 5, "they see different things: {told:?}");
 }
 
-/// How often facts are searched for judging what is in a directory and in each directory of it, with a memo that has room for few.
+/// How often facts are searched to judge what is in a directory and in each directory of it, with a memo that has room for few entries.
 #[test]
 fn roles_are_worked_out_once_however_many_directories_have_them() {
     let target = subject(NodeKind::File, everything());
@@ -189,13 +189,13 @@ fn roles_are_worked_out_once_however_many_directories_have_them() {
     let few = searches("/datastore/tank alice DatastoreReader", 10);
     assert_eq!(few, searches("/datastore/tank alice DatastoreReader", 10_000), "the first time, and again");
     assert_eq!(few[1], 0);
-    // Where somebody has a role on one of them it is looked for on each, and what is above is not read again.
+    // If one of the directories has an assignment, each directory is searched, and the nodes above are not read again.
     let elsewhere = "/datastore/tank alice DatastoreReader\n/datastore/tank/deep/down/d7 bob NoAccess";
     let [first, again] = searches(elsewhere, 10_000);
     assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
 }
 
-/// All that tells one state from another, each alone, and in any order together with another.
+/// Each difference between two states, alone, and in any order together with another.
 #[test]
 fn no_two_states_are_remembered_as_one() {
     let mut versions = Vec::new();
@@ -297,7 +297,7 @@ proptest! {
             let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(subjects).collect();
             case_with(&facts, &who, &shared, |case| case.see(&path("dir"), &children)).unwrap()
         };
-        // Somebody else read some of them before.
+        // Another principal read some of the entries before.
         for (n, subject) in (0..).zip(&read).filter(|(n, _)| known & 1 << n != 0) {
             let bob = Principal { set: SetId(2), sids: SidSet::default(), ..alice() };
             let root = Facts::of("/ alice DatastorePowerUser");
@@ -347,7 +347,7 @@ proptest! {
         let full = format!("/datastore/tank/{at}");
         let slow = reference::roles(&kept(&rows), &alice(), full.trim_end_matches('/'));
         prop_assert_eq!(&fast, &slow);
-        // By a token with roles of its own: those, and none that the owner has not.
+        // By a token with roles of its own: the token's roles, and none that the owner does not have.
         let (own, by_token, kinds) = case(&facts, &token_of_alice(), |case| {
             let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
             let resolved = case.roles(&path).unwrap();

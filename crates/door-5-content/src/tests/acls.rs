@@ -46,7 +46,7 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     };
     let fits = |bytes: usize| fsetxattr(node.fd(), ATTRIBUTE, &vec![7; bytes], XattrFlags::empty()).is_ok();
     change(&node, b"small").unwrap();
-    // As much as this file system takes in addition to it.
+    // The most bytes that this file system takes in addition to the ACL.
     let Some(filled) = (1..=60_000).rev().step_by(50).find(|bytes| fits(*bytes)) else {
         return println!("not asserted: no attributes can be kept here");
     };
@@ -55,7 +55,7 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     }
     change(&node, b"other").unwrap();
     assert_eq!(attribute(ATTRIBUTE), Ok(filled), "they stay where there is room");
-    // What fits nowhere changes nothing.
+    // An ACL that does not fit at all changes nothing.
     assert!(change(&node, &[7; 60_000]).is_err());
     assert_eq!((attribute(ATTRIBUTE), node.subject().acl), (Ok(filled), StoredAcl::Ntacl(b"other".to_vec())));
     change(&node, &[7; 1000]).unwrap();

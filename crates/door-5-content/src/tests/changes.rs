@@ -16,7 +16,7 @@ fn a_directory_is_made_with_its_acl() {
     assert_eq!((made.object(), made.kind()), (found.object(), NodeKind::Directory));
     assert_eq!(found.subject().acl, StoredAcl::Ntacl(b"its acl".to_vec()));
     assert_eq!(std::fs::metadata(scratch.at("d")).unwrap().permissions().mode() & 0o777, 0o700);
-    // What was handed back can be worked in at once.
+    // The directory that is returned can be used at once.
     make(&made, "e", &given(b"")).unwrap();
     assert_eq!(names_on_disk(&scratch.at("d")), ["e"]);
 }
@@ -126,7 +126,7 @@ fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
     relocate(&target, from, to, None, judge, || Ok(())).unwrap().complete();
     make(&top, "from", &given(b"")).unwrap();
     assert_eq!(names_on_disk(&scratch.at("")), ["from", "to"]);
-    // Where its directory is no longer where it was found, it goes back as well, and what was made goes.
+    // If the directory is no longer where it was found, a new name goes back as well, and what was made is removed.
     let gone = || Err(Refusal::ChangedMeanwhile(String::new()));
     let upload = Upload::begin_new(&top, "file", &given(b"")).unwrap();
     assert_eq!(code(upload.finish_if(judge, gone)), "CT09");

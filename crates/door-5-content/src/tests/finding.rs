@@ -49,7 +49,7 @@ fn no_link_is_followed_wherever_it_stands_or_points() {
         "dangling",
     ] {
         assert_eq!(code(scratch.find(path)), "CT01", "{path}");
-        // The name of a link is taken by what is never served.
+        // In a directory, a link is an entry that is never served.
         let expected = if path.contains('/') { "CT01" } else { "CT11" };
         assert_eq!(code(scratch.node("").child(path)), expected, "{path}");
     }
@@ -78,7 +78,7 @@ fn what_is_cached_is_what_is_found() {
         "in/leaf",
         "in/socket",
     ] {
-        // From now on it is in memory, that it is absent too.
+        // From now on the kernel has the answer in memory, also that a path is absent.
         let found = scratch.find(path).map(|node| (node.object(), node.meta().clone()));
         let path = StorePath::from_plain(path).unwrap();
         let cached = match scratch.root().find(&path, CachedOnly).map(Cached::ready).transpose() {
@@ -101,7 +101,7 @@ fn nothing_climbs_out() {
     for path in ["..", "../secret", "in/../../secret", "/../secret"] {
         assert!(StorePath::from_plain(path).is_err(), "{path}");
         assert_eq!(code(scratch.node("in").child(path)), "CT01", "{path}");
-        // Were such a path ever to come through, the kernel would stop it.
+        // If such a path came through, the kernel would refuse it.
         let flags = crate::beneath::NODE_FLAGS;
         assert!(
             crate::beneath::open_beneath(scratch.node("").fd(), path, flags, Mode::empty()).is_err(),
@@ -146,7 +146,7 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
     });
     let (root, directory) = (scratch.root(), scratch.node("in"));
     let path = StorePath::from_plain("in/pipe").unwrap();
-    // Until it waits.
+    // Gives the writer time until it waits.
     std::thread::park_timeout(std::time::Duration::from_millis(300));
     for _ in 0..3 {
         assert_eq!(code(root.find(&path, Blocking)), "CT11");

@@ -17,10 +17,10 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Long after everything here was changed.
+/// A time long after every change here.
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
-/// After something is mounted anywhere nothing is known any more, so tests that are told of changes run one at a time.
+/// A mount anywhere gives every object another version, so tests that watch changes run one at a time.
 pub(super) static HEARING: Mutex<()> = Mutex::new(());
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
@@ -104,7 +104,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
     assert_eq!(before.0, after.0);
 }
 
-/// Every way an ACL, or the file a name means, can become another one is reported before it is done.
+/// Every way to change an ACL, or the file that a name means, is reported before the change is done.
 #[test]
 fn what_is_watched_is_another_version_after_each_change() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -143,7 +143,7 @@ fn what_is_watched_is_another_version_after_each_change() {
         &|| std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o600)).unwrap(),
         &|| std::fs::remove_file(&link).unwrap(),
         &|| {
-            // The number is free, and as a rule used again.
+            // The inode's number is free, and usually used again.
             std::fs::remove_file(&file).unwrap();
             scratch.write("file", "another");
         },
@@ -155,7 +155,7 @@ fn what_is_watched_is_another_version_after_each_change() {
         assert_eq!(now[1], last[1], "the other one was left alone");
         last = now;
     }
-    // Far more than the kernel keeps for a process that does not ask.
+    // Far more events than the kernel keeps for a process that does not read them.
     for n in 0..17_000 {
         scratch.write("many", "x");
         std::fs::set_permissions(scratch.at("many"), std::fs::Permissions::from_mode(0o600 + n % 8)).unwrap();
@@ -165,7 +165,7 @@ fn what_is_watched_is_another_version_after_each_change() {
     assert!(now[0].2 != last[0].2 && now[1].2 != last[1].2, "what was not told is as good as changed");
 }
 
-/// A listing of a directory in which entries are read by name, and everything in it; nothing where that cannot be.
+/// A listing of a directory whose entries can be read by name, and its entries; `None` where that is not possible.
 fn by_name<'w>(scratch: &Scratch, watch: &'w Watch) -> Option<(Listing, LookedAt<'w>, Vec<Entry>)> {
     let at = LookedAt { watch: Some(watch), ..AT };
     let mut listing = listing(&scratch.node("")).unwrap();
@@ -208,7 +208,7 @@ fn what_is_read_by_name_is_what_is_read_when_it_is_opened() {
     listing.read_by_name(entries.iter_mut(), at);
     for entry in entries {
         let opened = listing.look(entry.name.clone(), at).unwrap().unwrap();
-        // What is unusually large is read when it is opened, and so is what has none: its mode is needed then.
+        // An unusually large ACL is read when the file is opened. A file without an ACL is opened too, because its mode is needed.
         let expected = if matches!(&*entry.name, "b" | "c") { StoredAcl::Unread } else { opened.subject.acl };
         assert_eq!(
             (entry.subject.acl, entry.subject.version),
@@ -235,11 +235,11 @@ fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
     let read = |entries: &[Entry]| -> Vec<bool> {
         entries.iter().map(|entry| entry.subject.acl != StoredAcl::Unread).collect()
     };
-    // Between its being looked at and its being read.
+    // Between the look at the entry and the reading of its ACL.
     exchange();
     listed.read_by_name(entries.iter_mut(), at);
     assert_eq!(read(&entries), [false, false, true]);
-    // Between its directory's being asked and its being looked at.
+    // Between the reading of the directory and the look at the entry.
     let mut listing = listing(&scratch.node("")).unwrap();
     assert!(!listing.is_over(at).unwrap());
     exchange();
@@ -263,7 +263,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     if !run(Command::new("mount").arg("--bind").args([scratch.at("other"), scratch.at("file")])) {
         return println!("not asserted: nothing can be mounted here");
     }
-    // Before anything is asserted: the mount has to go again.
+    // Nothing is asserted before the mount is removed again.
     listed.read_by_name(before.iter_mut(), at);
     let during = by_name(&scratch, &watch).map(|(listing, at, mut entries)| {
         listing.read_by_name(entries.iter_mut(), at);
@@ -273,7 +273,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     assert!(run(Command::new("umount").arg(scratch.at("file"))));
     let after = by_name(&scratch, &watch).map(|(_, _, entries)| entries);
     let (Some((during, are_there)), Some(after)) = (during, after) else { panic!("it could be read before") };
-    // What was mounted meanwhile leaves everything unread, and what is mounted is not shown.
+    // A mount meanwhile leaves every ACL unread, and a mounted directory is not shown.
     assert_eq!(before.iter().map(|entry| &entry.subject.acl).collect::<Vec<_>>(), [&StoredAcl::Unread; 2]);
     assert_eq!(are_there, [false, true]);
     // What was read through the mount is remembered for a state that is never met again.

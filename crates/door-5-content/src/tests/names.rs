@@ -1,4 +1,4 @@
-//! What is remembered of directories.
+//! The memo of the names in directories.
 
 use super::Scratch;
 use super::listing::HEARING;
@@ -19,7 +19,7 @@ fn memo() -> NamesMemo {
     NamesMemo::new(MemoSeed([7; 16]), 4 << 20)
 }
 
-/// Long after everything here was changed.
+/// A time long after every change here.
 fn long_after(names: &NamesMemo) -> LookedAt<'_> {
     LookedAt { unix_seconds: i64::MAX, names: Some(names), ..LookedAt::default() }
 }
@@ -29,7 +29,7 @@ fn stamp(path: &Path) -> (i64, i64) {
     (found.ctime(), found.ctime_nsec())
 }
 
-/// Names and numbers of what is in a directory, and whether the kernel was not asked for them.
+/// The names and inode numbers in a directory, and whether they came from memory.
 fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(String, u64)>, bool) {
     let mut all = Vec::new();
     loop {
@@ -43,7 +43,7 @@ fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(Strin
     }
 }
 
-/// The same where nothing has to be waited for, of a directory of few names.
+/// The names and inode numbers in a directory of few names, without waiting.
 fn cached(scratch: &Scratch, at_most: usize, at: LookedAt<'_>) -> Option<Vec<(String, u64)>> {
     let entries = listing(&scratch.node("d")).unwrap().all_cached(at_most, at).ready()?;
     let mut all: Vec<_> =
@@ -52,12 +52,12 @@ fn cached(scratch: &Scratch, at_most: usize, at: LookedAt<'_>) -> Option<Vec<(St
     Some(all)
 }
 
-/// The same without remembering anything.
+/// The names and inode numbers in a directory, without the memo.
 fn there(scratch: &Scratch) -> Vec<(String, u64)> {
     listed(listing(&scratch.node("d")).unwrap(), 100, LookedAt::default()).0
 }
 
-/// Waits until another change of the directory is another stamp: what stamps files goes in ticks.
+/// Waits until another change of the directory gets another stamp: the clock of files goes in ticks.
 fn tick(scratch: &Scratch) {
     let (directory, clock) = (stamp(&scratch.at("d")), scratch.at("clock"));
     while stamp(&clock) <= directory {
@@ -65,7 +65,7 @@ fn tick(scratch: &Scratch) {
     }
 }
 
-/// Whether there is anything to test.
+/// Whether names are remembered here at all, so that there is something to test.
 fn is_remembered(scratch: &Scratch, memo: &NamesMemo) -> bool {
     let listed = || listed(listing(&scratch.node("d")).unwrap(), 100, long_after(memo)).1;
     let is_remembered = [listed(), listed()] == [false, true];
@@ -133,7 +133,7 @@ fn what_is_remembered_of_a_directory_is_what_is_in_it() {
     }
 }
 
-/// Whether changes are reported or each entry is asked.
+/// True both where changes are reported and where the kernel is asked about each entry.
 #[test]
 fn what_is_cached_is_what_is_told_else() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -205,7 +205,7 @@ fn what_may_still_change_without_a_trace_is_not_remembered() {
     }
     assert!(!is_known(at(seconds + 2, 0)) && is_known(at(seconds + 2, 0)));
     assert!(!is_known(at(seconds + 1, 0)), "known, and no longer relied on");
-    // Somebody set the clock.
+    // The clock was set.
     assert!(!is_known(at(seconds + 2, 1)) && is_known(at(seconds + 2, 1)));
 }
 
@@ -223,7 +223,7 @@ fn a_large_directory_is_remembered_piece_by_piece_and_goes_on_from_any() {
         let whole = listed(listing(&scratch.node("d")).unwrap(), at_most, long_after(&memo));
         assert_eq!(whole, (expected.clone(), true), "{at_most}");
     }
-    // Its first names come from memory, and then it changes.
+    // The first names come from memory, and then the directory changes.
     let (mut under_way, at) = (listing(&scratch.node("d")).unwrap(), long_after(&memo));
     let first = under_way.next_batch(10, at).unwrap();
     assert!(is_from_memory(&under_way));
@@ -240,7 +240,7 @@ fn a_large_directory_is_remembered_piece_by_piece_and_goes_on_from_any() {
     );
 }
 
-/// Of what cannot be served there may be much, and it takes its part of what the kernel tells at once.
+/// A directory may have many entries that are never served, and these also take space in the kernel's buffer.
 #[test]
 fn few_names_of_a_large_directory_are_not_all_of_them() {
     let (scratch, memo) = (Scratch::new(), memo());
@@ -275,7 +275,7 @@ fn directories_of_the_same_moment_are_told_apart() {
     println!("not asserted: no two directories were changed at the same moment");
 }
 
-/// Its names are others as soon as a key comes or goes, and nothing about the directory tells.
+/// The names in an encrypted directory change when a key is added or removed, and its stamp does not.
 #[test]
 fn an_encrypted_directory_is_not_remembered() {
     let (scratch, memo, _alone) = (Scratch::new(), memo(), HEARING.lock());
@@ -293,7 +293,7 @@ fn an_encrypted_directory_is_not_remembered() {
     {
         return println!("not asserted: nothing encrypted can be mounted here");
     }
-    // Before anything is asserted: the mount has to go again.
+    // Nothing is asserted before the mount is removed again.
     let is_known = ["plain", "encrypted"].map(|name| {
         // With this option everything new is encrypted, so what is plain was there before.
         let path = if name == "plain" { "lost+found" } else { name };

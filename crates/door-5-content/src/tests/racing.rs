@@ -1,4 +1,4 @@
-//! Somebody changes the tree while we walk it.
+//! Another thread changes the tree during each operation.
 
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::properties::{self, Property, PropertyChange};
@@ -47,12 +47,12 @@ fn a_link_that_takes_a_directorys_place_never_leads_out() {
     assert!(read_inside + absent > 0);
 }
 
-/// `ENFILADE_CAMPAIGN_N` swaps in the campaign.
+/// The number of swaps; a campaign sets it with `ENFILADE_CAMPAIGN_N`.
 fn swaps() -> usize {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(SWAPS)
 }
 
-/// What every verb does beneath a directory, on what it finds there.
+/// Does what each verb does beneath a directory, on what it finds there.
 fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let (directory, name) = match root.find(&path("place"), Blocking) {

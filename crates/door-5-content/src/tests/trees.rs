@@ -11,7 +11,7 @@ use enfilade_access::{
 use enfilade_facts::vocabulary::{AccessMask, Sid, StorePath};
 use std::cell::Cell;
 
-/// Everything that a walk by name meets that goes into each directory but this one.
+/// Everything that a walk in the order of names meets, which goes into each directory except `but`.
 fn met<P: TreePath>(top: P, node: Node, budget: &TreeBudget<'_>, but: &str) -> Vec<String> {
     let mut walk = TreeWalk::begin(budget);
     walk.enter_as_operator(top, node, ()).unwrap();
@@ -75,7 +75,7 @@ fn a_budget_ends_a_walk() {
     let scratch = Scratch::new();
     ["a/x", "b", "c"].iter().for_each(|path| scratch.write(path, ""));
     let time = "Budget /b: the tree was not worked through to its end: it takes longer than one request may";
-    // Milliseconds that each look at the clock takes, and for how many members somebody waits.
+    // The milliseconds that each look at the clock takes, and the number of members for which the client waits.
     for (millis, waits, expected) in [
         (1, 9, vec!["/a", "/a/x", "leave /a", "/b", "/c", "leave /"]),
         (400, 9, vec!["/a", "/a/x", "leave /a", time]),

@@ -36,7 +36,7 @@ fn what_is_served_is_counted_and_nothing_else() {
     symlink(scratch.at("two"), scratch.at("link")).unwrap();
     let fill = crate::Fill::default();
     assert_eq!(fill.used(&root).unwrap(), 8);
-    // What is under way has a name nobody may ask for.
+    // A running upload has a reserved name.
     let upload = upload(&scratch.node(""), "new", "content");
     assert_eq!(fill.count(&root).unwrap(), 8);
     upload.finish().unwrap();

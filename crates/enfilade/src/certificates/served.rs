@@ -30,7 +30,7 @@ pub(crate) struct Served {
 const QUIET: Duration = Duration::from_millis(100);
 /// After this many turns it is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
-/// Warn this early: a renewal by hand takes days.
+/// Warnings begin this many days before the expiry: a renewal by hand takes days.
 const SOON_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
 const WATCH_TURN: Duration = Duration::from_secs(60);
@@ -217,7 +217,7 @@ impl Served {
     /// Starts a thread that follows the files. `watched` was opened before they were first read.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        // Files that the index vouched for are read now.
+        // If the index was trusted at the start, the files are checked now: without a watch the loop begins with a look at all of them.
         let mut watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {

@@ -12,7 +12,7 @@ use std::time::Duration;
 const SEALS_SECONDS: i64 = 6 * 3600;
 /// The number of keys: the next key, the one that seals, and those that live tickets need.
 const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
-/// A key lies there for hours before it seals, so this is soon enough.
+/// How often the keys are read. A key is published hours before it seals, so every server has it in time.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Reads the keys now and periodically, and rotates them when they are due, in a thread of its own.

@@ -124,7 +124,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Remove, text)
         }
     };
-    // Without a property of the file the file is not written.
+    // If no property of `datastore.cfg` changes, the file is not written.
     let is_of_file = !matches!(&edit, DatastoreEdit::Set(set) if set.is_empty());
     if is_of_file {
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
@@ -140,12 +140,12 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     Ok(())
 }
 
-/// Waits until writes that began before the datastore was closed have ended; also reads, unless it can still be read; then until no
-/// server holds any of its files open.
+/// Waits until writes that began before the datastore was closed have ended. Unless the datastore can still be read, waits also until reads
+/// have ended and no server holds a file of the datastore open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {
-        // The change is committed: an operation that is not in the ledger now has seen it (freshness protocol, rule 5).
+        // The change is committed: an operation that enters the ledger after this point sees it (freshness protocol, rule 5).
         let mut waits_for = Vec::new();
         for process in operations::everybody(&home.data)? {
             let inside = process.inside.iter().find(|(of, _)| of == name).map(|(_, active)| *active);

@@ -164,7 +164,7 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     findings
 }
 
-/// Warn this early: a renewal by hand takes days.
+/// Warnings begin this many seconds before the expiry: a renewal by hand takes days.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
 
 /// The problem with the validity period of a certificate, now or soon.

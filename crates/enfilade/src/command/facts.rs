@@ -42,7 +42,7 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-/// A copy that is taken in while others wait to write: what comes through a pipe is read to its end before that.
+/// Opens a copy to restore. Other processes cannot write during a restore, so a pipe is first read to its end into a file.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let mut from = File::open(file)?;
     if !from.metadata()?.is_file() {
@@ -130,7 +130,7 @@ fn gather(lmdb: &Lmdb, directory: &Path) -> anyhow::Result<Gathered> {
     gathered.with_context(|| format!("the facts cannot be copied to `{}`", directory.display()))
 }
 
-/// Where a file of this name is.
+/// The directory of a file.
 fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -160,7 +160,7 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
 fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
     let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
-    // A pipe may take any time.
+    // The store is closed before the dump is written: a pipe may take any time.
     drop(lmdb);
     let mut progress = Progress::start("writing the dump");
     let mut write = |to: &mut dyn Write| -> std::io::Result<()> {
@@ -234,7 +234,7 @@ fn put_in_place(
     Ok(())
 }
 
-/// The store; nothing where it cannot be opened and may be set aside.
+/// Opens the store. Returns `None` if it is to be set aside: with `--set-aside`, or if it cannot be opened and `--force` is given.
 fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,

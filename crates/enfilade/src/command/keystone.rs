@@ -265,7 +265,7 @@ fn user_mark(home: &Home, user: &Userid) -> anyhow::Result<Revoked> {
     Ok(Revoked::User(found.with_context(|| format!("no user `{user}`; see `enfilade user list`"))?.id))
 }
 
-/// The token's own audit id and its chain's: of an audit id both are that.
+/// The audit ids of a token and of its chain. If `text` is an audit id, both are that id; `-` reads a token from standard input.
 fn audit_ids(home: &Home, text: &str) -> anyhow::Result<([u8; 16], [u8; 16])> {
     if text != "-" {
         let id = audit_id_from_text(text)
@@ -338,7 +338,7 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
                     let is_theirs = domains.iter().any(|row| row.id == *id && row.name.as_str() == realm);
                     is_theirs || session.scope == IssuedFor::Domain(*id.bytes())
                 }
-                // The list of sessions does not contain these.
+                // The record of a session does not contain what these marks match.
                 Revoked::Trust(_)
                 | Revoked::Consumer(_)
                 | Revoked::Credential(_)

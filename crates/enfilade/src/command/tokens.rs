@@ -123,7 +123,7 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// An application credential.
+/// Creates a token that a client certificate authenticates.
 fn create_of_certificate(
     home: &Home,
     token: &Authid,
@@ -141,6 +141,7 @@ fn create_of_certificate(
     Ok(())
 }
 
+/// Creates an application credential.
 fn create_for_project(
     home: &Home,
     token: &Authid,

@@ -40,7 +40,7 @@ pub(crate) struct Key {
     name: &'static str,
     /// The values it takes.
     pub(crate) expected: fn() -> String,
-    /// The default of a key that has no value unless it is set.
+    /// What holds while the key is not set; empty if the key has a default value.
     pub(crate) unset: &'static str,
     /// When a change takes effect.
     pub(crate) effect: Effect,
@@ -87,7 +87,7 @@ macro_rules! keys {
             }
         )+
 
-        /// All of them, in the order of the reference.
+        /// All keys, in the order of the reference.
         pub(crate) const KEYS: &[Key] = &[$($(Key {
             section: stringify!($section),
             page: $page,

@@ -55,7 +55,7 @@ expected! {
     Roots: "list of absolute paths",
 }
 
-/// Types of which a value is one of a few words.
+/// Defines types whose value is one of a few words.
 macro_rules! choices {
     ($($(#[doc = $about:literal])+ $name:ident {
         $($(#[doc = $what:literal])+ $(#[$mark:ident])? $choice:ident = $word:literal,)+
@@ -112,7 +112,7 @@ choices! {
 pub(crate) struct AtMost<const MOST: u64>(u64);
 
 impl<const MOST: u64> AtMost<MOST> {
-    /// The number, for the table of keys.
+    /// A default for the table of keys, limited to the bound.
     pub(super) fn of(number: i64) -> Self {
         AtMost(number.unsigned_abs().min(MOST))
     }

@@ -50,7 +50,7 @@ pub(crate) struct Admitted {
 #[derive(Debug)]
 pub(crate) struct Share {
     admission: Arc<Admission>,
-    /// The smallest first.
+    /// The networks of the address, the smallest first.
     networks: Vec<Network>,
     slots: Arc<Semaphore>,
 }
@@ -96,7 +96,7 @@ impl Admission {
         Some((admitted, Share { admission: Arc::clone(self), networks, slots: slots? }))
     }
 
-    /// How many are open.
+    /// The number of open connections.
     pub(crate) fn count(&self) -> u64 {
         self.open().count
     }
@@ -197,7 +197,7 @@ struct Progress {
     requests: u32,
     /// Those of them that wait for their body.
     waiting: u32,
-    /// The last step forward.
+    /// The time of the last progress.
     since: Instant,
     is_cut: bool,
 }
@@ -304,8 +304,8 @@ struct Network {
     shares: u64,
 }
 
-/// The networks an address counts in, the smallest first. A site of IPv6 has a /64 at least, mostly a /56 and often a /48 (RFC 6177 §2), which
-/// are 256 and 65,536 of them: together they have the shares of 4 and of 16.
+/// The networks that an address counts in, the smallest first. An IPv6 site has at least a /64, mostly a /56, often a /48 (RFC 6177 §2). A /56
+/// contains 256 networks of /64 and has 4 times the limit of one; a /48 contains 65,536 and has 16 times the limit of one.
 fn networks(address: IpAddr) -> Vec<Network> {
     match address.to_canonical() {
         IpAddr::V4(v4) => vec![Network { address: IpAddr::V4(v4), bits: 32, shares: 1 }],
@@ -349,7 +349,7 @@ mod tests {
             held.extend(new);
             count
         };
-        // Of a /64 two, of a /56 eight, of a /48 thirty-two.
+        // The limits are 2 for a /64, 8 for a /56, and 32 for a /48.
         let of_56: Vec<usize> = (0..6).map(|n| taken(format!("2001:db8:0:{n:x}::1"))).collect();
         assert_eq!(of_56, [2, 2, 2, 2, 0, 0]);
         let of_48: usize = (0..64).map(|n| taken(format!("2001:db8:0:{n:x}00::1"))).sum();

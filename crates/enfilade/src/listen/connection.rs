@@ -29,17 +29,17 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::rustls::{self, server::Acceptor};
 use tokio_util::io::InspectReader;
 
-/// Where connections come in.
+/// The rules for new connections of a listener.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) admission: Arc<Admission>,
-    /// Who hands connections of others on.
+    /// The load balancers, which send a PROXY header with the address of the client.
     pub(crate) proxies: Arc<Networks>,
     pub(crate) drain: Drain,
     pub(crate) limits: Limits,
 }
 
-/// Accepts until draining and gives every connection a task of its own.
+/// Accepts connections until the server drains, and spawns a task for each.
 async fn accept<F>(
     listener: TcpListener,
     door: Door,
@@ -71,7 +71,7 @@ async fn accept<F>(
                 let Some(admitted) = admission.admit(peer.ip()) else { continue };
                 tokio::spawn(async move { begin(stream, peer, admitted, drain, &*serve).await });
             }
-            // Out of descriptors or memory, or the client went away: trying again at once would only spin.
+            // No free descriptor or memory, or the client disconnected: an immediate retry would only spin.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -83,7 +83,8 @@ struct Turn {
     client: Arc<ClientProgress>,
 }
 
-/// Serves a connection when its turn comes; not when draining, and no longer than others wait for the place of one that makes no progress.
+/// Serves a connection once it has a slot, unless the server drains first. Ends it if it makes no progress and another connection of its
+/// address needs the slot.
 async fn begin<F: Future<Output = ()>>(
     stream: TcpStream,
     peer: SocketAddr,
@@ -98,7 +99,7 @@ async fn begin<F: Future<Output = ()>>(
             _ = drain.wait_for(|drain| *drain) => None,
         };
         let Some(slot) = slot else { return };
-        // Answers are written whole; waiting for more to send only adds delay.
+        // Responses are written in large pieces; Nagle's algorithm would only delay the last one.
         let _ = stream.set_nodelay(true);
         let turn = Turn { anonymous: AnonymousSlot::new(slot), client: Arc::clone(&client) };
         serve(stream, peer, turn, drain).await;
@@ -109,7 +110,7 @@ async fn begin<F: Future<Output = ()>>(
     }
 }
 
-/// What TLS is served with; exchanged as a whole.
+/// The certificates for new connections and their keeper, which are replaced together.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) certificates: Arc<Certificates>,
@@ -120,20 +121,20 @@ pub(crate) struct Tls {
 pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, router: Router, door: Door) {
     let limits = door.limits;
     accept(listener, door, move |stream, peer, turn: Turn, drain| {
-        // Certificates that are exchanged later are for later connections.
+        // Later changes of the certificates apply to later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
         let now = current.clone();
         async move {
             let handshake = handshake(stream, &certificates, &keeper, router.faces());
             let limit = Duration::from_secs(limits.handshake_seconds);
-            // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
+            // After a failed or slow handshake there is no channel for a response.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
             turn.client.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate =
                 shown.map(|shown| CertificateAsk { fingerprint: enfilade_tls::fingerprint_of(shown) });
-            // By the certificates there are when it is asked, not by those of the handshake.
+            // Uses the certificates at the time of the request, not those of the handshake.
             let terms = Terms(Arc::new(move |host| !permit.has_terms_of(&now.borrow().certificates, host)));
             let connection = Connection {
                 peer,
@@ -151,7 +152,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, ro
     .await;
 }
 
-/// Door 1 stands between the client's hello and our answer.
+/// Reads the ClientHello, asks door 1 for the certificate, and completes the handshake.
 async fn handshake(
     stream: TcpStream,
     certificates: &Certificates,
@@ -174,7 +175,7 @@ async fn handshake(
     match opened {
         Ok((config, permit)) => start.into_stream(config).await.ok().map(|stream| (stream, permit)),
         Err(refusal) => {
-            // The same answer for an unknown name and for a name whose file cannot be used.
+            // An unknown name and a name whose file cannot be used get the same alert.
             let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
             let _ = start.io.shutdown().await;
             if !matches!(refusal, Refusal::UnknownName) {
@@ -190,15 +191,15 @@ async fn handshake(
 const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
-/// Ends a connection that did not begin with a hello. The TLS library sent its alert, but for a record of another kind and for a hello that is
-/// too long for it. Then what is still coming is read, so that the alert gets there.
+/// Ends a connection that did not begin with a ClientHello. The TLS library has sent an alert, except for a record of another type and for a
+/// ClientHello that is too long for it: this function sends those alerts. Then it discards further input, so that the client gets the alert.
 async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     use rustls::{Error, InvalidMessage::HandshakePayloadTooLarge};
     let alert = match why.get_ref().and_then(|why| why.downcast_ref::<Error>()) {
         Some(Error::InappropriateMessage { .. }) => UNEXPECTED_MESSAGE.as_slice(),
         Some(Error::InvalidMessage(HandshakePayloadTooLarge)) => &DECODE_ERROR,
         Some(_) => &[],
-        // Its buffer is full, which looks like the end of what comes.
+        // The library's buffer is full, which it reports as the end of the input.
         None if matches!(why.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) => {
             &DECODE_ERROR
         }
@@ -265,7 +266,7 @@ pub(crate) async fn operations(
     .await;
 }
 
-/// HTTP/1.1 whose answers need nothing but the heads of requests.
+/// Serves HTTP/1.1 with responses that need only the head of the request.
 async fn speak_simply(
     stream: TcpStream,
     limits: Limits,
@@ -285,7 +286,7 @@ async fn speak_simply(
     finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
 }
 
-/// Says on a request what is wrong with its head.
+/// Adds the flaw of its head to a request.
 fn tell(request: &mut Request<Incoming>, flaw: Option<Flaw>) {
     if let Some(flaw) = flaw {
         request.extensions_mut().insert(flaw);
@@ -307,10 +308,10 @@ async fn speak<S>(
     let malformed = Arc::<Malformed>::default();
     let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
     let (requested, found) = (Arc::clone(&heads), Arc::clone(&malformed));
-    // Counted by this connection alone: what all count together costs each of them.
+    // One `Arc` per connection: requests on different connections then do not contend for one reference count.
     let here = Arc::new((router, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        // Before anything else is read: the library hands a request on as soon as its head came.
+        // This comes before more input is read: the library delivers a request as soon as its head is complete.
         let flaw = match is_h2 {
             true => malformed.is_so().then_some(Flaw::Fields),
             false => requested.begins(exact(request.body())),
@@ -344,7 +345,7 @@ async fn speak<S>(
     }
 }
 
-/// How many bytes a body has, unless it comes in chunks.
+/// The length of a body, in bytes; `None` if it is chunked.
 fn exact(body: &Incoming) -> Option<u64> {
     if body.is_end_stream() { Some(0) } else { body.size_hint().exact() }
 }

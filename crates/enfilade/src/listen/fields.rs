@@ -33,7 +33,7 @@ pub(super) struct Fields {
     /// The received part of an unfinished block, with its stream.
     block: Vec<u8>,
     table: Table,
-    /// The newest stream: a block on it or on an older one is of trailers (RFC 9113 §5.1.1).
+    /// The newest stream: a block on it or on an older stream contains trailers (RFC 9113 §5.1.1).
     newest: u32,
     are_trailers: bool,
 }
@@ -76,7 +76,7 @@ impl Fields {
         is_malformed
     }
 
-    /// A frame is whole. Whether it ends a block that is malformed.
+    /// Takes a complete frame. Returns whether it ends a malformed block.
     fn frame(&mut self, kind: u8, flags: u8, stream: u32) -> bool {
         match kind {
             HEADERS => {
@@ -117,7 +117,7 @@ struct Field {
     is_malformed: bool,
 }
 
-/// How long the names of the static table are (RFC 7541, appendix A). It begins with the pseudo-header fields.
+/// The lengths of the names in the static table (RFC 7541, appendix A). The first 14 are pseudo-header fields.
 const STATIC: [u8; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14, 16, 13,
     12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3,
@@ -127,7 +127,7 @@ const STATIC: [u8; 61] = [
 /// The dynamic table (RFC 7541 §2.3.2).
 #[derive(Debug)]
 struct Table {
-    /// The newest first.
+    /// The entries, the newest first.
     entries: VecDeque<Field>,
     size: usize,
     most: usize,
@@ -156,7 +156,7 @@ impl Table {
         is_malformed
     }
 
-    /// The next representation (RFC 7541 §6): of a field, or of none. The outer `None` means that it is malformed.
+    /// Reads the next representation (RFC 7541 §6). The inner `None` is a new size of the table, the outer `None` an invalid encoding.
     fn field(&mut self, first: u8, input: &mut Input<'_>) -> Option<Option<Field>> {
         if first & 0x80 != 0 {
             let index = input.integer(7)?;
@@ -222,7 +222,7 @@ impl<'b> Input<'b> {
         Some(*first)
     }
 
-    /// An integer with a prefix of so many bits (RFC 7541 §5.1).
+    /// Reads an integer whose prefix has `bits` bits (RFC 7541 §5.1).
     fn integer(&mut self, bits: u32) -> Option<usize> {
         let most = (1_usize << bits) - 1;
         let mut value = usize::from(self.byte()?) & most;
@@ -249,7 +249,7 @@ impl<'b> Input<'b> {
     }
 }
 
-/// A string as it came.
+/// A string literal, still encoded.
 struct Text<'b> {
     bytes: &'b [u8],
     is_huffman: bool,
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn every_code_is_known() {
         let all: u64 = CODES.iter().map(|(_, count)| count).sum();
-        // A byte each, and the end of the string.
+        // One code for each byte, and one for the end of the string (EOS).
         assert_eq!(all, 257);
         assert_eq!(code(u64::MAX), Some((30, 3)));
         assert_eq!(code(0xffa << 52), Some(FRAGMENT));

@@ -24,7 +24,7 @@ impl Heads {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
 
-    /// These bytes came.
+    /// Takes received bytes.
     pub(super) fn came(&self, bytes: &[u8]) {
         self.follower().came(bytes);
     }
@@ -61,13 +61,13 @@ enum At {
     Target,
     /// The lines of fields, up to an empty one.
     Fields,
-    /// Past a head.
+    /// After a head whose request the library did not deliver yet.
     Past,
-    /// A body with so many bytes to come.
+    /// A body, with the number of its remaining bytes.
     Body(u64),
     /// The line with a chunk's size, and its extension.
     Size,
-    /// A chunk with so many bytes to come, its line end included.
+    /// A chunk, with the number of its remaining bytes, including its line end.
     Chunk(u64),
     /// The trailer section, up to an empty line.
     Trailers,
@@ -77,7 +77,7 @@ impl Follower {
     fn begins(&mut self, body: Option<u64>) -> Option<Flaw> {
         let flaw = match self.at {
             At::Past if !self.malformed.is_so() => self.flaw,
-            // A request at a place where none can begin, or after one whose end is unknown.
+            // The request begins where none can begin, or after a request whose end is unknown.
             _ => Some(Flaw::Boundary),
         };
         (self.flaw, self.has_length, self.has_coding) = (None, false, false);
@@ -129,7 +129,7 @@ impl Follower {
         rest
     }
 
-    /// A whole line, with its end.
+    /// Reads a complete line, with its line end.
     fn line(&mut self, line: &[u8]) {
         let (text, is_bare) = match line {
             [text @ .., b'\r', b'\n'] => (text, false),
@@ -282,7 +282,7 @@ mod tests {
             for piece in 1..=body.len() {
                 let malformed = Arc::<Malformed>::default();
                 let heads = Heads::new(Arc::clone(&malformed));
-                // All bytes at once, and the body after the library has delivered the request.
+                // With pieces of 1, the body comes together with the head; otherwise after the library has delivered the request.
                 let (with_head, later) = body.split_at(if piece == 1 { body.len() } else { 0 });
                 heads.came([head, with_head].concat().as_bytes());
                 assert_eq!(heads.begins(None), None);

@@ -1,5 +1,5 @@
-//! How a connection goes on, and how it ends: of itself, by being cut, by draining, because its client makes no progress; one of HTTP/2 also
-//! after so many requests, so much time, or so many streams that its client took back.
+//! Ends connections that are cut, that drain, or whose client makes no progress. An HTTP/2 connection also ends after a number of requests,
+//! after a time, or after a number of streams that its client reset.
 
 use super::progress::{Counted, Flow, Progress, Running, Seen, Verdict};
 use enfilade_faces::Body;
@@ -15,24 +15,24 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::io::InspectReader;
 
-/// Turns true once: stop accepting, finish what runs.
+/// Becomes true once, when the server stops: listeners accept no more connections, and running requests finish.
 pub(crate) type Drain = watch::Receiver<bool>;
 
-/// Streams that are reset are counted over so long (CVE-2023-44487).
+/// The period over which stream resets of a client are counted (CVE-2023-44487).
 const RESETS_OVER: Duration = Duration::from_secs(30);
 
-/// What a client says first, before any frame (RFC 9113 §3.4).
+/// The length of the connection preface, which a client sends before all frames (RFC 9113 §3.4).
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 
 /// `RST_STREAM` (RFC 9113 §6.4).
 const RESET: u8 = 3;
 
-/// What ends a connection.
+/// The limits and signals that end a connection.
 pub(crate) struct ConnectionLifecycle {
     limits: Limits,
-    /// Told when it has to end at once.
+    /// Notified when the connection must end at once.
     cut: Arc<Notify>,
-    /// Told when it has had enough requests.
+    /// Notified when the connection must take no more requests.
     enough: Notify,
     progress: Arc<Progress>,
     is_h2: bool,
@@ -43,7 +43,7 @@ impl ConnectionLifecycle {
         Arc::new(ConnectionLifecycle { limits, cut, enough: Notify::new(), progress: Arc::default(), is_h2 })
     }
 
-    /// Another request came.
+    /// Counts a request.
     pub(crate) fn begin(&self) -> Running {
         let running = self.progress.begin();
         if self.is_h2 && self.progress.begun() == self.limits.requests_per_connection {
@@ -52,17 +52,17 @@ impl ConnectionLifecycle {
         running
     }
 
-    /// The answer to it, on its way.
+    /// Wraps a response, so that its progress is checked.
     pub(crate) fn answer(&self, answer: Response<Body>, running: Running) -> Response<Flow> {
         answer.map(|body| self.progress.watch(body, running, self.is_h2))
     }
 
-    /// The connection, whose bytes are counted.
+    /// Wraps the connection, so that its bytes are counted.
     pub(crate) fn count<S>(&self, stream: S) -> Counted<S> {
         Counted::new(stream, Arc::clone(&self.progress))
     }
 
-    /// The client of an HTTP/2 connection is told to go.
+    /// Ends an HTTP/2 connection after its running requests: the client gets GOAWAY.
     pub(crate) fn has_enough(&self) {
         self.enough.notify_one();
     }
@@ -96,20 +96,20 @@ impl ConnectionLifecycle {
         if !self.is_h2 {
             return std::future::pending().await;
         }
-        // Enough is enough, or it has gone on for long.
+        // Completes at the notification, or when the connection has reached its time limit.
         let _ =
             tokio::time::timeout(Duration::from_secs(self.limits.connection_seconds), self.enough.notified())
                 .await;
     }
 }
 
-/// Where we are among the frames that come: a head of nine bytes, and as many more as it says (RFC 9113 §4.1).
+/// The position in the received frames. A frame has a header of nine bytes, which contains the length of the payload (RFC 9113 §4.1).
 struct Frames {
-    /// How many bytes of the head are read.
+    /// The received bytes of the header.
     head: u8,
-    /// How many bytes follow it.
+    /// The length of the payload.
     length: u32,
-    /// Bytes until the next head.
+    /// Bytes until the next header.
     left: usize,
 }
 
@@ -118,7 +118,7 @@ impl Frames {
         Frames { head: 0, length: 0, left: PREFACE }
     }
 
-    /// How many frames of a kind begin in these bytes.
+    /// Takes received bytes. Returns the number of frames of this type whose type is in them.
     fn count(&mut self, kind: u8, mut bytes: &[u8]) -> u64 {
         let mut found = 0;
         loop {
@@ -139,7 +139,7 @@ impl Frames {
     }
 }
 
-/// A connection that can be told to finish what runs and take no more.
+/// A connection that can finish its running requests and take no more.
 pub(crate) trait Drainable: Future {
     fn drain(self: std::pin::Pin<&mut Self>);
 }
@@ -164,7 +164,7 @@ macro_rules! drainable {
 drainable!(http1,);
 drainable!(http2, E);
 
-/// Runs a connection to its end, or to where it is cut.
+/// Runs a connection until it ends or is cut.
 pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, lifecycle: &ConnectionLifecycle) {
     let is_over = lifecycle.is_over();
     tokio::pin!(served, is_over);
@@ -179,7 +179,7 @@ pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, lifecycle: 
             () = lifecycle.cut.notified() => return,
             _ = looks.tick() => match lifecycle.progress.look(&mut seen, seconds, &lifecycle.limits) {
                 Verdict::GoesOn => continue,
-                // It is told first that it ends, and what it still says is heard.
+                // An idle connection drains first: a request that the client sends meanwhile is still answered.
                 Verdict::Idle if !draining => seen.begin_again(),
                 Verdict::Idle | Verdict::Stands => return,
             },
@@ -197,7 +197,7 @@ pub(crate) fn http1_builder(limits: &Limits) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.head_seconds))
         .max_headers(limits.headers as usize)
-        // The head has to fit; what is larger is 431. Bodies are read in pieces of this size.
+        // A larger head is answered with 431. Bodies are read in pieces of this size.
         .max_buf_size(limits.head_bytes as usize);
     builder
 }

@@ -31,7 +31,7 @@ pub(super) struct Progress {
     /// Requests that began, and those of them still running.
     begun: AtomicU64,
     running: AtomicU64,
-    /// Answers on HTTP/2.
+    /// The responses on HTTP/2 whose bytes are counted.
     answers: Mutex<Vec<Weak<Mutex<Sliced>>>>,
 }
 
@@ -73,7 +73,7 @@ impl Progress {
         Running(Arc::clone(self))
     }
 
-    /// How many began.
+    /// The number of requests that began.
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }

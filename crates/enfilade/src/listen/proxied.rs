@@ -62,7 +62,7 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The most bytes after the addresses (TLVs), which are read and not used.
 const REST_BYTES_MAX: usize = 1024;
 
-/// Reads the header and returns the address of the client. `LOCAL` is a health check of the load balancer: then it is the peer.
+/// Reads the header and returns the address of the client. For the command `LOCAL`, a health check of the load balancer, that is the peer.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
@@ -89,7 +89,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     }
 }
 
-/// Source and destination address, source and destination port.
+/// Reads the source address and port. The order is: source address, destination address, source port, destination port.
 fn address<const IP: usize, const ALL: usize>(
     rest: &[u8],
     ip: impl Fn([u8; IP]) -> IpAddr,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Whether a connection sent something malformed.
+/// Whether a connection sent malformed bytes.
 #[derive(Debug, Default)]
 pub(super) struct Malformed {
     is_so: AtomicBool,
@@ -18,7 +18,7 @@ pub(super) struct Malformed {
 }
 
 impl Malformed {
-    /// Records that it did, and wakes the waiting body: the library would read the rest of the connection as trailers.
+    /// Records malformed bytes, and wakes the waiting body: the library would read the rest of the connection as trailers.
     pub(super) fn set(&self) {
         self.is_so.store(true, Ordering::Release);
         let waiting = self.waiting().take();
@@ -41,7 +41,7 @@ impl Malformed {
     }
 }
 
-/// A body that does not come to its end once its connection sent something malformed: it may be in the trailers of this very request
+/// A body that ends with an error once its connection sent malformed bytes: they may be in the trailers of this request
 /// (RFC 9113 §8.1.1).
 pub(super) struct Received {
     body: Incoming,

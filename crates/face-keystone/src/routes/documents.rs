@@ -1,4 +1,4 @@
-//! The OpenAPI document that is generated from the table. A test compares it with the table; with `UPDATE_EXPECT=1` it rewrites it.
+//! The OpenAPI document that is generated from the table. A test compares the document with the table; with `UPDATE_EXPECT=1` the test rewrites it.
 
 use super::super::resource::Resource as _;
 use super::super::schema::{Schema, Type};
@@ -367,7 +367,7 @@ fn what_is_written_down_is_the_table() {
 /// Every routing rule of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
-/// Rules of Keystone that are not implemented: how their paths begin, and the reason.
+/// Rules of Keystone that are not implemented: the prefix of their paths, and the reason.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("/static/", "not applicable: Keystone's own pages"),
     ("/v3/OS-EP-FILTER", "planned: every project sees the whole catalog"),

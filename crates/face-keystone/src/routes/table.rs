@@ -38,7 +38,7 @@ macro_rules! resource {
     }};
 }
 
-/// The four calls of the roles of a user or group on something: list, check, assign and remove.
+/// The four calls of the roles of a user or group on a scope: list, check, assign and remove.
 macro_rules! grants {
     ($path:literal, $of:literal) => {
         grants!(@ $path, "", "", "", "", $of)
@@ -131,7 +131,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &grants!(system "/system/groups/{group_id}", "_for_group", "a group on the system"),
         &grants!(inherited "/OS-INHERIT/domains/{domain_id}/users/{user_id}", "a user on the projects of a domain"),
         &grants!(inherited "/OS-INHERIT/domains/{domain_id}/groups/{group_id}", "a group on the projects of a domain"),
-        // Keystone has no list of these.
+        // Keystone has no call that lists these roles.
         &grants!(inherited "/OS-INHERIT/projects/{project_id}/users/{user_id}", "a user on the projects below a project")[1..],
         &grants!(inherited "/OS-INHERIT/projects/{project_id}/groups/{group_id}", "a group on the projects below a project")[1..],
         &resource!(Service, "service", "services"),

@@ -21,22 +21,22 @@ pub struct LimitRow {
     of: fn(&mut Limits) -> &mut u64,
 }
 
-/// Why a bound was not taken.
+/// Why a limit was not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// There is none of that name.
+    /// No limit has this name.
     #[error("there is no limit `{0}`")]
     Unknown(String),
-    /// The number is of no use.
+    /// The number is outside the range.
     #[error("limit `{key}` is {value}; expected {least} to {most}")]
     OutOfRange {
-        /// Which one.
+        /// The key of the limit.
         key: &'static str,
-        /// What it was to be.
+        /// The number that was refused.
         value: u64,
-        /// The least it may be.
+        /// The smallest allowed number.
         least: u64,
-        /// The most it may be.
+        /// The largest allowed number.
         most: u64,
     },
 }
@@ -55,7 +55,7 @@ macro_rules! limits {
             }
         }
 
-        /// All of them.
+        /// All limits that an operator can set.
         pub const LIMITS: &[LimitRow] = &[$(LimitRow {
             key: stringify!($key),
             usual: $usual,
@@ -168,15 +168,15 @@ limits! {
 }
 
 impl Limits {
-    /// What one of them is.
+    /// The value of a limit.
     pub fn of(mut self, row: &LimitRow) -> u64 {
         *(row.of)(&mut self)
     }
 
-    /// Sets one.
+    /// Sets a limit.
     ///
     /// # Errors
-    /// When there is none of that name, or the number is of no use.
+    /// When no limit has this name, or the number is outside its range.
     pub fn set(&mut self, key: &str, value: u64) -> Result<(), LimitError> {
         let row = LIMITS.iter().find(|row| row.key == key);
         let &LimitRow { key, range: (least, most), of, .. } =

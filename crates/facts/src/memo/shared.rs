@@ -11,18 +11,18 @@ pub trait Weigh {
     fn heap_bytes(&self) -> usize;
 }
 
-/// Written once, then only read, and replaced whole. In this order, so that what a look needs is in one cache line with the
-/// count of who holds it.
+/// An entry is written once, then only read, and replaced as a whole. The fields are in this order so that a lookup needs one
+/// cache line, which also has the reference count.
 #[repr(C)]
 struct Entry<V> {
     key: MemoKey,
     value: V,
-    /// When it was put, in the set's own count: the oldest goes first.
+    /// The set's count of puts when this entry was put. The oldest entry is replaced first.
     age: u32,
     bytes: usize,
 }
 
-/// A result, shared with the memo if that holds it. It does not change when the memo drops it.
+/// A result, shared with the memo. It stays as it is when the memo drops its entry.
 pub struct Held<V>(Arc<Entry<V>>);
 
 impl<V> Held<V> {
@@ -57,10 +57,10 @@ impl<V> Drop for Entry<V> {
     }
 }
 
-/// What a look needs is in one cache line.
+/// A set is one cache line: its tags, and the pointers to its entries.
 #[repr(align(64))]
 struct Set<V> {
-    /// The high half of each entry's key, so that only the right one is looked at. A hint: the entry's own key decides.
+    /// The high half of each entry's key, so that only the right entry is read. A tag is a hint: the key in the entry decides.
     tags: [AtomicU64; WAYS],
     entries: [ArcSwapOption<Entry<V>>; WAYS],
 }
@@ -69,16 +69,16 @@ struct Set<V> {
 pub struct Memo<V> {
     seed: MemoSeed,
     sets: Box<[Set<V>]>,
-    /// How often was put into each set.
+    /// The number of puts into each set.
     counts: Box<[AtomicU32]>,
     bytes_max: usize,
     bytes: AtomicUsize,
-    /// The set that is emptied next when there is too much.
+    /// The set that is emptied next when the results take too many bytes.
     hand: AtomicUsize,
 }
 
 impl<V: Weigh> Memo<V> {
-    /// Of at most so many bytes, what the results hold on the heap included.
+    /// A memo of at most `bytes`, including what the results hold on the heap.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         // One set for each entry that fits, so that a set seldom gets a fifth entry. A set is small compared with an entry.
         let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
@@ -97,7 +97,7 @@ impl<V: Weigh> Memo<V> {
         KeyMaker::new(&self.seed, step)
     }
 
-    /// What is remembered.
+    /// The remembered result, if any.
     pub fn get(&self, key: MemoKey) -> Option<Held<V>> {
         let (set, _) = self.set(key);
         set.tags
@@ -109,7 +109,7 @@ impl<V: Weigh> Memo<V> {
             })
     }
 
-    /// Remembers.
+    /// Remembers a result.
     pub fn put(&self, key: MemoKey, value: V) -> Held<V> {
         let (set, count) = self.set(key);
         let age = count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -130,7 +130,7 @@ impl<V: Weigh> Memo<V> {
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);
-            // Most slots are empty, and a swap is expensive: first check whether a reader may hold one.
+            // Most slots are empty, and a swap is expensive, so only full slots are swapped.
             let full = slots.filter(|slot| slot.load().is_some());
             full.for_each(|slot| self.forget(slot.swap(None)));
         }
@@ -160,7 +160,7 @@ fn set_bytes<V>() -> usize {
     size_of::<Set<V>>() + size_of::<AtomicU32>()
 }
 
-/// Of an entry and the counts before it.
+/// The size of an entry with the two reference counts of its `Arc`.
 fn entry_bytes<V>() -> usize {
     size_of::<Entry<V>>() + 2 * size_of::<usize>()
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A result that is a word.
 pub trait Word: Copy {
-    /// As a word. Equal results are equal words.
+    /// The word of a result. Equal results have equal words.
     fn to_word(self) -> u64;
-    /// Back.
+    /// The result of a word.
     fn from_word(word: u64) -> Self;
 }
 
@@ -47,7 +47,7 @@ pub struct WordMemo<V> {
 }
 
 impl<V: Word> WordMemo<V> {
-    /// Of at most so many bytes, and of one set at least.
+    /// A memo of at most `bytes`, but of at least one set.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         let set = size_of::<[Entry<AtomicU64>; WAYS]>();
         WordMemo { seed, table: Table::new(sets_in(bytes, set)), values: std::marker::PhantomData }
@@ -58,19 +58,19 @@ impl<V: Word> WordMemo<V> {
         KeyMaker::new(&self.seed, step)
     }
 
-    /// What is remembered.
+    /// The remembered result, if any.
     pub fn get(&self, key: MemoKey) -> Option<V> {
         self.table.get(key.0).map(V::from_word)
     }
 
-    /// The same of many. Their places are touched first and read afterwards: what is not in the caches then comes at once, and not one
-    /// after the other.
+    /// The remembered results of many keys. Their sets are touched first and read afterwards, so that the CPU waits for all cache misses at
+    /// once and not for one after the other.
     pub fn get_all(&self, keys: &[MemoKey]) -> Vec<Option<V>> {
         self.touch(keys.iter().copied());
         keys.iter().map(|key| self.get(*key)).collect()
     }
 
-    /// Remembers many, in the same way.
+    /// Remembers many results, and touches their sets first, as [`WordMemo::get_all`] does.
     pub fn put_all(&self, each: &[(MemoKey, V)]) {
         self.touch(each.iter().map(|(key, _)| *key));
         each.iter().for_each(|(key, value)| self.put(*key, *value));
@@ -80,7 +80,7 @@ impl<V: Word> WordMemo<V> {
         std::hint::black_box(keys.fold(0, |touched, key| touched ^ self.table.touch(key.0)));
     }
 
-    /// Remembers.
+    /// Remembers a result.
     pub fn put(&self, key: MemoKey, value: V) {
         self.table.put(key.0, value.to_word());
     }
@@ -105,9 +105,9 @@ impl Atomic for AtomicU64 {
     }
 }
 
-/// Three words that vouch for each other: the halves of the key are stored with the value mixed in. An entry that was
-/// read half before and half after somebody wrote it has a key nobody asks for, so it is as if it were not there. No
-/// order between the three is needed for that.
+/// Three words: the two halves of the key, each mixed with the value, and the value. If a reader gets some words from before
+/// a write and some from after it, they belong to a key that no lookup has, so the entry is not found. This needs no memory
+/// order between the three words.
 struct Entry<A>([A; 3]);
 
 impl<A: Atomic> Entry<A> {
@@ -142,7 +142,7 @@ fn mixed(key: u128, value: u64) -> [u64; 2] {
 
 struct Table<A> {
     sets: Box<[[Entry<A>; WAYS]]>,
-    /// Which way the next entry takes where all are taken.
+    /// A counter that chooses the entry to replace in a full set.
     turn: AtomicUsize,
 }
 
@@ -159,7 +159,7 @@ impl<A: Atomic> Table<A> {
         &self.sets[index]
     }
 
-    /// Something of the first and of the last entry of a set, which lie in two lines of the cache.
+    /// Reads a word of the first and a word of the last entry of a set, which are in two cache lines.
     fn touch(&self, key: u128) -> u64 {
         let [first, .., last] = self.set(key);
         first.0[0].load() ^ last.0[2].load()
@@ -182,7 +182,7 @@ impl<A: Atomic> Table<A> {
     }
 }
 
-/// What was remembered is about secrets, too.
+/// Overwrites all words, because some results are about secrets.
 impl<V> Drop for WordMemo<V> {
     fn drop(&mut self) {
         for entry in self.table.sets.iter().flatten() {
@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    /// A reader looks while an entry is written over: in every order of every load and store it finds what was put under
-    /// its key, or nothing.
+    /// A reader reads an entry while it is written over: in every order of every load and store the reader finds the value
+    /// of its key, or nothing.
     #[test]
     fn no_order_of_loads_and_stores_gives_the_value_of_another_key() {
         loom::model(|| {
@@ -249,7 +249,7 @@ mod tests {
         });
     }
 
-    /// The same where the entries are not mixed finds the wrong value, so the test above can fail.
+    /// Without the mixing a reader finds the wrong value: this shows that the tests above can fail.
     #[test]
     #[should_panic(expected = "the value of another key")]
     fn an_entry_whose_words_do_not_vouch_for_each_other_is_found_out() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Path and grantee, ordered by path, so that one scan finds all grantees on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignmentKey {
-    /// Where.
+    /// The path.
     pub path: RolePath,
     /// The grantee.
     pub who: Who,
@@ -22,7 +22,7 @@ impl AssignmentKey {
         bytes
     }
 
-    /// The prefix of all grantees on one node. A path holds no NUL.
+    /// The length of the key prefix that all grantees on one node share. A path holds no NUL.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         key.iter().position(|byte| *byte == 0).map_or(key.len(), |end| end + 1)
     }
@@ -58,10 +58,10 @@ impl Key for AssignmentKey {
     }
 }
 
-/// The roles of a grantee on a path, each with whether it also holds below.
+/// The roles of a grantee on a path, each with a flag: whether the role also counts below the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Role and whether it propagates.
+    /// The roles, each with whether it propagates.
     pub roles: Vec<(Role, bool)>,
     /// Set while the part of `acl.cfg` it comes from cannot be read.
     #[serde(default)]

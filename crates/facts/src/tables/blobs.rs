@@ -57,15 +57,15 @@ impl super::Key for BlobId {
 /// A credential of Identity v3's `/credentials`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blob {
-    /// Whose it is.
+    /// The user that the credential belongs to.
     pub user: UserId,
     /// The project it is for.
     pub project: Option<ProjectId>,
-    /// What kind: `ec2`, `totp`, `cert`.
+    /// The kind, such as `ec2`, `totp` or `cert`.
     pub kind: String,
-    /// What was put.
+    /// The content as the client stored it.
     pub blob: String,
-    /// What is read out of it where it is an EC2 key.
+    /// The key in the blob, if the kind is `ec2`.
     pub ec2: Option<Ec2Key>,
 }
 
@@ -74,7 +74,7 @@ pub struct Blob {
 pub struct Ec2Key {
     /// The secret key.
     pub secret: String,
-    /// The application credential it was made with, and is no more than.
+    /// The application credential whose session made the key. The key gives no more rights than this credential.
     pub by: Option<CredentialId>,
 }
 

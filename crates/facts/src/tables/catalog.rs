@@ -1,4 +1,4 @@
-//! The catalog: which services there are, and where.
+//! The catalog: services, their endpoints and regions.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -10,11 +10,11 @@ use std::str::FromStr;
 /// A service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// What kind, such as `identity`.
+    /// The kind of service, such as `identity`.
     pub kind: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whether it is told of.
+    /// Whether the catalog that clients get contains the service.
     pub enabled: bool,
     /// What it is for.
     pub description: Option<String>,
@@ -41,12 +41,12 @@ impl Row for Service {
     }
 }
 
-/// Who an endpoint is for.
+/// The clients that an endpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Interface {
-    /// Everybody.
+    /// All clients.
     Public = 1,
     /// Other services.
     Internal = 2,
@@ -55,10 +55,10 @@ pub enum Interface {
 }
 
 impl Interface {
-    /// Every one.
+    /// Every interface.
     pub const ALL: [Interface; 3] = [Interface::Public, Interface::Internal, Interface::Admin];
 
-    /// As clients call it.
+    /// The name that clients use.
     pub fn name(self) -> &'static str {
         match self {
             Interface::Public => "public",
@@ -83,18 +83,18 @@ impl fmt::Display for Interface {
     }
 }
 
-/// Where a service is to be found.
+/// An address of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Which service.
+    /// The service.
     pub service: ServiceId,
     /// Its interface: public, internal or admin.
     pub interface: Interface,
-    /// In which region.
+    /// The region.
     pub region: Option<String>,
-    /// The address; `$(project_id)s` and the like stand for what the token is for.
+    /// The address; `$(project_id)s` and similar placeholders stand for values of the token's scope.
     pub url: String,
-    /// Whether it is told of.
+    /// Whether the catalog that clients get contains the endpoint.
     pub enabled: bool,
 }
 

@@ -10,22 +10,22 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Verifier {
-    /// A keyed hash: for secrets we generated, which cannot be guessed and need no slow hash.
+    /// A keyed hash: for secrets that the server generated, which cannot be guessed and need no slow hash.
     Keyed([u8; 32]),
     /// A crypt(3) or argon2 string.
     Crypt(String),
-    /// A crypt(3) string that gives way to a keyed hash as soon as the secret is used, if the secret is one that cannot be
+    /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret is one that cannot be
     /// guessed.
     Upgrading(String),
-    /// No secret at all: a certificate with this SHA-256 fingerprint, which its owner shows in the TLS handshake. Everybody may know
-    /// the fingerprint, so no secret matches it.
+    /// No secret: a certificate with this SHA-256 fingerprint, which its owner shows in the TLS handshake. The fingerprint is public, so
+    /// no secret matches it.
     Certificate([u8; 32]),
-    /// None: `token.shadow` defines the secret and has no entry for it. No secret matches.
+    /// No verifier: `token.shadow` defines the secret and has no entry for the token. No secret matches.
     Missing,
 }
 
 impl Verifier {
-    /// The slow hash, where it is one.
+    /// The slow hash; `None` for the other verifiers.
     pub fn crypt(&self) -> Option<&str> {
         match self {
             Verifier::Crypt(hash) | Verifier::Upgrading(hash) => Some(hash),
@@ -106,7 +106,7 @@ impl fmt::Debug for Verifier {
 /// A secret that was replaced and still works for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
-    /// What it is checked against.
+    /// The verifier of the old secret.
     pub verifier: Verifier,
     /// Until when, seconds since the epoch.
     pub until: i64,
@@ -115,11 +115,11 @@ pub struct Previous {
 /// An API token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credential {
-    /// Whose it is.
+    /// The user that the token belongs to.
     pub owner: UserId,
     /// Its name, unique to the owner.
     pub name: TokenName,
-    /// What its secret is checked against.
+    /// The verifier of its secret.
     pub verifier: Verifier,
     /// The secret before this one, while it still works.
     pub previous: Option<Previous>,
@@ -131,7 +131,7 @@ pub struct Credential {
     pub created: i64,
     /// What it is for.
     pub comment: Option<String>,
-    /// Whether it has only the roles that are assigned to itself, within its owner's; otherwise it has its owner's.
+    /// Whether the token has only the roles assigned to it, limited to those of its owner; otherwise it has all roles of its owner.
     #[serde(default)]
     pub own_roles: bool,
     /// Set when files define it: `user.cfg` (existence, enabled, expiry and comment) and `token.shadow` (the verifier).

@@ -17,15 +17,15 @@ impl Key for DatastoreName {
 /// A datastore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datastore {
-    /// Where its content is.
+    /// The path of its content.
     pub path: String,
     /// What it is for.
     pub comment: Option<String>,
-    /// What it is closed for.
+    /// The maintenance mode, if there is one.
     pub maintenance: Option<Maintenance>,
-    /// The file system it is on, if that is removable: then the store is available only while it is mounted.
+    /// The removable file system that the datastore is on, if any. The datastore is available only while this file system is mounted.
     pub backing_device: Option<String>,
-    /// Everything else the section says, kept and shown.
+    /// The other properties of the section, stored and shown.
     pub other: Vec<(String, String)>,
     /// Set while the section cannot be read.
     pub fault: Option<FileFault>,
@@ -35,7 +35,7 @@ impl Datastore {
     /// The directory removable datastores are mounted below, each under its name (Proxmox's layout).
     pub const MOUNT_DIR: &'static str = "/mnt/datastore";
 
-    /// Where its content is on this machine: a removable store's path is relative to its mount point.
+    /// The path of its content on this machine. The `path` of a removable datastore is relative to the mount point.
     pub fn root(&self, name: &DatastoreName) -> String {
         match self.mount_point(name) {
             Some(mount) => format!("{mount}/{}", self.path.trim_start_matches('/')),
@@ -43,7 +43,7 @@ impl Datastore {
         }
     }
 
-    /// What has to be mounted for the store to be there; `None` when it is always there.
+    /// The mount point of a removable datastore; `None` for another datastore.
     pub fn mount_point(&self, name: &DatastoreName) -> Option<String> {
         self.backing_device.as_ref().map(|_| format!("{}/{name}", Self::MOUNT_DIR))
     }
@@ -86,33 +86,33 @@ impl Row for Datastore {
     }
 }
 
-/// What is known of a datastore and `datastore.cfg` has no word for.
+/// Settings of a datastore that `datastore.cfg` has no properties for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatastoreProfile {
-    /// How much it may hold, in bytes of content.
+    /// The quota, in bytes of content.
     pub quota: Option<u64>,
-    /// What has to be mounted for it to be there, where that is no removable device: a share of another machine, which leaves an
-    /// empty directory behind when it goes.
+    /// The mount point of a datastore that is on no removable device, such as a network share: it must be mounted, because an unmounted
+    /// share leaves an empty directory behind.
     pub mounted_at: Option<String>,
-    /// How access to its files is judged.
+    /// The rules for access to the datastore's files.
     #[serde(default)]
     pub access: AccessRules,
 }
 
-/// How access to the files of a datastore is judged.
+/// The rules for access to the files of a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRules {
-    /// How their ACLs are written down.
+    /// The form in which their ACLs are stored.
     pub acls: AclDialect,
     /// The rights that make an entry visible.
     #[serde(with = "mask")]
     pub visible: AccessMask,
     /// Whether each directory on the way to a file must be passable, as on UNIX; else a file is judged alone, as on Windows.
     pub checks_traverse: bool,
-    /// Whether what is moved gets the entries its new directory hands on; else its ACLs go along, as on Windows.
+    /// Whether a moved file or directory inherits the ACL entries of its new directory; else it keeps its ACLs, as on Windows.
     #[serde(default)]
     pub moved_inherits: bool,
-    /// Whether a copy has the ACLs of what it is a copy of; else those its directory hands on, as on Windows.
+    /// Whether a copy gets the ACLs of its source; else it inherits the ACL entries of its directory, as on Windows.
     #[serde(default)]
     pub copy_keeps: bool,
 }
@@ -129,7 +129,7 @@ impl Default for AccessRules {
     }
 }
 
-/// A mask in a dump is the number people know it by.
+/// In a dump, a mask has the form of the command line.
 mod mask {
     use crate::vocabulary::AccessMask;
     use serde::{Deserialize as _, Deserializer, Serializer};

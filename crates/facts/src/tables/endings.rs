@@ -1,15 +1,15 @@
-//! What sessions rest on, and what ends when one of those records is deleted or becomes less.
+//! The records that sessions rest on, and the sessions that end when such a record is deleted or gives less.
 //!
-//! A session is judged on the facts each time, so what is deleted or disabled refuses by itself. But the same right can be given again,
-//! in the same way or in another. So each such commit also puts a mark ([`Revoked`]) on something that the session rests on, and a session
-//! that was issued up to that second and rests on something with a mark is over. [`ENDINGS`] lists these changes.
+//! A session is judged on the facts each time, so it is refused when a record that it rests on is deleted or disabled. But the same right can
+//! be given again later. So the commit that takes the right away also puts a mark ([`Revoked`]) on something that the session rests on. A session
+//! that was issued up to the second of the mark and rests on its subject has ended. [`ENDINGS`] lists these changes.
 //!
-//! A session rests on its user, the groups of the user, what these have on its scope and above it, each of those roles and the roles
-//! they imply. Why it stays over although the present facts say what it rests on: nothing leaves that set without a mark on
-//! something that remains in it. A group leaves it when the user, or a group in between that remains, is taken out of a group; then that
-//! user or group has the mark. A group that is deleted passes the mark on to each member. A role leaves it when it is taken from a user or
-//! group (mark on that user or group and the scope), or from a role that implies it (mark on that role). A role that is deleted
-//! passes the mark on to everything that it was given to. What remains leaves in its turn only by a later mark.
+//! A session rests on its user, the groups of the user, the grants to these on its scope and above it, the roles of these grants and the
+//! roles they imply. This set is found in the present facts. An ended session stays ended all the same, because nothing leaves the set without a
+//! mark on something that remains in the set. A group leaves the set when the user, or a group in between that remains, is taken out of a group;
+//! then that user or group has the mark. A group that is deleted passes the mark on to each member. A role leaves the set when it is taken from a
+//! user or group (mark on that user or group and the scope), or from a role that implies it (mark on that role). A role that is deleted passes
+//! the mark on to everything that it was given to. A subject with a mark can itself leave the set later, but only with another mark.
 
 use super::{
     Credential, Domain, Grant, GrantKey, Group, Member, Membership, MembershipKey, NamedRole, Project,
@@ -98,14 +98,14 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
 /// A record that sessions rest on. It is deleted with [`Change::remove`](crate::Change::remove) and becomes another with
 /// [`Change::replace`](crate::Change::replace), which put the marks.
 pub trait Ends: Row {
-    /// What ends when it is deleted.
+    /// The marks that are set when the record is deleted.
     fn when_deleted(key: &Self::Key) -> Vec<Revoked>;
 
-    /// What ends when it becomes another, at this second.
+    /// The marks that are set when the record becomes another at the second `now`.
     fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
 }
 
-/// Whether something that ends by itself had ended, and has not any more.
+/// Whether an expiry date that had passed was replaced by one that has not passed, or by none.
 fn is_revived(before: i64, after: i64, now: i64) -> bool {
     let is_over = |expires: i64| expires != 0 && expires <= now;
     is_over(before) && !is_over(after)
@@ -200,7 +200,7 @@ impl Ends for Credential {
         vec![Revoked::Credential(*key)]
     }
 
-    /// A slow hash that is marked for a fast one is of the same secret.
+    /// A slow hash that is marked for replacement by a keyed hash is a hash of the same secret, so nothing ends.
     fn when_replaced(key: &CredentialId, before: &Self, after: &Self, now: i64) -> Vec<Revoked> {
         let is_marked = matches!((&before.verifier, &after.verifier), (Verifier::Crypt(old), Verifier::Upgrading(new)) if old == new);
         let is_less = before.enabled && !after.enabled

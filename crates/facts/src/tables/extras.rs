@@ -4,7 +4,7 @@ use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use serde::{Deserialize, Serialize};
 
-/// Of which kind of thing.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ResourceKind {
@@ -39,7 +39,7 @@ impl ResourceKind {
     ];
 }
 
-/// A thing: its kind, and its id as its own table has it.
+/// A resource: its kind, and its key in its own table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.
@@ -49,7 +49,7 @@ pub struct ExtraKey {
 }
 
 impl ExtraKey {
-    /// Of a thing whose key is this.
+    /// The key for the resource that has this key in its own table.
     pub fn of(kind: ResourceKind, key: &impl Key) -> Self {
         ExtraKey { kind, id: key.bytes() }
     }

@@ -25,10 +25,10 @@ pub enum FileName {
 }
 
 impl FileName {
-    /// Every one.
+    /// Every file.
     pub const ALL: [FileName; 4] = [FileName::Datastores, FileName::Users, FileName::Acl, FileName::Secrets];
 
-    /// What it is called in its directory.
+    /// The name of the file.
     pub fn as_str(self) -> &'static str {
         match self {
             FileName::Datastores => "datastore.cfg",
@@ -54,16 +54,16 @@ impl Key for FileName {
     }
 }
 
-/// What is wrong with a file, or with the part of it a record comes from.
+/// The fault of a file, or of the part of a file that a record mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFault {
-    /// The line the trouble is in, from 1; 0 where it is in no line (the part or the file is gone).
+    /// The line of the fault, from 1; 0 if the fault is in no line (the part or the file is missing).
     pub line: u32,
     /// What is wrong.
     pub reason: String,
     /// Since when, seconds since the epoch.
     pub since: i64,
-    /// Whether the last good facts serve no longer: the stale limit has passed, or there never were any.
+    /// Whether the last good facts serve no longer: the stale limit has passed, or there never were good facts.
     pub refuses: bool,
 }
 
@@ -89,7 +89,7 @@ impl FileFault {
 /// Marks a record that mirrors a part of a file people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrored {
-    /// What is wrong with its part of the file.
+    /// The fault of the record's part of the file.
     pub fault: Option<FileFault>,
 }
 
@@ -108,15 +108,15 @@ impl Mirrored {
 pub struct FileVersion {
     /// The inode.
     pub inode: u64,
-    /// When it was changed, or anything about it: seconds since the epoch.
+    /// The change time (ctime), seconds since the epoch.
     pub changed: i64,
-    /// And nanoseconds.
+    /// The nanoseconds of the change time.
     pub changed_nanos: u32,
-    /// How long it is, in bytes.
+    /// The length of the file, in bytes.
     pub bytes: u64,
 }
 
-/// How the facts stand to a file that is in use.
+/// A mirrored file: the version that the facts are from, and its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirroredFile {
     /// The version the facts were taken from; `None` while it cannot be read.
@@ -124,21 +124,21 @@ pub struct MirroredFile {
     /// A digest of that version's bytes.
     #[serde(with = "super::names::as_hex")]
     pub digest: [u8; 16],
-    /// What is wrong with the whole of it: it is gone, or cannot be read. Then nothing in it is believed for longer than
-    /// the stale limit.
+    /// The fault of the file as a whole: it is missing or cannot be read. Then its records are not believed for longer than the
+    /// stale limit.
     pub fault: Option<FileFault>,
-    /// Everything that is wrong, each with its line, and what is done about it; at most [`MirroredFile::PROBLEMS_MAX`].
+    /// The problems, each with its line and its consequence; at most [`MirroredFile::PROBLEMS_MAX`].
     pub problems: Vec<String>,
-    /// How many things are wrong.
+    /// The number of all problems.
     pub problem_count: u32,
-    /// Since when something is wrong, seconds since the epoch.
+    /// Since when the file has had a problem at all times, seconds since the epoch; `None` without a problem.
     pub since: Option<i64>,
-    /// While something is wrong: the last revision at which nothing was, as far as that is known.
+    /// While the file has a problem: the last revision at which it had none, if known.
     pub good: Option<Revision>,
 }
 
 impl MirroredFile {
-    /// How many problems are told.
+    /// The most problems that the record lists.
     pub const PROBLEMS_MAX: usize = 20;
 }
 
@@ -146,7 +146,7 @@ impl Row for MirroredFile {
     const TABLE: Table = Table::Files;
     type Key = FileName;
 
-    /// The file has to be compared with everything that came along.
+    /// Forgets the version of the file, so that the whole file is compared with the records of the dump.
     fn arrive(&mut self) {
         (self.version, self.digest, self.good) = (None, [0; 16], None);
     }

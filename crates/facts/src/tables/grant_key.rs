@@ -1,11 +1,11 @@
-//! Who has a role on what: what a grant is found by.
+//! The key of a grant: grantee, scope and role.
 
 use super::Key;
 use crate::codec::Reader;
 use crate::vocabulary::{DomainId, GroupId, ProjectId, RoleId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// Who is given a role.
+/// The user or group that has a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Grantee {
     /// A user.
@@ -14,7 +14,7 @@ pub enum Grantee {
     Group(GroupId),
 }
 
-/// What a role is given on.
+/// The scope on which a role is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GrantScope {
     /// A project.
@@ -23,9 +23,9 @@ pub enum GrantScope {
     Domain(DomainId),
     /// The whole system.
     System,
-    /// Every project beneath a project, that one not among them.
+    /// Every project beneath a project, without that project.
     BelowProject(ProjectId),
-    /// Every project of a domain, the domain itself not among them.
+    /// Every project of a domain, without the domain itself.
     BelowDomain(DomainId),
 }
 
@@ -77,19 +77,19 @@ fn tagged(kind: u8, id: &[u8; 16]) -> [u8; 17] {
     bytes
 }
 
-/// Who, on what, which role; the record has nothing more to say.
+/// Grantee, scope and role. The record has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GrantKey {
-    /// Who.
+    /// The user or group.
     pub who: Grantee,
-    /// On what.
+    /// The scope.
     pub scope: GrantScope,
-    /// Which role.
+    /// The role.
     pub role: RoleId,
 }
 
 impl GrantKey {
-    /// The prefix groups the roles of a grantee on one scope.
+    /// The length of the key prefix that all roles of a grantee on one scope share.
     pub(super) const GROUP_BYTES: usize = 34;
 
     /// The prefix of the keys of all grants of a grantee.

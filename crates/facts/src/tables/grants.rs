@@ -1,4 +1,4 @@
-//! Roles of Keystone's kind: what they are called, what they imply, and who has which on what.
+//! Keystone's roles, and their grants to users and groups.
 
 use super::{GrantKey, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A role. The service that gets a token with the role decides what the role permits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedRole {
-    /// Its name, unique in its domain, or where that is none among all that have none.
+    /// Its name, unique in its domain. The roles without a domain also have unique names.
     pub name: String,
-    /// The domain it belongs to: such a role is in no token, only what it implies.
+    /// The domain that the role belongs to. A role of a domain is in no token; only the roles that it implies are.
     #[serde(default)]
     pub domain: Option<DomainId>,
     /// What it is for.
@@ -45,7 +45,7 @@ impl Row for NamedRole {
     }
 }
 
-/// That the role was given.
+/// A record without a value: its key is the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant;
 

@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Domain {
     /// The realm.
     pub name: Realm,
-    /// Whether its users may come in.
+    /// Whether its users may authenticate.
     pub enabled: bool,
     /// What it is for.
     #[serde(default)]
@@ -19,7 +19,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// A new one.
+    /// A new domain.
     pub fn new(name: Realm) -> Self {
         Domain { name, enabled: true, description: None }
     }
@@ -49,14 +49,14 @@ pub struct User {
     pub domain: DomainId,
     /// The name in it.
     pub name: String,
-    /// What ACLs call this user.
+    /// The SID of this user in ACLs.
     pub sid: Sid,
-    /// What else ACLs call this user that were written elsewhere.
+    /// Other SIDs of this user, in ACLs that another server wrote.
     #[serde(default)]
     pub also: Vec<Sid>,
-    /// The owner number of this user's files where they have no ACL.
+    /// The uid that owns this user's files. It counts for files without an ACL.
     pub uid: Option<u32>,
-    /// The primary group number for the same.
+    /// The gid of this user's primary group. It counts for files without an ACL.
     pub gid: Option<u32>,
     /// Whether the user, and every token of the user, may be used.
     pub enabled: bool,
@@ -64,30 +64,30 @@ pub struct User {
     pub expires: i64,
     /// The password, if the user has one.
     pub password: Option<Password>,
-    /// Who this is.
+    /// A description of the user.
     pub comment: Option<String>,
     /// Set when `user.cfg` defines its existence, enabled, expiry and comment. All other fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }
 
-/// A password: what it is checked against, and how long it is good.
+/// A password: its hash, and how long it is valid.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Password {
     /// Its argon2 or crypt(3) string.
     pub hash: String,
     /// When it was set, seconds since the epoch; 0 if unknown.
     pub set_at: i64,
-    /// Until when it lets its user in, seconds since the epoch; 0 is for ever. From then on it is good for choosing another alone.
+    /// Until when the user can log in with it, seconds since the epoch; 0 is for ever. After that it can only be used to choose another one.
     pub until: i64,
-    /// Whether another person chose it.
+    /// Whether another person than the user chose it.
     pub is_given: bool,
-    /// The hashes of those before, newest first, as far as they must not come again.
+    /// The hashes of former passwords that the user must not choose again, newest first.
     pub before: Vec<String>,
 }
 
 impl Password {
-    /// One of which nothing is known but its hash.
+    /// A password of which only the hash is known.
     pub fn of(hash: String) -> Self {
         Password { hash, set_at: 0, until: 0, is_given: false, before: Vec::new() }
     }
@@ -169,12 +169,12 @@ pub struct Group {
     pub domain: DomainId,
     /// The name in it.
     pub name: String,
-    /// What ACLs call this group.
+    /// The SID of this group in ACLs.
     pub sid: Sid,
-    /// What else ACLs call this group that were written elsewhere.
+    /// Other SIDs of this group, in ACLs that another server wrote.
     #[serde(default)]
     pub also: Vec<Sid>,
-    /// Its number where files have no ACL.
+    /// The gid of this group. It counts for files without an ACL.
     pub gid: Option<u32>,
     /// What it is for.
     pub comment: Option<String>,

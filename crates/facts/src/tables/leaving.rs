@@ -5,16 +5,16 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use serde::{Deserialize, Serialize};
 
-/// What was removed.
+/// The resource that was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LeavingKey {
     /// A domain, with its users, groups and projects.
     Domain(DomainId),
-    /// A project, with the roles on it and what is for it.
+    /// A project, with the roles on it and its bindings, application credentials and trusts.
     Project(ProjectId),
     /// A group, with its members and roles.
     Group(GroupId),
-    /// A role, wherever it was given.
+    /// A role, with its grants.
     Role(RoleId),
 }
 
@@ -43,7 +43,7 @@ impl Key for LeavingKey {
     }
 }
 
-/// That something of it may be left.
+/// A record without a value: dependent records of the resource may still exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaving;
 

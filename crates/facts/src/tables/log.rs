@@ -1,7 +1,7 @@
 //! The change log: what each change wrote, who made it and when. Indexes catch up from it, and it is what the audit log
 //! is written from.
 //!
-//! The keys of a large change stand in pieces, each a record of its own after the entry, so that no reader needs all of them in memory.
+//! The keys of a large change are in pieces, each a record of its own after the entry, so that no reader needs all keys in memory.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -22,24 +22,24 @@ pub type Keys = Vec<(Table, Vec<u8>)>;
 /// One change. Its key is its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Who made it: an authid, a person at the command line, a file.
+    /// The author: an authid, a person at the command line, or a file.
     pub who: String,
-    /// What was done, in the words of the command line.
+    /// The description, in the words of the command line.
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
-    /// What was put or deleted.
+    /// The keys of the records that were put or deleted.
     pub written: Written,
 }
 
 /// Where the keys of a change are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Nowhere: all facts were replaced, or there are more than the log names. An index is rebuilt.
+    /// The log does not name the keys: all facts were replaced, or the keys are too many. Indexes are rebuilt.
     Unsaid,
-    /// Here: no more than [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
+    /// The entry has the keys: at most [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
     Here(Keys),
-    /// In so many pieces ([`LogPiece`]), which have the numbers from 0.
+    /// The keys are in this number of pieces ([`LogPiece`]), numbered from 0.
     Pieces(u32),
 }
 
@@ -75,12 +75,12 @@ impl Row for LogEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPiece(pub Keys);
 
-/// The key of a piece: right after that of its entry.
+/// The key of a piece. It follows directly after the key of the piece's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceKey {
     /// The revision of the change.
     pub revision: Revision,
-    /// Which piece it is.
+    /// The number of the piece, from 0.
     pub number: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Who is in which group. Groups may be in groups.
+//! Members of groups. A group can be a member of a group.
 
 use super::{Key, Member, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// A member and a group it is in directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MembershipKey {
-    /// Who.
+    /// The member.
     pub member: Member,
-    /// In which group.
+    /// The group.
     pub group: GroupId,
 }
 
 impl MembershipKey {
-    /// All groups of one member are asked for together.
+    /// The length of the key prefix that all memberships of one member share: they are looked up together.
     pub(super) const GROUP_BYTES: usize = 17;
 }
 
@@ -34,7 +34,7 @@ impl Key for MembershipKey {
     }
 }
 
-/// That it is so.
+/// A record without a value: its key is the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership;
 

@@ -1,4 +1,4 @@
-//! Names to ids.
+//! Names, and the ids that they stand for.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -21,7 +21,7 @@ pub enum NameKind {
     Token = 4,
     /// A project of a domain.
     Project = 5,
-    /// A role with a name of its own.
+    /// One of Keystone's roles.
     Role = 6,
     /// A certificate of a client, by its fingerprint.
     Certificate = 7,
@@ -57,11 +57,11 @@ impl NameKey {
     pub fn project(domain: &DomainId, name: &str) -> Self {
         NameKey { kind: NameKind::Project, within: *domain.bytes(), name: name.to_owned() }
     }
-    /// A role with a name of its own.
+    /// One of Keystone's roles that belongs to no domain.
     pub fn role(name: &str) -> Self {
         NameKey { kind: NameKind::Role, within: [0; 16], name: name.to_owned() }
     }
-    /// The same of a domain's own.
+    /// One of Keystone's roles, of a domain or of none.
     pub fn role_of(domain: Option<&DomainId>, name: &str) -> Self {
         let within = domain.map_or([0; 16], |domain| *domain.bytes());
         NameKey { kind: NameKind::Role, within, name: name.to_owned() }
@@ -165,7 +165,7 @@ impl Row for Name {
     }
 }
 
-/// In a dump an id is what it is on the command line.
+/// In a dump, an id has the form of the command line.
 pub(super) mod as_hex {
     use crate::vocabulary::UserId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -18,7 +18,7 @@ pub enum Who {
     Named(Ugid),
 }
 
-/// Who can be in a group.
+/// A member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Member {
     /// A user.
@@ -28,7 +28,7 @@ pub enum Member {
 }
 
 impl Member {
-    /// The prefix of this member's keys: one scan finds the groups it is in.
+    /// The prefix of this member's keys: one scan finds the groups that the member is in.
     pub fn prefix(&self) -> Vec<u8> {
         let (kind, id) = match self {
             Member::User(id) => (1, id.bytes()),

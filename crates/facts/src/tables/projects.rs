@@ -1,16 +1,16 @@
-//! Projects, and what is bound to one.
+//! Projects, and the records that bind datastores, API tokens and users to a project.
 
 use super::{Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, DatastoreName, DomainId, ProjectId, RoleId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// A project: what roles of Keystone's kind are given on.
+/// A project, on which Keystone's roles are given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     /// Its domain.
     pub domain: DomainId,
-    /// The project it is in; directly in its domain where there is none.
+    /// The project above this one; `None` if this one is directly in its domain.
     #[serde(default)]
     pub parent: Option<ProjectId>,
     /// Its name, unique in the domain.
@@ -19,7 +19,7 @@ pub struct Project {
     pub enabled: bool,
     /// What it is for.
     pub description: Option<String>,
-    /// Words it is found by.
+    /// Words by which clients find the project.
     #[serde(default)]
     pub tags: Vec<String>,
 }
@@ -73,7 +73,7 @@ impl Row for Binding {
     }
 }
 
-/// What makes an API token an application credential: the project it is for, and what it may do there.
+/// Makes an API token an application credential: the project it is for, and the limits of its rights there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
     /// The project.
@@ -82,9 +82,9 @@ pub struct Delegation {
     pub roles: Vec<RoleId>,
     /// Whether it may make others of its kind.
     pub unrestricted: bool,
-    /// The only requests it is for, where there are any.
+    /// The only requests that it may be used for; if the list is empty, any request.
     pub rules: Vec<AccessRule>,
-    /// The application credential whose session made it: it is good while that one is good, for no more than that one.
+    /// The application credential whose session made this one. This one is valid only while that one is, and gives no more rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -99,7 +99,7 @@ pub struct AccessRule {
     pub service: String,
     /// The method.
     pub method: String,
-    /// The path, with `*`, `**` and `{name}` for what differs.
+    /// The path, with the wildcards `*`, `**` and `{name}`.
     pub path: String,
 }
 
@@ -137,14 +137,14 @@ impl Row for Delegation {
     }
 }
 
-/// What Keystone knows of a user and `user.cfg` does not.
+/// Attributes of a user in Identity v3 that `user.cfg` has no fields for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The project a login is for when it names none.
     pub default_project: Option<ProjectId>,
-    /// The address.
+    /// The e-mail address.
     pub email: Option<String>,
-    /// Passwords of this user do not grow old.
+    /// Passwords of this user do not expire.
     #[serde(default)]
     pub keeps_password: bool,
     /// A password that another person chose for this user need not be changed.
@@ -153,7 +153,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Whether passwords are good as long for both.
+    /// Whether both profiles have the same rules for the expiry of passwords.
     pub fn has_rules_of(&self, other: &Profile) -> bool {
         let rules = |of: &Profile| (of.keeps_password, of.takes_given_password);
         rules(self) == rules(other)

@@ -1,33 +1,33 @@
-//! Records by their other end: a record that its own table finds by one end is found here by the other. Each change of a membership or a
-//! grant writes its rows here by itself; for ends that stand in a value, the function that changes the value writes them.
+//! Reverse lookups: a record that its own table finds by the first part of its key is found here by the second part. A change that puts or
+//! deletes a record with [`Row::reverse`] writes its row here. If the second part is in a value, the function that changes the value does.
 
 use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, GroupId, ProjectId, RoleId, RolePath, TrustId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// One end, and then the other.
+/// The part that is looked up, and then the other part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ReverseKey {
-    /// On this, to these, this role.
+    /// On this scope, the grantee has this role.
     Granted(GrantScope, Grantee, RoleId),
-    /// In this group, this member.
+    /// In this group is this member.
     Member(GroupId, Member),
-    /// Directly in this project, this one.
+    /// Directly in the first project is the second.
     Child(ProjectId, ProjectId),
-    /// For this project, this application credential.
+    /// For this project there is this application credential.
     For(ProjectId, CredentialId),
-    /// Of this user, what services keep.
+    /// For this user a service stores this credential.
     Blob(UserId, BlobId),
-    /// By or for this user, this trust.
+    /// By or for this user there is this trust.
     Trusts(UserId, TrustId),
-    /// For this project, this trust.
+    /// For this project there is this trust.
     TrustFor(ProjectId, TrustId),
-    /// Lent on from this trust, that one.
+    /// From the first trust the second was lent on.
     LentOn(TrustId, TrustId),
-    /// To this one, on this path.
+    /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The last token that it is about ends at this second, this mark: so what is over is found without looking at what is not.
+    /// At this second the last token that the mark covers ends. So a purge finds the marks that are over without reading the others.
     Ends(i64, Revoked),
 }
 
@@ -43,17 +43,17 @@ const ASSIGNED: u8 = 9;
 const ENDS: u8 = 10;
 
 impl ReverseKey {
-    /// The prefix of what was granted on something.
+    /// The prefix of the grants on a scope.
     pub fn granted_on(scope: &GrantScope) -> Vec<u8> {
         [&[GRANTED], scope.to_bytes().as_slice()].concat()
     }
 
-    /// The prefix of who is in a group.
+    /// The prefix of the members of a group.
     pub fn members_of(group: &GroupId) -> Vec<u8> {
         [&[MEMBER], group.bytes().as_slice()].concat()
     }
 
-    /// The prefix of what is directly in a project.
+    /// The prefix of the projects directly in a project.
     pub fn children_of(project: &ProjectId) -> Vec<u8> {
         [&[CHILD], project.bytes().as_slice()].concat()
     }
@@ -63,7 +63,7 @@ impl ReverseKey {
         [&[FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of what services keep for a user.
+    /// The prefix of the credentials that services store for a user.
     pub fn blobs_of(user: &UserId) -> Vec<u8> {
         [&[BLOB], user.bytes().as_slice()].concat()
     }
@@ -78,12 +78,12 @@ impl ReverseKey {
         [&[TRUST_FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the trusts that were lent on from one.
+    /// The prefix of the trusts that were lent on from a trust.
     pub fn lent_on_from(trust: &TrustId) -> Vec<u8> {
         [&[LENT_ON], trust.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the paths on which a grantee has roles; none for a name in a file.
+    /// The prefix of the paths on which a grantee has roles; `None` for a [`Who::Named`].
     pub fn assigned_to(who: &Who) -> Option<Vec<u8>> {
         let (kind, id) = match who {
             Who::User(id) => (1, id.bytes()),
@@ -99,14 +99,14 @@ impl ReverseKey {
         vec![ENDS]
     }
 
-    /// Whether a key of this table belongs to a mark, and adds nothing to it.
+    /// Whether a key of this table belongs to a mark, and says nothing that the mark's own record does not say.
     pub fn is_beside_a_mark(key: &[u8]) -> bool {
         key.first() == Some(&ENDS)
     }
 
-    /// What hangs together is asked for together.
+    /// The length of the key prefix that the records of one group share.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        // Who has roles on a scope is many; which roles one of them has there is few.
+        // A scope may have many grantees, but each of them has few roles on it: a group is one grantee on one scope.
         if key.first() == Some(&GRANTED) { 1 + 17 + 17 } else { key.len() }
     }
 }
@@ -168,7 +168,7 @@ impl Key for ReverseKey {
                     (3, id) => Who::Token(CredentialId::from_bytes(id)),
                     _ => return None,
                 };
-                // What is left is the path.
+                // The remaining bytes are the path.
                 let path = std::str::from_utf8(bytes.get(18..)?).ok()?;
                 return Some(ReverseKey::Assigned(who, path.parse().ok()?));
             }
@@ -182,7 +182,7 @@ impl Key for ReverseKey {
     }
 }
 
-/// That it is so.
+/// A record without a value: its key is the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reverse;
 

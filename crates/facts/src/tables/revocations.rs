@@ -14,7 +14,7 @@ use std::hash::Hasher;
 pub enum Revoked {
     /// One token, by its audit id.
     Token(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// A token and everything that was made of it, by the audit id of the first.
+    /// A token and everything that was issued for it, by the audit id of the first token.
     Chain(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// Everything of a user.
     User(UserId),
@@ -44,13 +44,13 @@ pub enum Revoked {
 }
 
 impl Revoked {
-    /// Everything that somebody has on a scope, and by way of it in the projects below. The two have no id together, so it is a digest
+    /// Everything of a user or group on a scope, and in the projects below it. Grantee and scope have no common id, so the mark has a digest
     /// of both.
     pub fn roles_on(who: &Grantee, scope: &GrantScope) -> Self {
         Self::link_of(Table::Grants as u8, &GrantKey::of_on(who, scope))
     }
 
-    /// Everything that rests on the groups and roles of a domain. That of its users is marked with the domain.
+    /// Everything that rests on the groups and roles of a domain. [`Revoked::Domain`] is the mark for the users of the domain.
     pub fn groups_of(domain: &DomainId) -> Self {
         Self::link_of(Table::Domains as u8, domain.bytes())
     }
@@ -62,17 +62,17 @@ impl Revoked {
         Revoked::Link(hasher.finish128().as_bytes())
     }
 
-    /// Whether it is about what has one id and ends once for all, so that no clock matters: a token, a chain, a trust.
+    /// Whether the subject has an id of its own and ends once for all, so that no clock matters: a token, a chain or a trust.
     pub fn is_timeless(&self) -> bool {
         matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
     }
 
-    /// Whether it ends sessions. The others say at which time this table is.
+    /// Whether the record ends sessions. The three other records hold times: see [`Revocation`].
     pub fn is_mark(&self) -> bool {
         !matches!(self, Revoked::Horizon | Revoked::Passed | Revoked::Last)
     }
 
-    /// Of which kind, as the key says it, and which of them.
+    /// The number of the kind in the key, and the id.
     fn parts(&self) -> (u8, &[u8; 16]) {
         match self {
             Revoked::Token(id) => (1, id),
@@ -129,8 +129,8 @@ impl Key for Revoked {
     }
 }
 
-/// Up to which second of issue, and how long that has to be known. Only a [`Change`](crate::Change) makes one, with [`Change::end`],
-/// when it is committed: so no code can choose the second.
+/// The last second of issue that is revoked, and how long the record is needed. Only a [`Change`](crate::Change) makes a revocation, with
+/// [`Change::end`], at the commit: so no other code can choose the second.
 ///
 /// Three records of this table end no session ([`Revoked::is_mark`]). Their three numbers say something else, which `facts/src/horizon.rs`
 /// reads and writes:
@@ -138,8 +138,8 @@ impl Key for Revoked {
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|
 /// | [`Horizon`](crate::Horizon) | the last second of issue | the wall clock when it was moved | the last second of issue |
-/// | [`Passed`](crate::Passed) | marks of tokens that end so early may have been purged | the clock since the start of the machine | the time that has passed for certain |
-/// | [`LastMarks`](crate::LastMarks) | the last second that a mark counts up to which goes by time | the same of any mark | 1 when that is so of every mark |
+/// | [`Passed`](crate::Passed) | marks of tokens that end up to this second may have been purged | the clock since the start of the machine | the time that has passed for certain |
+/// | [`LastMarks`](crate::LastMarks) | the last second up to which a mark counts that is not timeless | the last second up to which any mark counts | 1 if both cover all marks |
 ///
 /// [`Change::end`]: crate::Change::end
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,30 +148,30 @@ impl Key for Revoked {
 pub struct Revocation {
     /// Tokens issued in this second or before it are refused, seconds since the epoch.
     pub issued_before: i64,
-    /// When it was revoked, by the clock of the machine where it was.
+    /// When it was revoked, by the clock of the machine that revoked it.
     pub revoked_at: i64,
-    /// The end of the last token it is about, seconds since the epoch. Settings that change later do not move it.
+    /// The end of the last token that the record covers, seconds since the epoch. Later changes of settings do not move this second.
     pub until: i64,
 }
 
 impl Revocation {
-    /// Of everything that was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
+    /// A record that covers everything that was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
     pub(crate) fn of(revoked_at: i64, issued_before: i64) -> Self {
         Self::without_end(issued_before, revoked_at)
     }
 
-    /// One that is about no session: see [`Revoked::is_mark`].
+    /// A record that ends no session: see [`Revoked::is_mark`].
     pub(crate) fn of_time(issued_before: i64, revoked_at: i64, until: i64) -> Self {
         Revocation { issued_before, revoked_at, until }
     }
 
-    /// The same of a token, or of what was made of it, where its end is known.
+    /// The same record for a token or a chain with a known end.
     #[must_use]
     pub(crate) fn ending(self, end: i64) -> Self {
         Revocation { until: end, ..self }
     }
 
-    /// Both: it was revoked before, at a time when the clock may have been ahead.
+    /// Combines this record with the one before it, which may have been made when the clock was ahead.
     #[must_use]
     pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {
@@ -181,14 +181,14 @@ impl Revocation {
         }
     }
 
-    /// What a record said before it knew of an end.
+    /// A record without a known end, as older programs wrote it.
     fn without_end(issued_before: i64, revoked_at: i64) -> Self {
         let until = issued_before.max(revoked_at).saturating_add(TOKEN_SECONDS_MAX);
         Revocation { issued_before, revoked_at, until }
     }
 }
 
-/// As a dump says it; one of before has no end.
+/// The form of a dump; an older dump has no `until`.
 #[derive(Deserialize)]
 struct Dumped {
     issued_before: i64,

@@ -15,7 +15,7 @@ pub struct SidSpace {
 }
 
 impl SidSpace {
-    /// The first relative id of things people make.
+    /// The first relative id that a store gives out.
     pub const FIRST_RID: u32 = 1000;
 
     /// The next SID and the space after it; `None` when every id is given out.
@@ -41,7 +41,7 @@ impl Row for SidSpace {
     }
 }
 
-/// There is one.
+/// The key of the one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidSpaceKey;
 

@@ -1,5 +1,5 @@
-//! Which records take rights away and give none. When the map of a store is nearly full, only such records are put: what is left of the map is
-//! for them.
+//! Decides which changes of a record take rights away and give none. When the map of a store is nearly full, only these changes are committed: the
+//! rest of the map is reserved for them.
 
 use super::{
     Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table, Trust,
@@ -9,15 +9,15 @@ use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives nothing that the one before did not give. `before` and `after` are values without their headers; `None` is no record.
-/// A new record gives something, but for marks, NoAccess, and what keeps the facts in step with files. To delete a record gives nothing, but
-/// for NoAccess: see [`keeps_out`].
+/// A new record gives something, except for marks, NoAccess, and the records about edited files. To delete a record gives nothing, except for
+/// NoAccess: see [`keeps_out`].
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
     }
     match (table, after) {
         (Table::Assignments, after) => assignment(before, after),
-        // Records that lead to others, which are judged themselves.
+        // These records give no right by themselves: the records that they lead to are judged, too.
         (Table::Revocations | Table::Leaving | Table::Files | Table::Reverse, _) | (_, None) => true,
         (Table::Domains, Some(after)) => both(before, after, domain),
         (Table::Users, Some(after)) => both(before, after, user),
@@ -75,7 +75,7 @@ fn project(before: &Project, after: &Project) -> bool {
         && *after == Project { enabled: after.enabled, ..before.clone() }
 }
 
-/// Another password in the place of one keeps out a person who knew that one.
+/// A new password in the place of an old one gives nothing: it keeps out a person who knows the old one.
 fn user(before: &User, after: &User) -> bool {
     let same = User {
         enabled: after.enabled,
@@ -90,7 +90,7 @@ fn user(before: &User, after: &User) -> bool {
         && *after == same
 }
 
-/// Another secret in the place of one, likewise, where the one before does not go on working.
+/// A new secret in the place of an old one gives nothing, if the old one does not go on working.
 fn credential(before: &Credential, after: &Credential) -> bool {
     let same = Credential {
         enabled: after.enabled,
@@ -111,20 +111,20 @@ fn role(before: &NamedRole, after: &NamedRole) -> bool {
         && *after == NamedRole { implies: after.implies.clone(), ..before.clone() }
 }
 
-/// It is used once more.
+/// A use of the trust only lowers the number of uses.
 fn trust(before: &Trust, after: &Trust) -> bool {
     let is_less = before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
     is_less && *after == Trust { uses: after.uses, ..before.clone() }
 }
 
-/// It is closed for something, or its section cannot be read.
+/// A datastore that gets a maintenance mode or a fault gives nothing.
 fn datastore(before: &Datastore, after: &Datastore) -> bool {
     let same =
         Datastore { maintenance: after.maintenance.clone(), fault: after.fault.clone(), ..before.clone() };
     (after.maintenance.is_some() || before.maintenance.is_none()) && *after == same
 }
 
-/// NoAccess on a path and below it leaves nothing. Without it the other roles count again, or those that were given above.
+/// NoAccess on a path and below it leaves no rights. When NoAccess is removed, the other roles count again, or the roles of a path above.
 fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let roles = |bytes: Option<&[u8]>| match bytes {
         Some(bytes) => read::<Assignment>(bytes).map(|row| row.roles),

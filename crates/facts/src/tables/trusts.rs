@@ -5,31 +5,31 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// A trust. It is never changed: it is made, and deleted.
+/// A trust. After it was made, only the number of its uses changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
-    /// Who trusts; what is done by the trust is worth what they may do themselves.
+    /// The user who lends roles. A session by the trust has no more rights than this user has.
     pub trustor: UserId,
-    /// Who is trusted.
+    /// The user who may use the trust.
     pub trustee: UserId,
     /// The project.
     pub project: ProjectId,
-    /// The roles that are lent. Once the trustor has not all of them, none is.
+    /// The roles that are lent. If the trustor loses one of them, the trust lends none.
     pub roles: Vec<RoleId>,
-    /// Whether services are told the trustor in the trustee's place.
+    /// Whether services see the trustor as the user of a session, and not the trustee.
     pub impersonation: bool,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
-    /// How often a session may still be had by it, where that is bounded.
+    /// The number of sessions that can still be issued by the trust; `None` if unlimited.
     #[serde(default)]
     pub uses: Option<u32>,
-    /// How often what it lends may be lent on, one after the other.
+    /// The number of times that the trust can be lent on, each from the one before.
     #[serde(default)]
     pub redelegations: u8,
-    /// The trust it was lent on from: without that one it is worth nothing.
+    /// The trust that this trust was lent on from. Without its parent a trust is not valid.
     #[serde(default)]
     pub parent: Option<TrustId>,
-    /// The application credential whose session made it: it is good while that one is good, for no more than that one.
+    /// The application credential whose session made the trust. The trust is valid only while the credential is, and gives no more rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::tables::Delegation;
 
-    /// A record as it was written before it could name an application credential, and the same that names one.
+    /// Reads `without` as older programs wrote it, without a field for an application credential, and `with`, which names one.
     fn reads_both<R: Row + PartialEq + std::fmt::Debug>(without: &R, with: &R) {
         let written = |row: &R| {
             let mut to = Writer::default();

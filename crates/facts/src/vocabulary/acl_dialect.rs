@@ -1,16 +1,16 @@
-//! How ACLs are written down on the files of a datastore.
+//! The form in which ACLs are stored on the files of a datastore.
 
 use super::Malformed;
 use std::fmt;
 use std::str::FromStr;
 
-/// The form ACLs are kept in.
+/// The form in which ACLs are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AclDialect {
     /// Windows' security descriptors, as Samba's `vfs_acl_xattr` keeps them in `security.NTACL`.
     #[default]
     Ntacl,
-    /// NFSv4 ACLs, as Samba's `vfs_nfs4acl_xattr` keeps them in `security.nfs4acl_xdr`: they name people by number alone.
+    /// NFSv4 ACLs, as Samba's `vfs_nfs4acl_xattr` keeps them in `security.nfs4acl_xdr`: they name users and groups only by number.
     Nfs4,
 }
 

@@ -1,5 +1,5 @@
-//! Where a role is assigned: `/`, `/datastore/NAME`, or a directory or file below it; and the other trees of the original,
-//! on which nothing is asked here.
+//! The paths on which roles are assigned: `/`, `/datastore/NAME`, or a directory or file below it; also the other trees of
+//! Proxmox Backup Server, such as `/access`.
 
 use super::{DatastoreName, Malformed, StorePath, is_safe_id};
 use crate::limits;
@@ -14,7 +14,7 @@ const OTHER_TREES: [&str; 4] = ["access", "remote", "system", "tape"];
 pub struct RolePath(String);
 
 impl RolePath {
-    /// The path of something in a datastore. It may be longer than any path a role can be assigned on.
+    /// The path of a file or directory in a datastore. It may be longer than any path on which a role can be assigned.
     pub fn of(datastore: &DatastoreName, path: &StorePath) -> Self {
         let separator = if path.is_root() { "" } else { "/" };
         RolePath(format!("/datastore/{datastore}{separator}{}", path.as_str()))
@@ -35,7 +35,7 @@ impl RolePath {
         Self::nodes_to(&self.0)
     }
 
-    /// One of the nodes of a path, and all above it.
+    /// A node of a path and all nodes above it, outermost first.
     pub fn nodes_to(node: &str) -> impl Iterator<Item = &str> {
         let slashes = node.match_indices('/').skip(1).map(|(at, _)| at);
         let inner = slashes.chain((node.len() > 1).then_some(node.len()));

@@ -1,4 +1,4 @@
-//! Who authenticates: `user@realm`, or for a token `user@realm!name` (Proxmox's grammar).
+//! The names that authenticate: `user@realm`, or for a token `user@realm!name` (Proxmox's grammar).
 
 use super::{Malformed, Word, is_safe_id};
 use crate::limits;
@@ -34,7 +34,7 @@ macro_rules! text_type {
 pub(super) use text_type;
 
 text_type! {
-    /// Where a user name is defined: the name of a domain.
+    /// A realm: the name of the domain of a user.
     Realm
 }
 
@@ -46,7 +46,7 @@ impl Userid {
 }
 
 impl Realm {
-    /// The realm every house has.
+    /// The realm that every server has.
     pub fn local() -> Self {
         Realm("local".into())
     }
@@ -113,7 +113,7 @@ impl FromStr for Userid {
             return Err(wrong("expected `user@realm` of 3 to 64 bytes"));
         }
         let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
-        // `[^\s:/[:cntrl:]]+`, and no `!` so that a user id is never read as a token's.
+        // Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only one after the last `@` begins the name of a token.
         let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != ':' && c != '/';
         if name.is_empty() || !name.chars().all(allowed) {
             return Err(wrong("expected a user name without spaces, `:`, `/` or control characters"));
@@ -124,7 +124,7 @@ impl FromStr for Userid {
 
 impl fmt::Display for Userid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Written for every request, so without the detour through format arguments.
+        // Without format arguments, because this runs for every request.
         [self.name.as_str(), "@", self.realm.as_str()].into_iter().try_for_each(|part| f.write_str(part))
     }
 }
@@ -135,12 +135,12 @@ impl fmt::Debug for Userid {
     }
 }
 
-/// Who authenticates: a user, or one of the user's API tokens.
+/// The name that authenticates: of a user, or of one of the user's API tokens.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Authid {
     /// The user, or the token's owner.
     pub user: Userid,
-    /// The token's name, when it is one.
+    /// The token's name; `None` for a user.
     pub token: Option<TokenName>,
 }
 
@@ -167,7 +167,7 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
-    /// As text: what a log line holds of every request, so put together without the detour through format arguments.
+    /// The authid as text. It is built without format arguments, because every request's log line contains it.
     pub fn to_word(&self) -> Word {
         let Userid { name, realm } = &self.user;
         let token = self.token.iter().flat_map(|token| ["!", token.as_str()]);

@@ -8,13 +8,13 @@ pub const LAST_SECOND: i64 = 253_402_300_799;
 const FIRST_SECOND: i64 = -377_705_116_800;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A moment of the calendar.
+/// The date and time of these seconds, moved to the nearest one that can be shown.
 fn moment(unix_seconds: i64) -> OffsetDateTime {
     let seconds = unix_seconds.clamp(FIRST_SECOND, LAST_SECOND);
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Year, month and day of a day, counted from 1970-01-01; what is beyond the year 9999 is its last day.
+/// Year, month and day of a day, counted from 1970-01-01. A day after the year 9999 becomes the last day of that year.
 pub fn date_of(days: i64) -> (i32, u8, u8) {
     let date = moment(days.saturating_mul(SECONDS_PER_DAY)).date();
     (date.year(), date.month().into(), date.day())
@@ -28,7 +28,7 @@ pub fn days_of(year: i32, month: u8, day: u8) -> Option<i64> {
     Some(i64::from(first.to_julian_day() - epoch) + i64::from(day) - 1)
 }
 
-/// As a date and time. What is later than the year 9999 is its last second: RFC 3339 has four digits for a year.
+/// The seconds as RFC 3339 text. A time after the year 9999 becomes the last second of that year: RFC 3339 has four digits for a year.
 pub fn to_rfc3339(unix_seconds: i64) -> String {
     let moment = moment(unix_seconds);
     let (year, month, day) = (moment.year(), u8::from(moment.month()), moment.day());
@@ -36,7 +36,7 @@ pub fn to_rfc3339(unix_seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// From a date and time, with or without a fraction of a second (which is cut off), and `Z` or nothing at the end.
+/// The seconds of RFC 3339 text, with or without a fraction of a second (which is cut off), and with `Z` or nothing at the end.
 pub fn from_rfc3339(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (text, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -131,7 +131,7 @@ mod tests {
             let (year, month, day) = date_of(days);
             assert_eq!(days_of(year, month, day), Some(days), "{year}-{month}-{day}");
         }
-        // As certificates may have them: a day that its month does not have.
+        // Certificates may have a day that its month does not have.
         assert_eq!(days_of(2026, 2, 31), days_of(2026, 3, 3));
         assert_eq!(days_of(1970, 1, 0), Some(-1));
         assert_eq!((days_of(2026, 0, 1), days_of(2026, 13, 1), days_of(10_000, 1, 1)), (None, None, None));

@@ -10,7 +10,7 @@ pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     if !text.split(|byte| *byte == b'%').skip(1).all(is_escape) {
         return None;
     }
-    // It never grows, so that a secret leaves no copy behind.
+    // The vector never grows, so a secret leaves no copy behind.
     let mut decoded = Vec::with_capacity(text.len());
     decoded.extend(percent_decode(text));
     Some(decoded)
@@ -26,12 +26,12 @@ pub fn from_hex(digits: &str) -> Option<Vec<u8>> {
     HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok()
 }
 
-/// So many bytes of lower-case digits only.
+/// Exactly `N` bytes, of lower-case hexadecimal digits only; `None` for any other text.
 pub fn from_lower_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     HEXLOWER.decode(digits.as_bytes()).ok()?.try_into().ok()
 }
 
-/// The bytes as lower-case digits.
+/// The bytes as lower-case hexadecimal digits.
 pub fn to_hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }

@@ -22,7 +22,7 @@ macro_rules! ids {
         }
 
         impl $name {
-            /// As digits, without an allocation: an answer names many things.
+            /// The id as hexadecimal digits, without an allocation, because an answer contains many ids.
             pub fn to_digits(&self) -> [u8; 32] {
                 let mut digits = [0; 32];
                 data_encoding::HEXLOWER.encode_mut(&self.0, &mut digits);
@@ -64,7 +64,7 @@ ids! {
     CredentialId = "credential id",
     /// A project.
     ProjectId = "project id",
-    /// A role that has a name of its own, as Keystone's have.
+    /// One of Keystone's roles.
     RoleId = "role id",
     /// A service of the catalog.
     ServiceId = "service id",
@@ -78,12 +78,12 @@ impl DomainId {
     /// The one domain whose id Keystone and its clients call `default`.
     pub const DEFAULT: DomainId = DomainId(*b"default\0\0\0\0\0\0\0\0\0");
 
-    /// As Keystone's clients call it.
+    /// The id as Keystone's clients write it.
     pub fn to_keystone(&self) -> String {
         if *self == Self::DEFAULT { "default".to_owned() } else { self.to_string() }
     }
 
-    /// As Keystone's clients call it.
+    /// Reads an id as Keystone's clients write it.
     ///
     /// # Errors
     /// When it is neither `default` nor 32 hexadecimal digits.

@@ -46,7 +46,7 @@ pub enum MaintenanceMode {
     S3Refresh,
     /// Going to be deleted: nothing.
     Delete,
-    /// A text we do not know. The original opened such a store for writing; we refuse everything.
+    /// An unknown mode. Proxmox Backup Server opened such a datastore for writing; this server refuses every operation.
     Unknown(String),
 }
 
@@ -99,7 +99,7 @@ pub struct Maintenance {
 
 impl Maintenance {
     /// Reads the property string `[type=]<mode>[,message=<percent-encoded>]`.
-    /// What does not have that form is an unknown mode, which refuses.
+    /// A text of another form is an unknown mode, which refuses.
     pub fn from_property(text: &str) -> Self {
         let mut mode = None;
         let mut message = None;

@@ -71,7 +71,7 @@ impl AccessMask {
         self.0 == 0
     }
 
-    /// Both together, where a constant is needed.
+    /// The rights of both sets, as a `const fn`.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

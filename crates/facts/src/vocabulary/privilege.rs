@@ -35,11 +35,11 @@ const NAMES: [&str; 23] = [
 ];
 
 impl Privileges {
-    /// None at all.
+    /// No privilege.
     pub const NONE: Self = Self(0);
-    /// See how things are.
+    /// See the state and the settings of the server.
     pub const SYS_AUDIT: Self = Self(1);
-    /// Change how things are.
+    /// Change the settings of the server.
     pub const SYS_MODIFY: Self = Self(1 << 1);
     /// See that a datastore exists, and its state.
     pub const DATASTORE_AUDIT: Self = Self(1 << 3);
@@ -49,17 +49,17 @@ impl Privileges {
     pub const DATASTORE_MODIFY: Self = Self(1 << 5);
     /// Put something into a datastore.
     pub const DATASTORE_BACKUP: Self = Self(1 << 8);
-    /// Change who may do what: users, tokens, roles.
+    /// Change users, tokens and roles.
     pub const PERMISSIONS_MODIFY: Self = Self(1 << 10);
-    /// Every one.
+    /// Every privilege.
     pub const ALL: Self = Self((1 << 23) - 1);
 
-    /// Whether all of these are among them.
+    /// Whether this set contains all of `others`.
     pub fn covers(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Their names.
+    /// The names of the privileges.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 & 1 << bit != 0).map(|(_, name)| name)
     }
@@ -80,7 +80,7 @@ impl BitAnd for Privileges {
 }
 
 impl Role {
-    /// What it lets its holder administer on the path.
+    /// The privileges that the role gives on its path.
     pub fn privileges(self) -> Privileges {
         let bits = |bits: &[u32]| Privileges(bits.iter().fold(0, |set, bit| set | 1 << bit));
         match self {

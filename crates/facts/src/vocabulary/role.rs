@@ -20,11 +20,11 @@ pub enum Role {
     DatastoreBackup = 5,
     /// Read, create, write and delete.
     DatastorePowerUser = 6,
-    /// See that the store exists and how it does, no content.
+    /// See that the datastore exists, and its state; no content.
     DatastoreAudit = 7,
-    /// See how everything does.
+    /// See the state of everything.
     Audit = 8,
-    /// Of the original, kept and granting nothing here.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteAudit = 9,
     /// As above.
     RemoteAdmin = 10,
@@ -93,7 +93,7 @@ impl Role {
         }
     }
 
-    /// Whether it means anything for a datastore here.
+    /// Whether the role means anything for a datastore here.
     pub fn speaks_of_datastores(self) -> bool {
         self as u8 <= Role::Audit as u8
     }

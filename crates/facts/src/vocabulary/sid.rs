@@ -27,7 +27,7 @@ impl Sid {
     pub const NETWORK: Sid = Sid::well_known(5, &[2]);
     /// Every authenticated principal (`S-1-5-11`).
     pub const AUTHENTICATED: Sid = Sid::well_known(5, &[11]);
-    /// The operators of the house (`S-1-5-32-544`).
+    /// The administrators of the server (`S-1-5-32-544`).
     pub const ADMINISTRATORS: Sid = Sid::well_known(5, &[32, 544]);
 
     const fn well_known(authority: u8, parts: &[u32]) -> Sid {
@@ -71,7 +71,7 @@ impl Sid {
         }
     }
 
-    /// A number for looking it up by: equal SIDs have equal ones.
+    /// A hash for lookups: equal SIDs have equal hashes.
     pub fn mark(&self) -> u64 {
         let mixed = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
         let [a, b, c, d, e, f] = self.authority;

@@ -1,5 +1,5 @@
 //! A path inside a datastore. Paths are normalised only here: every [`StorePath`] is safe.
-//! What would have to be repaired is refused instead, because two programs that repair differently are a hole.
+//! A path that would have to be repaired is refused, because two programs that repair it differently are a security hole.
 
 use super::percent_decoded;
 use crate::limits::{self, Limits};
@@ -30,7 +30,7 @@ pub enum PathRefused {
     /// Too long or too deep.
     #[error("the path is too long, too deep, or a name in it is too long")]
     Length,
-    /// A name the house keeps for itself.
+    /// A name that is reserved for the server's own files.
     #[error("names that start with `.enfilade-` are reserved")]
     Reserved,
 }
@@ -41,7 +41,7 @@ impl StorePath {
         Self::default()
     }
 
-    /// From the percent-encoded rest of a URL's path. One trailing slash is allowed: collections are written so.
+    /// From the percent-encoded rest of a URL's path. One trailing slash is allowed, as in the URLs of collections.
     ///
     /// # Errors
     /// [`PathRefused`] for anything that is not one clean spelling of one path.
@@ -54,7 +54,7 @@ impl StorePath {
         Self::from_names(names.iter().map(String::as_str))
     }
 
-    /// From plain text, as typed at a command line; slashes around it do not count.
+    /// From plain text, as typed at a command line; one slash before it and one after it are ignored.
     ///
     /// # Errors
     /// As [`StorePath::from_url`].
@@ -88,7 +88,7 @@ impl StorePath {
         Ok(StorePath(path))
     }
 
-    /// Whether it keeps to what an operator allows.
+    /// Checks the path against the limits that the operator set.
     ///
     /// # Errors
     /// [`PathRefused::Length`].
@@ -123,12 +123,12 @@ impl StorePath {
         self.0.split('/').filter(|name| !name.is_empty())
     }
 
-    /// The last of its names; none for the root.
+    /// The last name of the path; empty for the root.
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// The directory it is in and its name there; `None` for the root.
+    /// The path of the directory above, and the name in that directory; `None` for the root.
     pub fn split(&self) -> Option<(StorePath, &str)> {
         match self.0.rsplit_once('/') {
             Some((parent, name)) => Some((StorePath(parent.to_owned()), name)),
@@ -140,14 +140,14 @@ impl StorePath {
 
 fn is_of_fit_letters(name: &str) -> bool {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'/' && byte != b'\\';
-    // Most names have no others; all of a directory's are looked at.
+    // Most names have only these bytes. The check is fast for them, because it runs for every name of a directory.
     name.bytes().all(is_plain) || !name.chars().any(|c| c == '/' || c == '\\' || c.is_control())
 }
 
 /// Whether an entry of a directory may have this name.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the name.
 pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
     match name {
         "" | "." | ".." => Err(PathRefused::Dots),

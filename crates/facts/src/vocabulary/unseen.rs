@@ -1,7 +1,7 @@
-//! Characters that are not seen.
+//! Characters that are not visible.
 
 /// Unicode's format characters (general category Cf, version 16), those a renderer leaves out (`Default_Ignorable_Code_Point`), and the
-/// separators of lines and paragraphs. Two names that differ in these alone look alike, and some of them turn the text around.
+/// separators of lines and paragraphs. Two names that differ only in these characters look alike, and some of them reverse the direction of text.
 const UNSEEN: [(u32, u32); 25] = [
     (0x00AD, 0x00AD),
     (0x034F, 0x034F),
@@ -30,7 +30,7 @@ const UNSEEN: [(u32, u32); 25] = [
     (0xE0000, 0xE0FFF),
 ];
 
-/// Whether a character is a control character or one that is not seen, and so has no place in a new name.
+/// Whether a character is a control character or not visible. New names must not contain it.
 pub fn is_unseen(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
 }

@@ -1,4 +1,5 @@
-//! What is moved inherits anew, where the datastore says so (`door-5-content/src/acl_propagation.rs`).
+//! Inheritance after a MOVE: in a datastore with `moved_inherits`, the moved tree inherits from its new directory
+//! (`door-5-content/src/acl_propagation.rs`).
 
 use super::FailedMember;
 use crate::refuse::Refusal;
@@ -29,7 +30,7 @@ impl Propagator<StorePath> for Mover<'_> {
                 self.failed.push(FailedMember::at(path, why));
             }
             Outcome::Refused(why) => self.failed.push(FailedMember::at(path, why)),
-            // The visitor may not know its path.
+            // Whether the visitor may know its path was not judged, so its directory is named.
             Outcome::Unopened(why) => {
                 let directory = path.split().map(|(directory, _)| directory).unwrap_or_default();
                 self.failed.push(FailedMember::at(directory, why));
@@ -39,7 +40,8 @@ impl Propagator<StorePath> for Mover<'_> {
 }
 
 impl Stay {
-    /// Lets what was moved, and everything in it, inherit from `directory`; says what keeps its ACL, with everything beneath it, and why.
+    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that keep their ACL, with everything beneath them,
+    /// and why.
     pub(super) fn inherit_anew(
         &mut self,
         directory: &Node,
@@ -47,7 +49,7 @@ impl Stay {
         target: &Node,
         budget: &TreeBudget<'_>,
     ) -> Vec<FailedMember> {
-        // A directory without an ACL gives nothing.
+        // A directory without an ACL hands on no entries.
         let Some(above) = directory.subject().descriptor().ok().flatten() else { return Vec::new() };
         budget.renew();
         let mut mover = Mover { stay: self, failed: Vec::new() };

@@ -1,6 +1,6 @@
-//! What a copy has seen of its source. Others rename members meanwhile: one that was moved from a directory that was not read yet to one that
-//! was is in neither when it is looked for, and one that was moved the other way is met twice. So each directory is read once more when all of
-//! them were read, and what is there then and was not copied is named.
+//! The record of what a copy met in its source. Other clients rename members meanwhile. A member that moves from a directory that was not read yet to
+//! one that was read is never met. A member that moves the other way is met twice. So each directory is read a second time at the end, and members
+//! that are found then and were not copied are named.
 
 use super::{FailedMember, is_hidden};
 use crate::refuse::Refusal;
@@ -15,7 +15,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 pub(super) struct CopyRecord {
     hasher: RandomState,
-    /// Every entry that was met: its directory, its name and the object.
+    /// The hash of every entry that was met: its directory, its name and the object.
     met: HashSet<u64>,
     copied: HashSet<ObjectId>,
     directories: Vec<(StorePath, ObjectId)>,
@@ -34,7 +34,7 @@ impl CopyRecord {
         }
     }
 
-    /// A directory whose entries are copied.
+    /// Records a directory whose entries are copied.
     pub(super) fn enter(&mut self, path: &StorePath, directory: &Node) {
         self.directories.push((path.clone(), directory.object()));
     }
@@ -48,10 +48,10 @@ impl CopyRecord {
         self.met.insert(entry);
     }
 
-    /// A member is to be copied.
+    /// Records a member that is to be copied.
     ///
     /// # Refuses
-    /// [`Content::ChangedMeanwhile`] when it was copied already, under the name it had before. A file may have several names at once.
+    /// [`Content::ChangedMeanwhile`] when it was copied already, under an earlier name. A file with several hard links may be copied several times.
     pub(super) fn copy(&mut self, path: &StorePath, node: &Node) -> Result<(), Content> {
         let has_many_names = node.kind() == NodeKind::File && node.meta().links > 1;
         match self.copied.insert(node.object()) || has_many_names {
@@ -60,7 +60,8 @@ impl CopyRecord {
         }
     }
 
-    /// Whether an entry is older than the copy and was neither met where it is nor copied from where it was.
+    /// Whether the copy lacks an entry: the entry is older than the copy, was not met under this name, and its object was not copied from another
+    /// place.
     fn misses(&self, directory: &Node, name: &str, node: &Node) -> bool {
         let is_younger = self.began.zip(node.meta().born).is_some_and(|(began, born)| born > began);
         !is_younger
@@ -70,10 +71,11 @@ impl CopyRecord {
 }
 
 impl Stay {
-    /// Names what is in the directories of a copy's source and was not copied, as far as the visitor may see it; and what no URL means.
+    /// Adds to `failed` the members of the source that were not copied, and entries whose names no path can contain, as far as the visitor may see
+    /// them.
     ///
     /// # Errors
-    /// When it takes longer than it may.
+    /// When the budget is used up, or an earlier door refuses by now.
     pub(super) fn name_missed(
         &mut self,
         record: &CopyRecord,
@@ -89,7 +91,7 @@ impl Stay {
                     false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
                 }
             });
-            // What came to be there is not said.
+            // Only the path is named: another directory may have it by now.
             if entered.is_err() {
                 failed.push(FailedMember::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
             }
@@ -105,7 +107,7 @@ impl Stay {
                     }
                     Met::TooLong(_) | Met::Unserved => {}
                     Met::Failed { what: Failed::Budget, why, .. } => return Err(why.into()),
-                    // Whether the entry may be named was not judged.
+                    // Whether the visitor may know the entry was not judged, so its directory is named.
                     Met::Failed { why, .. } => failed.push(FailedMember::at(directory.path.clone(), why)),
                     Met::Leave(listing) => self.name_unspelled(&listing, path, budget, failed)?,
                 }
@@ -114,7 +116,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Names what is in a directory that was listed and has a name that no path spells.
+    /// Adds to `failed` the visible entries of a listed directory whose names no path can contain.
     fn name_unspelled(
         &mut self,
         listing: &Listing,
@@ -124,7 +126,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         listing.each_unspelled(|name, subject| {
             budget.check()?;
-            // No role is assigned on a name that no path spells, so another name without an assignment stands for it.
+            // No role is assigned on a name that no path can contain, so another name without an assignment stands for it.
             let Ok(stand_in) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
             if self.is_seen(&stand_in, subject)? {
                 budget.count()?;

@@ -1,4 +1,4 @@
-//! COPY: nothing of it is seen before it is whole, and every member that was not copied is named.
+//! COPY: the copy is invisible until it is whole. Every member that was not copied is named, except those that the visitor may not see.
 
 use super::copy_record::CopyRecord;
 use super::transfer::Destination;
@@ -13,7 +13,7 @@ use enfilade_content::{
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
-/// The copy of a directory, and where it will be.
+/// The copy of a directory, and its path at the destination.
 struct Goal {
     directory: Node,
     path: StorePath,
@@ -27,15 +27,15 @@ struct Copying<'c> {
     taken: &'c mut Taken,
 }
 
-/// What is taken of the quota by what is copied: given back unless the copy gets its name.
+/// The quota that the copy reserves. It is given back unless the copy gets its name.
 struct Taken {
     reservation: Option<QuotaReservation>,
-    /// How much was copied.
+    /// The bytes copied so far.
     bytes: u64,
 }
 
 impl Taken {
-    /// Takes room for so many bytes more than were copied.
+    /// Reserves quota for `bytes` bytes more than were copied so far.
     fn room_for(&mut self, bytes: u64) -> Result<(), Content> {
         self.reservation
             .as_mut()
@@ -44,10 +44,11 @@ impl Taken {
 }
 
 impl Stay {
-    /// Makes a copy, which has what its new directory gives it and its maker for an owner. Nothing of it is seen before it is whole.
+    /// Makes a copy. Its owner and ACL are those of a new file in its directory, or with `copy_keeps` those of the source. The copy is invisible
+    /// until it is whole.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5; there is no copy then.
+    /// The refusal of door 4 or 5. There is no copy then, unless it could not be taken back ([`Content::NotTakenBack`], [`Content::Io`]).
     pub fn copy(
         &mut self,
         from: &StorePath,
@@ -83,7 +84,7 @@ impl Stay {
                 let judged = judged.and_then(|()| self.judge_replaced(&destination, &budget));
                 self.complete_or_take_back(made, &destination, judged)?
             }
-            // Nothing was replaced.
+            // A new file replaced nothing.
             None => 0,
         };
         match taken.reservation {
@@ -93,11 +94,11 @@ impl Stay {
         Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
-    /// What a copy has from the start, where something is copied that has an ACL of its own.
+    /// The owner and ACL of a copy from the start: with `copy_keeps`, those of a source that has an ACL.
     fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
         match &source.acl {
             StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
-                // Whose file it is belongs to such an ACL.
+                // The owner is a part of such an ACL.
                 let owner = from_start.owner.map(|_| source.owner());
                 Inheritance { acl: acl.clone(), owner }
             }
@@ -105,7 +106,7 @@ impl Stay {
         }
     }
 
-    /// Copies a file to where it is to be.
+    /// Copies a file to its destination.
     fn copy_one(
         &mut self,
         from: &StorePath,
@@ -140,7 +141,7 @@ impl Stay {
         taken: &mut Taken,
     ) -> Result<(), Refusal> {
         let mut offset = 0;
-        // What does not fit is known before it is copied.
+        // A file that does not fit is refused before it is copied.
         taken.room_for(reader.bytes())?;
         loop {
             match upload.copy_from(reader, offset, super::PIECE_BYTES)? {
@@ -180,7 +181,7 @@ impl Stay {
             let member = match met {
                 Met::Member(member) => member,
                 Met::TooLong(name) => {
-                    // It has no path to be named by.
+                    // Its path would be too long, so its directory is named.
                     failed.push(FailedMember::at(directory.path.clone(), Content::TooLong(name.to_string())));
                     continue;
                 }
@@ -190,7 +191,7 @@ impl Stay {
             copying.record.meet(&directory.node, &member.name, &member.node);
             match self.copy_member(&member, &directory.carried, &mut copying) {
                 Ok(()) => {}
-                // What stops one stops all.
+                // These refusals would stop every further member as well.
                 Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
                     return Err(why);
                 }
@@ -207,8 +208,8 @@ impl Stay {
         Ok((Some(made), failed))
     }
 
-    /// Copies a file, or goes into a directory. A member that may not be seen is left out without a word; every other
-    /// refusal is told.
+    /// Copies a file, or makes the copy of a directory and goes into the directory. A hidden member is left out without an error; every other refusal
+    /// is returned.
     fn copy_member(
         &mut self,
         member: &Member<StorePath>,

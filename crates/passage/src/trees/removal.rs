@@ -1,4 +1,4 @@
-//! DELETE: member by member, each judged in the turn in which it goes.
+//! DELETE: member by member, each judged in the turn in which it is deleted.
 
 use super::{FailedMember, is_hidden, is_within};
 use crate::reach::Inside as _;
@@ -11,12 +11,12 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{StorePath, Word};
 use std::cell::Cell;
 
-/// How a directory is deleted once it is empty.
+/// What is needed to delete a directory once it is empty.
 struct Going {
     directory: Node,
     name: Word,
     permit: AccessPermit,
-    /// Something in it stays.
+    /// Whether something in it stays.
     keeps: Cell<bool>,
 }
 
@@ -26,7 +26,7 @@ impl Going {
     }
 }
 
-/// What is deleted, and where it stands.
+/// An object that is to be deleted, with its directory and name.
 struct NamedEntry<'m> {
     path: &'m StorePath,
     directory: &'m Node,
@@ -35,10 +35,10 @@ struct NamedEntry<'m> {
 }
 
 impl Stay {
-    /// Deletes a file, or a directory with everything in it, member by member; names what was not deleted.
+    /// Deletes a file, or a directory with everything in it, member by member. Returns the members that were not deleted.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5, for what was named itself; nothing is deleted then.
+    /// The refusal of door 4 or 5 for the target itself; nothing is deleted then. An entry or directory that cannot be read ends the deletion.
     pub fn delete(
         &mut self,
         path: &StorePath,
@@ -58,7 +58,7 @@ impl Stay {
         let going = Going::new(directory.clone(), name.into(), permit);
         match self.enter(&mut walk, path, &target, going) {
             Ok(()) => self.delete_members(walk, &budget, tokens),
-            // What may not be listed may be deleted where it is empty.
+            // A directory that the visitor may delete but not list is deleted if it is empty.
             Err(refusal) if is_listing_refused(&refusal) => {
                 self.remove(&permit, &entry, tokens).map(|()| Vec::new())
             }
@@ -101,7 +101,7 @@ impl Stay {
                 permit.and_then(|permit| self.delete_member(permit, &directory, &member, tokens, &mut walk));
             match deleted {
                 Ok(()) => {}
-                // Nothing is gone yet, so all of it stays.
+                // The conditions are asked at the first deletion, so nothing is deleted yet.
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => {
                     directory.carried.keeps.set(true);
@@ -150,7 +150,7 @@ impl Stay {
         });
         match removed {
             Ok(()) => self.fill.freed(node.content_bytes()),
-            // Somebody else has removed it, or given it another name.
+            // Another client has removed or renamed the entry, so the name is free.
             Err(Refusal::Content(Content::ChangedMeanwhile(_)))
                 if self.unmoved(path, directory).is_ok()
                     && matches!(directory.child(name), Err(Content::Absent(_))) => {}
@@ -160,7 +160,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Deletes a directory whose members are gone; says whether it stays.
+    /// Deletes a directory whose members were deleted. Returns whether the directory stays.
     ///
     /// # Errors
     /// [`Content::Unmet`]; nothing is deleted then.
@@ -180,7 +180,7 @@ impl Stay {
             }
             return Ok(true);
         }
-        // Members that stay are named; where none may be named, what they are in is.
+        // Members that stay are named already. If none of them may be named, their directory is named.
         let is_told = failed.iter().any(|failed| is_within(&failed.path, path));
         if !is_told {
             failed.push(FailedMember::at(path.clone(), Content::NotEmpty(path.to_string())));

@@ -1,5 +1,5 @@
-//! MOVE, and what COPY has in common with it: what they make has its name only once it is whole, and what they replace is gone only once all
-//! of it was judged under a name nobody can ask for.
+//! MOVE, and the steps that COPY shares with it. The result gets its name only when it is whole. A replaced tree first gets a reserved name, which no
+//! client can request; it is removed only after all of it was judged there.
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
@@ -10,22 +10,22 @@ use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_content::{EntryRef, Node, Refusal as Content, Relocated, Touches, TreeBudget};
 use enfilade_facts::vocabulary::StorePath;
 
-/// Where something is to be put.
+/// The destination of a COPY or MOVE.
 pub(super) struct Destination<'p> {
     pub(super) path: &'p StorePath,
     pub(super) directory: Node,
     pub(super) name: &'p str,
     pub(super) permit: AccessPermit,
     pub(super) from_start: Inheritance,
-    /// What is there, which may go.
+    /// The object that has the name now and may be replaced.
     pub(super) replaced: Option<Replaced>,
 }
 
-/// What is at a destination and may go.
+/// The object at a destination that may be replaced.
 pub(super) struct Replaced {
     permit: AccessPermit,
     node: Node,
-    /// How much content goes with it.
+    /// The bytes of content in it.
     bytes: u64,
 }
 
@@ -40,10 +40,10 @@ impl Destination<'_> {
 }
 
 impl Stay {
-    /// Gives something another name, with everything in it; its ACLs stay as they are, or are inherited anew where the datastore says so.
+    /// Moves a file, or a directory with everything in it. The ACLs stay as they are, or with `moved_inherits` are inherited anew.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5; nothing is moved then.
+    /// The refusal of door 4 or 5. Nothing is moved then, unless the move could not be taken back ([`Content::NotTakenBack`], [`Content::Io`]).
     pub fn relocate(
         &mut self,
         from: &StorePath,
@@ -75,7 +75,7 @@ impl Stay {
             },
             still_there,
         )?;
-        // Somebody may have put something into what was moved or replaced since it was looked through.
+        // Another client may have added members to the moved or the replaced tree since it was judged.
         let judged = moved
             .still_there()
             .map_err(Refusal::from)
@@ -97,7 +97,7 @@ impl Stay {
         Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
-    /// What is to be moved, when all of it may be.
+    /// The source of a MOVE, if all of it may be moved.
     fn source_to_move<'p>(
         &mut self,
         from: &'p StorePath,
@@ -115,7 +115,7 @@ impl Stay {
         Ok((directory, name, target, permit, tree))
     }
 
-    /// Whether every member can still be asked for under its new path.
+    /// Checks that no member's new path exceeds the limits of paths.
     fn fits(&self, from: &StorePath, to: &StorePath, tree: Tree) -> Result<(), Refusal> {
         let limits = self.visit.limits();
         let bytes = (tree.longest + to.as_str().len()).saturating_sub(from.as_str().len());
@@ -126,7 +126,7 @@ impl Stay {
         }
     }
 
-    /// The look through a tree once more, when nothing else can be put into it.
+    /// Judges a tree once more under its new name. Returns the bytes of content in it.
     fn judge_again(
         &mut self,
         path: &StorePath,
@@ -156,10 +156,10 @@ impl Stay {
         }
     }
 
-    /// What was replaced is gone, where it was judged so, and how much content went with it; else everything is as it was before.
+    /// Completes a change of names that was judged good, and returns the bytes of content that were replaced. Otherwise takes the change back.
     ///
     /// # Errors
-    /// What was refused; [`Content::NotTakenBack`] where somebody else took one of the names meanwhile.
+    /// The refusal in `judged`; [`Content::NotTakenBack`] if another client took one of the names meanwhile.
     pub(super) fn complete_or_take_back(
         &mut self,
         relocated: Relocated,
@@ -189,7 +189,7 @@ impl Stay {
         Err(Content::NotTakenBack { path: destination.path.to_string(), kept }.into())
     }
 
-    /// The right to put something at a path, and to let go what is there.
+    /// Asks for the right to create at a path, and for the right to delete the object that is there.
     pub(super) fn claim_destination<'p>(
         &mut self,
         path: &'p StorePath,

@@ -15,9 +15,9 @@ use std::io::{self, BufWriter, Read, Write};
 /// A record as it is stored, its checksum included.
 pub(super) type Stored = (Table, Vec<u8>, Vec<u8>);
 
-/// Stands where the number of a table would.
+/// Marks the end of the records, in place of the number of a table.
 const END: u8 = u8::MAX;
-/// More than a header has.
+/// More bytes than the header of a stored record has.
 const HEADER_BYTES_MAX: usize = 64;
 
 /// The error for a copy that ends before it should.
@@ -27,7 +27,7 @@ pub(super) fn cut(kind: &str) -> CopyError {
     ))
 }
 
-/// Records that are read.
+/// A reader of records.
 pub(super) struct Body<R> {
     from: R,
     tally: Tally,
@@ -89,7 +89,7 @@ impl<R: Read> Body<R> {
     }
 }
 
-/// Records that are written.
+/// A writer of records.
 pub(super) struct Writing<W: Write> {
     to: BufWriter<W>,
     tally: Tally,

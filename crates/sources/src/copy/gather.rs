@@ -17,10 +17,10 @@ use std::fs::File;
 use std::io::{self, BufReader, Seek};
 use std::path::Path;
 
-/// Lends a view of the newest revision, once: as [`Source::with_view`](enfilade_facts::Source::with_view).
+/// Lends a view of the newest revision once, like [`Source::with_view`](enfilade_facts::Source::with_view).
 pub type Views<'a> = &'a dyn Fn(&mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
-/// So many groups of records are read in one view.
+/// The number of groups of records that are read in one view.
 const GROUPS: usize = 4096;
 /// The most changed records in memory at once, in bytes. A single change may exceed it.
 const CHANGED_BYTES: usize = 32 << 20;
@@ -29,7 +29,7 @@ const ROUNDS: usize = 16;
 
 /// Facts of one revision, in an unnamed file.
 pub struct Gathered {
-    /// Where and when.
+    /// Where and when the facts were gathered.
     pub origin: Origin,
     spool: File,
 }
@@ -49,7 +49,7 @@ impl Gathered {
         Self::within(CHANGED_BYTES, views, directory, unix_seconds, progress)
     }
 
-    /// The same with a limit for changed records in memory.
+    /// As [`Self::of`], with a limit for changed records in memory.
     fn within(
         changed_bytes: usize,
         views: Views<'_>,
@@ -114,7 +114,7 @@ impl Gathered {
         Ok(BufReader::with_capacity(1 << 20, &mut self.spool))
     }
 
-    /// The same.
+    /// The records, from the first one on, in a reader that owns the file.
     pub(super) fn into_body(mut self) -> io::Result<BufReader<File>> {
         self.spool.rewind()?;
         Ok(BufReader::with_capacity(1 << 20, self.spool))
@@ -143,14 +143,14 @@ fn unknown() -> CopyError {
 struct Changed {
     /// The records as they are now; `None` for deleted ones.
     records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
-    /// It contains every write up to this revision.
+    /// The records contain every write up to this revision.
     upto: Revision,
-    /// If that is the revision of the view: the origin of a copy of it, and the tally of each table.
+    /// If `upto` is the revision of the view: the origin of a copy of the view, and the tally of each table.
     end: Option<(Origin, Vec<(Table, Tally)>)>,
 }
 
 impl Changed {
-    /// Changes up to the one with which they are more than so many bytes.
+    /// Collects the changes after `before`, up to the first one with which they exceed `bytes_max` bytes.
     fn since(
         before: Revision,
         view: &View<'_>,
@@ -180,7 +180,7 @@ impl Changed {
         Ok(changed)
     }
 
-    /// Gathered records with these in their places, and the tally of each table.
+    /// Writes the gathered records to a new file, with the changed records in their places. Returns the file and the tally of each table.
     fn taken_into(&self, mut gathered: File, directory: &Path) -> Result<Tallied, CopyError> {
         gathered.rewind()?;
         let mut body = Body::of(BufReader::with_capacity(1 << 20, gathered));

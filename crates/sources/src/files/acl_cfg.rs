@@ -38,7 +38,7 @@ pub(crate) fn root_pam() -> Ugid {
 }
 
 impl AclCfg {
-    /// Reads a file. Line ends of Windows and a byte-order mark are forgiven.
+    /// Reads a file. Line ends of Windows and a byte-order mark are accepted.
     pub fn parse(bytes: &[u8]) -> Self {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut acl = AclCfg::default();
@@ -94,7 +94,7 @@ impl AclCfg {
             (None, Err(why)) => Err((why.to_string(), named)),
             (None, Ok(roles)) => {
                 for entry in named {
-                    // Of two lines for one role the later counts, as in the original.
+                    // Of two lines for one role the later counts, as in Proxmox.
                     let of_entry = self.entries.entry(entry).or_default();
                     of_entry.extend(roles.iter().map(|role| (*role, propagate)));
                 }

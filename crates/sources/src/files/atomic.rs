@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Writes a temporary file in the same directory, syncs it, renames it over the file, and syncs the directory.
 ///
 /// # Errors
-/// When any step fails; the file is then unchanged. Only if the last step fails it is new, and may be old again after a power cut.
+/// When any step fails; the file is then unchanged. If only the last step fails, the file is new, and a power cut may bring back the old one.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
@@ -32,14 +32,14 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) ->
     put_in_place(&temp, path)
 }
 
-/// As [`write()`], for its owner alone, or also for the members of a group.
+/// As [`write()`], for a file that its owner, and the members of a group if one is given, may read and write.
 ///
 /// # Errors
-/// As [`write()`], and when it cannot be given to the group.
+/// As [`write()`], and when the file cannot be given to the group.
 pub fn write_shared(path: &Path, bytes: &[u8], group: Option<u32>) -> io::Result<()> {
     let mode = if group.is_some() { 0o660 } else { 0o600 };
     let temp = write_beside(path, mode, None, |file| {
-        // Before it has content.
+        // The group is set before the file has content.
         group.map_or(Ok(()), |group| fchown(&*file, None, Some(group)))?;
         file.write_all(bytes)
     })?;
@@ -58,7 +58,7 @@ fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
 /// When it exists, or any step fails.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temp = write_beside(path, mode, None, |file| file.write_all(bytes))?;
-    // A link never replaces anything.
+    // Unlike a rename, a hard link never replaces an existing file.
     let linked = std::fs::hard_link(&temp, path).and_then(|()| sync_directory(path));
     let _ = std::fs::remove_file(&temp);
     linked
@@ -76,7 +76,7 @@ fn write_beside(
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp)?;
         fill(&mut file)?;
-        // The umask may have taken bits away that were asked for.
+        // The umask may have removed bits of `mode`.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         if let Some(like) = like {
             // The group first: after the owner has changed, this process may not change the group.
@@ -91,8 +91,8 @@ fn write_beside(
     Ok(temp)
 }
 
-/// A file for reading and writing on the file system of this directory. It has no name any more: it goes when it is closed, however its
-/// process ends.
+/// A file for reading and writing on the file system of this directory. Its name is removed at once, so the kernel deletes the file when it is
+/// closed, however the process ends.
 ///
 /// # Errors
 /// When it cannot be made.

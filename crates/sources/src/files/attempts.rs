@@ -26,7 +26,7 @@ pub struct Attempts {
 pub struct Attempted {
     /// Attempts that failed.
     pub failed: u64,
-    /// Attempts that were not looked at, because their address was barred.
+    /// Attempts that were refused without a check, because their address was barred.
     pub barred: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a file that people may have put anything in place of.
+//! Reads a file that people may have replaced by anything, such as a FIFO or a huge file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
 }
 
-/// Reads all of it, and no more than it may hold.
+/// Reads the whole file, and fails if it is larger than `bytes_max`.
 pub(crate) fn read_all(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;

@@ -1,8 +1,8 @@
 //! Reads a directory of PEM bundles by HAProxy's rules: every regular file in the byte order of names, except hidden files and companion
 //! files (`.key`, `.issuer`, `.ocsp`, `.sctl`). Links are followed, directories are not.
 //!
-//! To read a hundred thousand files costs system calls and waiting. Two engines do the same work: [`Ring`] gives both to the kernel in
-//! bulk; [`Threads`] wait in parallel if the kernel allows no ring (seccomp, containers, old kernels).
+//! Reading a hundred thousand files costs system calls and waiting. Two engines do the same work: [`Ring`] gives many files to the kernel at
+//! once (io_uring); [`Threads`] wait in parallel if the kernel allows no ring (seccomp, containers, old kernels).
 
 mod ring;
 mod threads;
@@ -21,12 +21,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A bundle larger than this is no bundle.
+/// The greatest size of a bundle, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// A list of a few million lines.
+/// The greatest size of a list, in bytes: a few million lines.
 const LIST_BYTES_MAX: u64 = 1 << 30;
-/// An index of as many.
+/// The greatest size of an index of certificates, in bytes.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
 
 /// Endings of companion files.
@@ -82,11 +82,11 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Below this one core is done before another has begun.
+/// With fewer names than this, one core is done before another has begun.
 const SHARED_MIN: usize = 16_384;
 
-/// Sorts by bytes: each core sorts a part, then the runs are merged. The first bytes of each name are stored with its index, because to
-/// follow the pointer to the name is what takes long.
+/// Sorts by bytes: each core sorts a part, then the runs are merged. The first bytes of each name are stored next to it, because following the
+/// pointer to the name takes longest.
 fn sort(names: &mut Vec<OsString>) {
     let first = |name: &OsString| {
         let mut first = [0; 16];
@@ -106,12 +106,12 @@ fn sort(names: &mut Vec<OsString>) {
             }
         });
     }
-    // A stable sort finds the runs.
+    // A stable sort detects the sorted runs and merges them.
     keyed.sort_by(order);
     names.extend(keyed.into_iter().map(|(_, name)| name));
 }
 
-/// Whether a name is one of a certificate.
+/// Whether a file of this name is a certificate.
 pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
     let extension = Path::new(name).extension().and_then(OsStr::to_str);
     if name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| COMPANIONS.contains(&extension))
@@ -187,7 +187,7 @@ pub fn read_index(path: &Path) -> io::Result<Vec<u8>> {
     bounded::read(path, INDEX_BYTES_MAX)
 }
 
-/// A file with its identity, taken from the open descriptor before and after.
+/// Reads a file with its identity; `None` if the identity of the open descriptor changed during the reading.
 fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
     let file = bounded::open(path)?;
     let before = identity(&fstat(&file)?);
@@ -211,7 +211,7 @@ pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// Another one whenever either is; the times are the later ones.
+/// Combines two identities into one that changes whenever one of them does. Its times are the later ones of the two.
 fn together([inode, size, modified, changed]: Identity, other: Identity) -> Identity {
     let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
     let [its_inode, its_size, its_modified, its_changed] = other;
@@ -223,7 +223,7 @@ fn together([inode, size, modified, changed]: Identity, other: Identity) -> Iden
 /// The kinds of keys of a bundle of several files, one file each: `NAME.pem.rsa` next to `NAME.pem.ecdsa`.
 pub const KINDS: [&str; 3] = ["rsa", "ecdsa", "dsa"];
 
-/// The files of a bundle that does not exist itself.
+/// The existing files, one for each kind of key, of a bundle that does not exist itself.
 pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     let of = |kind: &&str| {
         let mut path = bundle.as_os_str().to_owned();
@@ -287,7 +287,7 @@ fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The open does not wait for the writer of a pipe, and gets no controlling terminal.
+/// To open a pipe does not wait for its writer, and to open a terminal does not make it the controlling terminal.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 fn stat_of(file: &OwnedFd) -> Result<Stat, String> {
@@ -358,7 +358,7 @@ mod tests {
         let directory = scratch.path().join("certificates");
         std::fs::create_dir(&directory).unwrap();
         let at = |name: &str| directory.join(name);
-        // Around every size at which something is grown.
+        // Sizes around each one at which a buffer grows.
         let mut names = Vec::new();
         for size in [0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 16_383, 16_384, 16_385, 100_000, 1 << 20] {
             let name = format!("size-{size}");

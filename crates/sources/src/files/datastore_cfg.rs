@@ -31,7 +31,7 @@ const KNOWN: [&str; 22] = [
     "name",
 ];
 
-/// A section larger than this is a mistake, and must not make the change too large that holds its neighbours.
+/// The greatest size of a section, in bytes. A larger one is a mistake, and must not make the change too large that also contains other sections.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// Parses one section.

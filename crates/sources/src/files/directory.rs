@@ -8,20 +8,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Makes a directory that only its owner can enter, and those above it that are missing, and syncs the directory above each new one. Each one
-/// that was made is added to `made`, outermost first, also when a later step fails.
+/// Makes a directory that only its owner can enter, and the missing directories above it, and syncs the parent of each new directory. Each new
+/// directory is added to `made`, outermost first, also when a later step fails.
 ///
-/// The first existing directory is synced, too, where that is possible: a process may have made it and ended before it could do so
-/// itself. Those above that one were synced before it was made.
+/// The parent of the first existing directory is synced, too, if possible: the process that made that directory may have ended before it
+/// synced. The directories further up were synced before.
 ///
 /// # Errors
-/// When one cannot be made or synced.
+/// When a directory cannot be made or synced.
 pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
     let mut missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     let there = path.ancestors().nth(missing.len());
     if let Some(there) = there.filter(|there| there.file_name().is_some()) {
-        // The directory above may have another owner and lie on a file system that syncs no directories.
+        // An error is ignored: the parent may have another owner or lie on a file system that syncs no directories.
         let _ = sync_directory(there);
     }
     while let Some(directory) = missing.pop() {
@@ -36,7 +36,7 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a directory whose members of a group may use it like its owner, where a group is named. An existing directory is not changed.
+/// As [`make`]. If a group is given, its members may use a new directory like its owner; an existing directory is not changed.
 ///
 /// # Errors
 /// As [`make`], and when it cannot be given to the group.
@@ -71,10 +71,11 @@ pub fn open_for<F>(
     Ok(file)
 }
 
-/// Gives a file or directory to a group, and sets its mode. Only the owner and root can, so for everybody else it is right already: they could
-/// open it. A symbolic link is refused: a member of the group may have put it there, and it may name a file of the owner elsewhere.
+/// Gives a file or directory to a group, and sets its mode. Only the owner and root can do that. Any other caller changes nothing: it could open
+/// the file, so the group is right already. A symbolic link is refused: a member of the group may have made it, and it may name another file of
+/// the owner.
 ///
-/// The descriptor is for the path alone (`O_PATH`): to close one that can read ends the locks LMDB has on the file (fcntl(2)).
+/// The descriptor is opened with `O_PATH`: closing one that can read would release the locks that LMDB has on the file (fcntl(2)).
 pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let is = rustix::fs::fstat(&file)?;

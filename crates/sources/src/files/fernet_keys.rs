@@ -32,7 +32,7 @@ pub struct FernetKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
     /// When its file was made or given this number last, seconds since the epoch: a primary signs since then.
     pub since: i64,
-    /// The mode of its file, where others may read it.
+    /// The mode of its file, if it lets too many users read the file.
     pub too_wide: Option<u32>,
 }
 
@@ -50,7 +50,7 @@ pub struct Found {
     pub keys: BTreeMap<u32, FernetKey>,
     /// Files that are no keys, each with the reason.
     pub ignored: Vec<(String, String)>,
-    /// The mode of the directory, where others may enter it.
+    /// The mode of the directory, if it lets too many users enter the directory.
     pub too_wide: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Found {
 /// Keys were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// A file or the directory.
+    /// A file or the directory could not be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The callback `agree` refused.
@@ -77,7 +77,7 @@ pub enum KeysError {
 pub struct Rotation {
     /// The number the staged key gets, under which it signs.
     pub primary: u32,
-    /// The keys that go.
+    /// The keys to delete.
     pub drops: Vec<u32>,
 }
 
@@ -91,24 +91,24 @@ fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
 }
 
 impl FernetKeys {
-    /// In this directory, which need not be there yet.
+    /// The keys in this directory, which need not exist yet.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         FernetKeys { directory: directory.into(), group: None }
     }
 
-    /// The same, which the members of a group may use like their owner, where one is named.
+    /// The same keys. If a group is given, its members may use the keys like their owner.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FernetKeys { group, ..self }
     }
 
-    /// The mode of the directory or of a file in it, where others may open it than are meant to.
+    /// The mode of the directory or of a file in it, if others than the owner and the group may open it.
     fn too_wide(&self, meta: &Metadata) -> Option<u32> {
         let allowed = if self.group == Some(meta.gid()) { 0o770 } else { 0o700 };
         Some(meta.mode() & 0o777).filter(|mode| mode & !allowed & 0o077 != 0)
     }
 
-    /// Where they are.
+    /// The directory of the keys.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -171,7 +171,7 @@ impl FernetKeys {
         Ok(FernetKey { bytes, since: meta.ctime(), too_wide: self.too_wide(&meta) })
     }
 
-    /// One at a time changes the keys; the lock goes with the file.
+    /// Takes the lock under which keys are changed. It is released when the file is closed.
     fn lock(&self) -> io::Result<File> {
         let directory = File::open(&self.directory)?;
         flock(&directory, FlockOperation::LockExclusive)?;
@@ -217,14 +217,14 @@ impl FernetKeys {
         Rotation { primary, drops: above(numbers, max_active.max(1)) }
     }
 
-    /// The keys that are more than so many.
+    /// The keys beyond `max_active`.
     pub fn excess(found: &Found, max_active: usize) -> Vec<u32> {
-        // At least the one that signs stays.
+        // At least the staged key and the primary key stay.
         above(found.keys.keys().copied(), max_active.max(2))
     }
 
-    /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. In an
-    /// order in which at any moment every signing key exists under some number.
+    /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The steps are in
+    /// an order in which every signing key exists under some number at any moment.
     ///
     /// # Errors
     /// When no key is staged, `agree` refuses, or a file cannot be written; no needed key is lost then.

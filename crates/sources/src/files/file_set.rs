@@ -1,4 +1,4 @@
-//! Where the files people edit lie, their locks, and writing to them as the originals do.
+//! The files that people edit: their directory, their locks, and how they are written, as Proxmox does it.
 
 use super::lock::{self, FileLock};
 use super::{atomic, bounded, directory};
@@ -8,14 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A file larger than this is no configuration.
+/// The greatest size of a file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// How long the originals wait for their lock.
+/// How long to wait for a lock, as in Proxmox.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// An editor that holds a lock for longer than this does not keep others from seeing what it has written.
+/// How long a look waits for an editor that holds a lock, before it commits what the editor has written.
 const FINISH_WAIT: Duration = Duration::from_millis(400);
 
-/// The directory of the files, and for how long what they said last is believed when they cannot be read.
+/// The directory of the files, their stale limit, and the group that may use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSet {
     directory: PathBuf,
@@ -24,18 +24,18 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// In this directory, with the usual stale limit.
+    /// The files in this directory, with the usual stale limit.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None }
     }
 
-    /// The same, whose new files and locks the members of a group may use like their owner, where one is named. Existing files are not changed.
+    /// The same files. If a group is given, its members may use new files and locks like their owner. Existing files are not changed.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FileSet { group, ..self }
     }
 
-    /// With another stale limit, in seconds.
+    /// The same files with another stale limit, in seconds.
     #[must_use]
     pub fn with_stale_limit(self, stale_limit: i64) -> Self {
         FileSet { stale_limit, ..self }
@@ -51,10 +51,10 @@ impl FileSet {
         self.directory.join(file.as_str())
     }
 
-    /// The bytes of a file; nothing where it is not there.
+    /// The bytes of a file; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read, or is too large to be one of these.
+    /// When it cannot be read, or is larger than 128 MiB.
     pub fn read(&self, file: FileName) -> io::Result<Option<Vec<u8>>> {
         match bounded::read(&self.path(file), FILE_BYTES_MAX) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -67,7 +67,7 @@ impl FileSet {
         &self.directory
     }
 
-    /// The lock file an editor of this file takes in the originals.
+    /// The lock file that Proxmox takes before it edits this file.
     fn lock_path(&self, file: FileName) -> PathBuf {
         self.directory.join(match file {
             FileName::Datastores => ".datastore.lck",
@@ -83,7 +83,7 @@ impl FileSet {
         lock::wait_for(&paths, FINISH_WAIT)
     }
 
-    /// Takes the locks of these files, always in the same order: users before secrets, as the originals.
+    /// Takes the locks of these files, always in the same order: users before secrets, as in Proxmox.
     ///
     /// # Errors
     /// When another process holds one for longer than ten seconds, or a lock file cannot be made.
@@ -120,11 +120,11 @@ pub struct Locked<'s> {
 }
 
 impl Locked<'_> {
-    /// Replaces a file by what `edit` makes of its bytes, of none where it is not there. `None` leaves it as it is. The new
-    /// file has the owner and group of the old one. If the name is a link, the file that the link points to is replaced.
+    /// Replaces a file by what `edit` makes of its bytes (of no bytes, if the file does not exist). If `edit` returns `None`, the file is unchanged.
+    /// The new file has the owner and group of the old one. If the name is a link, the file that the link points to is replaced.
     ///
     /// # Errors
-    /// When it is not locked, cannot be read or written, or `edit` refuses; then it is what it was.
+    /// When the file is not locked, cannot be read or written, or `edit` refuses; the file is then unchanged.
     pub fn rewrite<E>(
         &self,
         file: FileName,

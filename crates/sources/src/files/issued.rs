@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::UserId;
 use std::io;
 use std::path::Path;
 
-/// 23 MiB when every slot is taken.
+/// The size of a slot. The file has 23 MiB when every slot is taken.
 const SLOT_BYTES: usize = 89;
 
 /// The file.
@@ -36,7 +36,7 @@ pub enum IssuedFor {
 pub struct IssuedSession {
     /// Its audit id.
     pub own: [u8; 16],
-    /// That of the first of its chain.
+    /// The audit id of the first token of its chain.
     pub chain: [u8; 16],
     /// Its user.
     pub user: UserId,
@@ -59,7 +59,7 @@ impl IssuedSessions {
 
     /// Writes a session down.
     pub fn note(&self, session: &IssuedSession) {
-        // Ids are random, so any of their bytes choose well.
+        // Ids are random, so any of their bytes select slots evenly.
         let [a, b, ..] = session.own;
         let place = u16::from_be_bytes([a, b]);
         let ways = self.slots.set(place).into_iter().enumerate();
@@ -71,7 +71,7 @@ impl IssuedSessions {
         }
     }
 
-    /// Those that have not expired, the newest first.
+    /// The sessions that have not expired, the newest first.
     pub fn live(&self, now: i64) -> Vec<IssuedSession> {
         let mut live: Vec<_> = self.slots.all().iter().filter_map(decode).collect();
         live.retain(|session| now < session.expires_at);
@@ -122,7 +122,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     fn session(n: u8, expires_at: i64) -> IssuedSession {
-        // All in one set.
+        // All sessions are in one set of slots.
         let mut own = [7; 16];
         own[15] = n;
         let (chain, user, scope) = ([n; 16], UserId::from_bytes([3; 16]), IssuedFor::Project([n; 16]));
@@ -139,7 +139,7 @@ mod tests {
         all.iter().for_each(|session| one.note(session));
         assert_eq!(other.live(10), [all[3], all[2], all[1], all[0]]);
         assert_eq!(other.live(70), [all[3], all[0]]);
-        // A fifth in one place takes that of the one that ends first.
+        // A fifth session of a set overwrites the one that expires first.
         one.note(&session(5, 90));
         assert_eq!(other.live(10), [session(5, 90), all[3], all[2], all[0]]);
         for scope in [IssuedFor::Nothing, IssuedFor::Domain([9; 16]), IssuedFor::System] {

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Far more than a key; a file of another length is reported with it.
+/// Far more than a key has, so that the error for a file of another length can name the length.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The key's bytes; wiped when dropped, never shown.

@@ -3,7 +3,7 @@
 //! ```text
 //! credential id 16 | address 16 (IPv6, or IPv4 mapped) | seconds since the epoch i64 | checksum u64      for each slot
 //! ```
-//! A token's slot is one of four that its id names; of more than four the one used longest ago gives way.
+//! A token is stored in one of four slots that its id selects; if all four are in use, the one used longest ago is overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::vocabulary::CredentialId;
@@ -12,9 +12,9 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-/// 12 MiB when every slot is taken.
+/// The size of a slot. The file has 12 MiB when every slot is taken.
 const SLOT_BYTES: usize = 48;
-/// A use is written down so often at most, in milliseconds.
+/// The period in which at most one use of a token is written, in milliseconds.
 const STEP_MILLIS: u64 = 60_000;
 /// The memory for recently recorded tokens, in bytes: about 200,000 tokens.
 const RECENT_BYTES: usize = 8 << 20;
@@ -22,7 +22,7 @@ const RECENT_BYTES: usize = 8 << 20;
 /// The file.
 pub struct LastUsed {
     slots: Slots<SLOT_BYTES>,
-    /// When each was written down last, so that most uses cost a probe.
+    /// The minute in which each token was written last, so that most uses cost only a lookup in memory.
     recent: WordMemo<u64>,
 }
 
@@ -77,7 +77,7 @@ impl LastUsed {
     }
 }
 
-/// Ids are random, so any of their bytes choose well.
+/// The set of slots of a token. Ids are random, so any of their bytes select slots evenly.
 fn place(credential: &CredentialId) -> u16 {
     let [a, b, ..] = *credential.bytes();
     u16::from_be_bytes([a, b])
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn id(n: u8) -> CredentialId {
-        // All in one set.
+        // All tokens are in one set of slots.
         let mut bytes = [7; 16];
         bytes[15] = n;
         CredentialId::from_bytes(bytes)

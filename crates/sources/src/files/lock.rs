@@ -1,4 +1,4 @@
-//! The originals' lock files: an exclusive `flock`, as Proxmox takes it before it edits.
+//! Proxmox's lock files: an exclusive `flock` that is taken before a file is edited.
 
 use crate::pause::pause;
 use rustix::fs::{FlockOperation, flock};

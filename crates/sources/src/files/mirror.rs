@@ -1,8 +1,8 @@
 //! Keeping facts in step with the files people edit.
 //!
-//! An existing file is the truth for its records. Every look takes the inode, change time and size of each; where they
-//! are not those of the version the facts were taken from (or the change was so recent that another one could have left no
-//! trace) it is read, compared with the facts, and what differs is committed as one change over all files.
+//! An existing file is the truth for its records. Every look compares the inode, change time and size of each file with the version
+//! that the facts were taken from. If they differ, or if the file changed so recently that a later change could have the same time,
+//! the file is read and compared with the facts. All differences of all files are committed as one change.
 //!
 //! A look begins with the records of the files, reads the files after that, and commits only if those records are still the
 //! same. So of two looks at the same time, also in two processes, the one that read an older version is refused.
@@ -43,11 +43,11 @@ use watch::Watch;
 pub struct Outcome {
     /// The commit, when facts had to be changed.
     pub committed: Option<At>,
-    /// How many records are new in the facts.
+    /// How many records were added to the facts.
     pub added: usize,
-    /// How many say something else than before; also those that became stale.
+    /// How many records were changed, including those that became stale.
     pub changed: usize,
-    /// How many are gone.
+    /// How many records were removed.
     pub removed: usize,
     /// Everything that is wrong with the files, with file, line and reason.
     pub problems: Vec<String>,
@@ -78,16 +78,16 @@ pub enum MirrorError {
 /// Mirrors the files of one directory.
 pub struct Mirror {
     set: FileSet,
-    /// What `user.cfg` and `token.shadow` said last, so that one changed line among very many costs one record.
+    /// `user.cfg` as read last, and in `secrets` `token.shadow`. So one changed line among very many costs one record.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
-    /// The same while a look is not at its end.
+    /// The next value of `secrets`, until the look has ended.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// The second at which the first of the last good facts gets too old; files with problems that this process has not
-    /// read yet are read.
+    /// For each file that this process compared, the second at which the first of the last good facts gets too old. A file with problems is read
+    /// again at that second, or if it has no entry here.
     due: BTreeMap<FileName, i64>,
-    /// Of each file the version this process read when it was no longer fresh, and what it said: it need not be read again.
+    /// For each file the version that this process read when it was no longer fresh, and the digest of its bytes: it need not be read again.
     settled: BTreeMap<FileName, (FileVersion, Digest)>,
     /// Waits a moment between two readings of a file that is written in place.
     between: Box<dyn Fn() + Send + Sync>,
@@ -96,9 +96,9 @@ pub struct Mirror {
 
 type Digest = [u8; 16];
 
-/// More than this many others changing the same facts at once means something else is wrong.
+/// How often a look is tried while others change the same facts. More conflicts mean that something else is wrong.
 const COMMIT_TRIES: usize = 32;
-/// A program that writes a file in place gets this many moments to finish.
+/// How often a file is read while a program writes it in place.
 const READ_TRIES: usize = 8;
 const READ_PAUSE: Duration = Duration::from_millis(25);
 
@@ -138,7 +138,7 @@ impl News {
 }
 
 impl Mirror {
-    /// Of these files; none of them need be there.
+    /// A mirror of these files; none of them needs to exist.
     pub fn new(set: FileSet) -> Self {
         // Without random bytes from the kernel a constant is enough: an attacker who can write the file needs no collision.
         let mut seed = *b"enfilade seen  1";
@@ -153,12 +153,12 @@ impl Mirror {
     /// Looks at the files, and commits what they say now.
     ///
     /// # Errors
-    /// When the facts cannot be read or changed; trouble in the files is no error, it is in the outcome.
+    /// When the facts cannot be read or changed. Problems in the files are no error, but part of the outcome.
     pub fn look(&mut self, source: &dyn Source, now: Clocks) -> Result<Outcome, MirrorError> {
         self.look_for(source, now, None)
     }
 
-    /// The same, after a file was changed under its lock.
+    /// As [`Mirror::look`], after the editor `by` changed a file under its lock.
     ///
     /// # Errors
     /// As [`Mirror::look`].
@@ -177,7 +177,7 @@ impl Mirror {
         }
     }
 
-    /// Waits until something happened in a file's directory, at most so long.
+    /// Waits until something changes in the directory of a file, at most this long.
     pub fn wait(&mut self, at_most: Duration) {
         self.watch.wait(&self.set, at_most);
     }
@@ -210,7 +210,7 @@ impl Mirror {
             for ((file, row), news) in after.iter_mut().zip(&news) {
                 *row = draft.file_row(*file, news.before.as_ref(), std::mem::take(row));
             }
-            // The files' own records are not counted among what they say.
+            // The records of the files themselves are not counted.
             let (added, changed, removed) = (draft.added, draft.changed, draft.removed);
             for ((file, row), news) in after.iter().zip(&news) {
                 draft.put(file, news.before.as_ref(), row);
@@ -233,13 +233,13 @@ impl Mirror {
         Ok(outcome)
     }
 
-    /// The files that are not known to be what the facts say.
+    /// Reads the files that may differ from the facts.
     fn news(&self, rows: &BTreeMap<FileName, MirroredFile>, now: Clocks) -> Vec<News> {
         let news = |file: FileName| {
             let before = rows.get(&file).cloned();
             let version = std::fs::metadata(self.set.path(file)).map(|meta| version_of(&meta));
             match (&version, &before) {
-                // A house that never had the file is not missing it.
+                // A file that never existed is not missing.
                 (Err(why), None) if why.kind() == io::ErrorKind::NotFound => return None,
                 (Ok(version), Some(row)) if self.is_settled(file, version, row) => {
                     let is_due = || self.due.get(&file).is_none_or(|due| *due <= now.unix_seconds);
@@ -259,7 +259,7 @@ impl Mirror {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }
 
-    /// Remembers what was read of versions that were not fresh: fresh as seen from before they were read.
+    /// Remembers what was read of versions that were not fresh. `now` is the time before they were read.
     fn settle(&mut self, news: &[News], now: Clocks) {
         for news in news {
             match &news.content {
@@ -284,8 +284,8 @@ impl Mirror {
         News { file, before, content }
     }
 
-    /// The bytes, and the version they are of, unless somebody was writing them all the while. An editor that writes in
-    /// place leaves the file empty or half for a moment; it is given that moment.
+    /// The bytes of a file and their version; no version if the file changed during every reading. An editor that writes in place leaves the file
+    /// empty or half written for a moment, so a file that was just changed in place is read until two readings in a row find one version.
     fn read_settled(
         &self,
         file: FileName,
@@ -389,8 +389,8 @@ impl Mirror {
         }
     }
 
-    /// Of which tokens `token.shadow` says something else, where the facts are as this process left them. From here on it has
-    /// been seen: should nothing come of this look, the next one reads it whole.
+    /// The tokens whose entries in `token.shadow` changed, if the facts are as this process left them. This empties `secrets`: if the look fails,
+    /// the next one compares the whole file.
     fn walk(&mut self, news: &[News]) -> Option<Changes> {
         let secrets = news.iter().find(|news| news.file == FileName::Secrets)?;
         let (digest, mut seen) = self.secrets.take()?;
@@ -440,7 +440,7 @@ impl Mirror {
 }
 
 impl News {
-    /// Whether even the file's record is right already.
+    /// Whether the facts and the record of the file are both right already.
     fn is_known_and_current(&self) -> bool {
         let version = match &self.content {
             Content::Read { version, .. } => *version,
@@ -450,7 +450,7 @@ impl News {
     }
 }
 
-/// Whether the facts are those this process left.
+/// `Some` if the facts are still those of the content with this digest, without problems.
 fn was_left(news: &News, digest: &Digest) -> Option<()> {
     let before = news.before.as_ref()?;
     (before.digest == *digest && before.problem_count == 0 && before.fault.is_none()).then_some(())
@@ -465,13 +465,13 @@ fn differing<T: PartialEq>(before: &BTreeMap<Authid, T>, now: &BTreeMap<Authid, 
     to.extend(before.keys().filter(|authid| !now.contains_key(authid)).cloned());
 }
 
-/// What the files say that are compared.
+/// The contents of the files that are compared.
 struct FileContents {
     datastores: Option<Datastores>,
     users: Option<UserCfg>,
     acl: Option<AclCfg>,
     secrets: Option<Secrets>,
-    /// What `token.shadow` has instead of an object.
+    /// The error, if `token.shadow` is not a JSON object.
     no_secrets: Option<LineError>,
 }
 
@@ -480,7 +480,7 @@ impl FileContents {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
         let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
         let (secrets, no_secrets) = match changes {
-            // The tokens of changed users are looked up in all of it.
+            // If `user.cfg` changed, too, the whole of `token.shadow` is needed to look up the tokens of changed users.
             Some(changes) if bytes(FileName::Users).is_none() => (Some(Secrets::Alone(changes)), None),
             changes => match whole() {
                 Some(Ok(shadow)) => {
@@ -501,7 +501,7 @@ impl FileContents {
         }
     }
 
-    /// The record of a file: which version it is, and whether the whole of it is to be believed.
+    /// The record of a file: its version, and its fault if the whole file cannot be used.
     fn row(&self, news: &News, draft: &mut Draft<'_, '_>) -> MirroredFile {
         let before = news.before.as_ref();
         let no_secrets = self.no_secrets.as_ref().filter(|_| news.file == FileName::Secrets);
@@ -512,7 +512,7 @@ impl FileContents {
         };
         let fault = error.map(|error| {
             let had = before.is_some();
-            // Parts of it may have been wrong before the whole is.
+            // A part of the file may have been faulty before the whole file is: the fault then began with the part.
             let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);
@@ -532,7 +532,7 @@ impl FileContents {
     }
 }
 
-/// Who makes the change, and what it does.
+/// The author of the change, and its description.
 fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
     let names: Vec<&str> =
         news.iter().filter(|news| !news.is_known()).map(|news| news.file.as_str()).collect();
@@ -553,8 +553,8 @@ fn version_of(meta: &Metadata) -> FileVersion {
     }
 }
 
-/// The kernel stamps with a clock that ticks: two changes within one tick look like one. What was read of a file that had changed in the two
-/// seconds before (or in the future) is no more than what it said at that moment: it is read again. `now` is the time before it was read.
+/// Whether a file changed in the last two seconds, or in the future. The kernel takes the times of files from a clock that ticks, so two changes
+/// within one tick have the same time. So a fresh file is read again at the next look. `now` is the time before the file was read.
 fn is_fresh(version: &FileVersion, now: Clocks) -> bool {
     version.changed >= now.unix_seconds.saturating_sub(2)
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! magic 8 | process that looks u64 | time of the last look u64 | since when this process looks u64     (since the machine started, ms)
 //! ```
-//! One process looks at a time. If it has not looked for a while, because it ended or was stopped, another takes its place. If it wakes up,
-//! it notices that before its next look, and its pending commit is refused, because the record of the file has changed.
+//! One process looks at a time. If it has not looked for a while, because it ended or was stopped, another process takes its place. If a stopped
+//! process continues, it notices that before its next look, and its pending commit is refused, because the record of the file has changed.
 
 use crate::shared_words::SharedWords;
 use std::io;
@@ -19,10 +19,10 @@ const SINCE: usize = 3;
 /// After this time without a look another process takes over, in milliseconds.
 const SILENCE_MILLIS: u64 = 3_000;
 
-/// Two processes may write here in another order than they read the clock, by at most this difference, in milliseconds.
+/// Two processes may write their times in another order than they read the clock. So a time may be this much later than now, in milliseconds.
 const LATE_MILLIS: u64 = 1_000;
 
-/// One process's part in it.
+/// The file, as one process uses it.
 pub struct MirrorLeader {
     words: SharedWords,
     me: u64,

@@ -36,7 +36,7 @@ pub struct Section {
     pub properties: Vec<(String, String)>,
     /// The line of each property that was read, in the same order.
     pub lines: Vec<u32>,
-    /// The first thing that is wrong with it.
+    /// Its first error.
     pub error: Option<LineError>,
     /// Its lines as they were, for writing back a section that cannot be read.
     raw: Vec<u8>,
@@ -45,7 +45,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// A new one.
+    /// A new section, not read from a file.
     pub fn new(kind: &str, id: &str, properties: Vec<(String, String)>) -> Self {
         Section {
             kind: kind.to_owned(),
@@ -59,7 +59,7 @@ impl Section {
         }
     }
 
-    /// The first error is the one that counts.
+    /// Records an error, unless the section already has one.
     fn fail(&mut self, line: u32, reason: &str) {
         self.error.get_or_insert_with(|| LineError { line, reason: reason.to_owned() });
     }
@@ -84,7 +84,7 @@ enum Within {
     Stray,
 }
 
-/// Parses a file. Line ends of Windows and a byte-order mark are forgiven.
+/// Parses a file. Line ends of Windows and a byte-order mark are accepted.
 pub fn parse(text: &[u8]) -> Parsed {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parsed = Parsed::default();
@@ -98,8 +98,8 @@ pub fn parse(text: &[u8]) -> Parsed {
             (Line::Blank, _) => Within::Nothing,
             (Line::Header(kind, id), before) => {
                 if let Some(before) = before {
-                    // Proxmox reads on as if this were a property. Here the line begins a section of its own; the section before it lacks
-                    // its end, and may lack more.
+                    // Proxmox reads on as if this were a property. Here the line begins a section of its own; the section before it has
+                    // no end, and may be incomplete.
                     before.fail(number, "syntax error (expected section properties)");
                     before.is_ended = false;
                 }
@@ -128,7 +128,7 @@ pub fn parse(text: &[u8]) -> Parsed {
     parsed
 }
 
-/// Lines that follow each other are one error, not one for each.
+/// Records a line that belongs to no section. Several such lines in a row are one error.
 fn stray_line(parsed: &mut Parsed, within: Within, number: u32, raw: &[u8]) {
     match parsed.stray.last_mut() {
         Some((_, lines)) if within == Within::Stray => lines.extend_from_slice(raw),
@@ -171,7 +171,7 @@ fn read_line(line: &[u8]) -> Line {
 
 /// Marks sections with the same id as broken: Proxmox silently takes the last one, but the intended one is unknown.
 fn mark_duplicates(sections: &mut [Section]) {
-    // The first two lines of each id: a section names the one that is not its own.
+    // The first two lines of each id: the error of a section names the line that is not its own.
     let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
     for section in sections.iter() {
         let place = places.entry(&section.id).or_insert((section.line, None));
@@ -191,7 +191,7 @@ fn mark_duplicates(sections: &mut [Section]) {
     }
 }
 
-/// A text from the file for a message: not longer than a line of a log should be.
+/// A text from the file, escaped and cut to 80 characters for a message.
 pub(super) fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
     if text.chars().nth(80).is_some() {
@@ -200,7 +200,7 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// Writes a file. Sections that could not be read go back as they were, and so do lines that belong to no section.
+/// Writes a file. Sections that could not be read, and lines that belong to no section, are written back unchanged.
 ///
 /// # Errors
 /// When a section or a property would not be read back as the same.
@@ -229,7 +229,7 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Sets a property, or takes it out.
+/// Sets a property, or removes it.
 pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     match (section.properties.iter_mut().find(|(other, _)| other == key), value) {
         (Some((_, held)), Some(value)) => *held = value,

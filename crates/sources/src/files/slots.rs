@@ -1,5 +1,5 @@
-//! A file of fixed size for data that changes all the time and is not a fact: sets of four slots, each with a checksum. Written in
-//! place and never synced; after a power cut it may be some minutes old.
+//! A file of fixed size for data that changes all the time and is not a fact: sets of four slots, each with a checksum. Slots are written in
+//! place and never synced; after a power cut the file may be some minutes old.
 
 use enfilade_facts::MemoSeed;
 use enfilade_facts::memo::KeyMaker;

@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// The file, with every entry in its order, also those that make no sense here: they go back as they were.
+/// The file, with every entry in its order. Entries that are invalid here are kept, too, and written back unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenShadow {
     entries: Vec<(String, Value)>,
@@ -34,7 +34,7 @@ pub struct Hashes {
 }
 
 impl TokenShadow {
-    /// Reads a file. A byte-order mark is forgiven.
+    /// Reads a file. A byte-order mark is accepted.
     ///
     /// # Errors
     /// When it is no JSON object; the error never quotes the file.
@@ -47,7 +47,7 @@ impl TokenShadow {
         })
     }
 
-    /// The file.
+    /// The bytes of the file.
     pub fn print(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -67,7 +67,7 @@ impl TokenShadow {
         self.entries.len() < before
     }
 
-    /// Takes every token of a user out.
+    /// Removes the entries of every token of a user.
     pub fn remove_all_of(&mut self, user: &Userid) {
         self.entries.retain(|(key, _)| !key.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
     }
@@ -111,9 +111,9 @@ pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 
 /// The content of the file, as far as it must be compared.
 pub(crate) enum Secrets {
-    /// All of it, and the tokens whose entries changed, if that is known.
+    /// The whole file, and the tokens whose entries changed, if that is known.
     Whole(Hashes, Option<Vec<Authid>>),
-    /// Of these tokens something else than before; it alone has to be compared.
+    /// Only the changed entries: no other token has to be compared.
     Alone(Changes),
 }
 
@@ -139,7 +139,7 @@ impl Seen {
     }
 
     /// The changed tokens of a new version of the file, whose digests replace the old ones. `None` if the file has problems: then it must
-    /// be parsed as a whole, and the digests do not change.
+    /// be parsed as a whole, and these digests must not be used again.
     pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<Changes> {
         self.walk += 1;
         let mut changes = Changes::new();
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// A text, where it is in the file unless it has to be unescaped.
+/// A string, borrowed from the file unless it has to be unescaped.
 #[derive(Deserialize)]
 struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
@@ -272,7 +272,7 @@ mod tests {
             let expected = (before.hashes.get(token) != is).then(|| is.cloned());
             assert_eq!(found.get(&token.parse().unwrap()).cloned(), expected, "{token}");
         }
-        // And once more, from there.
+        // A second pass over the same version finds no change.
         assert_eq!(seen.changes(after.as_bytes()), Some(Changes::new()));
     }
 

@@ -106,7 +106,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
     Ok((authid, entry))
 }
 
-/// As the original's schema reads it, in capitals or not.
+/// Reads a boolean as Proxmox's schema does, in capitals or not.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "yes" | "true" => Some(true),
@@ -170,7 +170,7 @@ pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
     sections.len() < before
 }
 
-/// Takes the sections of a user and of every token of the user out.
+/// Removes the sections of a user and of every token of the user.
 pub fn remove_all_of(sections: &mut Vec<Section>, user: &Userid) {
     sections.retain(|section| !section.id.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
 }

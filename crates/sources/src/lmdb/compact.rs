@@ -1,9 +1,9 @@
-//! Giving back the room of what was deleted. LMDB uses free pages again and never makes its file shorter, and pages that were split stay as
-//! full as that left them.
+//! Compaction frees the space of deleted records. LMDB uses free pages again but never makes its file shorter, and pages that were split stay
+//! partly empty.
 //!
 //! The records are put into a new file in the order of their keys, in a directory next to the old file. The file is synced, and takes the
-//! name of the old one. So the old store exists until the new one is complete. That is a change with a revision and an entry in the log; it
-//! writes no fact, so the tallies are those of before. No other process may have the store open: it would go on with the old file.
+//! name of the old one. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the log;
+//! it writes no fact, so the tallies stay the same. No other process may have the store open: it would go on with the old file.
 
 use super::environment::{self, Environment, Trust};
 use super::map::open_map_of;
@@ -27,19 +27,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 const DATA: &str = "data.mdb";
-/// So many bytes of records are written by one transaction: its pages are in memory until it is committed.
+/// The bytes of records that one transaction writes: its pages are in memory until it is committed.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The store was not compacted; it is as it was.
+/// The store was not compacted, and is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
-    /// It could not be opened, or not alone.
+    /// The store could not be opened, or other processes have it open.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It could not be read to its last record, or not be written.
+    /// The records could not be read to the last one, or not be written.
     #[error("the facts cannot be compacted, nothing was changed: {0}")]
     Source(#[from] SourceError),
-    /// The new file.
+    /// The new file could not be put in place.
     #[error("the facts cannot be compacted, nothing was changed: the new file cannot be put in place: {0}")]
     Io(#[from] io::Error),
 }
@@ -50,7 +50,7 @@ impl From<heed::Error> for CompactError {
     }
 }
 
-/// What a compaction does.
+/// The effect of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compaction {
     /// How many records there are, tallies and the log included.
@@ -69,15 +69,14 @@ impl Compaction {
 }
 
 impl Status {
-    /// Whether a compaction gives so much back that it is worth the while: at least half of a file that is not small. It may win more, where
-    /// pages are not full.
+    /// Whether a compaction is worth its time: it frees at least half of a file that is not small. It may free more, if pages are not full.
     pub fn is_worth_compacting(&self) -> bool {
         COMPACT_WORTH_BYTES_MIN <= self.file_bytes && self.used_bytes < self.file_bytes / 2
     }
 }
 
 impl Lmdb {
-    /// What a compaction would do, without writing anything. The length of the new file is worked out, to within a few hundredths.
+    /// The effect that a compaction would have, without writing anything. The length of the new file is computed, to within a few percent.
     ///
     /// # Errors
     /// When the store cannot be read and believed to the last record.
@@ -97,7 +96,7 @@ impl Lmdb {
     /// Compacts the store in this directory. The old file exists until the new one is complete and synced.
     ///
     /// # Errors
-    /// When other processes have it open, or any of it fails; the store is as it was then. After a power cut it is as it was, or compacted.
+    /// When other processes have the store open, or a step fails; the store is then unchanged. After a power cut it is unchanged or compacted.
     pub fn compact(
         path: &Path,
         terms: Terms,
@@ -107,7 +106,7 @@ impl Lmdb {
         place::prepare(path, terms.group)?;
         let environment = environment::open_anew(path, terms, Trust::Checked)?;
         place::keep_others_out(path, &environment.live)?;
-        // Held until nothing is left of the work: another compaction makes its file in the same directory.
+        // The lock is held until `aside` is removed: another compaction makes its file in the same directory.
         let held = environment.live.try_clone()?;
         let aside = path.join(place::COMPACTING);
         let done = put_in_place(path, &aside, environment, audit, progress);
@@ -145,12 +144,12 @@ fn put_in_place(
     Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
 }
 
-/// Gives a new file the owner, group and mode of the old one: a server of another user goes on with it.
+/// Gives a new file the owner, group and mode of the old one: a server that runs as another user goes on with it.
 ///
 /// # Errors
-/// When a user who could open the old one could not open it.
+/// When a user who could open the old file could not open the new one.
 fn give(file: &File, old: &Metadata) -> io::Result<()> {
-    // The owner last: a file that was given away cannot be changed any more.
+    // The owner is set last: a file that was given away cannot be changed any more.
     let group = fchown(file, None, Some(old.gid()));
     file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     let given = group.and_then(|()| fchown(file, Some(old.uid()), None));
@@ -170,7 +169,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
     })
 }
 
-/// Writes everything into an empty environment, and the head last: it is of the last commit, and no commit before has one.
+/// Writes all records into an empty environment, and the head last: the head names the last commit, and no earlier commit has a head.
 fn write(
     env: &Env<WithTls>,
     from: &Reading<'_>,
@@ -249,8 +248,8 @@ impl Writing<'_> {
 
 type EachRecord<'e> = &'e mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), SourceError>;
 
-/// Calls `each` for every record but the head's, table by table, in the order of the keys, and compares each table with its tally. Says
-/// how many there were.
+/// Calls `each` for every record but the head's, table by table, in the order of the keys, and compares each table with its tally. Returns
+/// the number of records.
 fn each_record(
     from: &Reading<'_>,
     view: &View<'_>,
@@ -312,7 +311,7 @@ mod tests {
         )
     }
 
-    /// Small records in any order, large ones, and most of them deleted again.
+    /// A store in which small records were put in any order, and large ones, and most of them were deleted again.
     fn churned(path: &Path) -> Lmdb {
         let lmdb = Lmdb::open(path).unwrap();
         put_something(&lmdb);
@@ -385,7 +384,7 @@ mod tests {
         let next = lmdb.commit(change().delete::<Datastore>(&"tank".parse().unwrap())).unwrap();
         assert_eq!(next, at.next());
         drop(lmdb);
-        // There is little left to win, and the mark is not needed to see that the newest commit is the newest.
+        // A second compaction frees little. The store also opens without its high-water mark.
         let (again, at) = compact(&path).unwrap();
         assert!(again.won_bytes() < 256 * 1024, "{again:?}");
         std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// How often a transaction is begun that has not the facts of its own number.
+/// How often a transaction is begun, until its facts are those of its own number.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -33,28 +33,28 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     tables: Tables<'static>,
-    /// Tells it from every other environment this process had open.
+    /// Distinguishes it from every other environment that this process had open.
     number: u64,
-    /// Held so that others see that the store is open.
+    /// The lock that shows other processes that the store is open.
     pub(super) live: File,
 }
 
-/// What has to be right about a store that is opened.
+/// The checks of a store that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It is the store that was opened before, and has not gone back.
+    /// The store must be the one that was opened before, and must not have gone back.
     Checked,
-    /// It is taken as it is.
+    /// The store is taken as it is.
     AsItIs,
 }
 
 thread_local! {
-    /// The environment this thread looked at last, LMDB's number of the commit it saw, and the revision that was.
+    /// The environment that this thread read last, LMDB's number of the commit it saw, and the revision of that commit.
     static LAST: Cell<(u64, u64, Revision)> = const { Cell::new((0, 0, Revision(0))) };
 }
 
 impl Environment {
-    /// The database of a table; in a store that is older than the table there is none.
+    /// The database of a table; `None` in a store that is older than the table.
     pub(super) fn find(&self, table: Table) -> Option<&Records<'static>> {
         tables::of(&self.tables, table)
     }
@@ -74,7 +74,7 @@ impl Environment {
         At { store: self.high_water.store().unwrap_or(StoreId(0)), revision }
     }
 
-    /// Lends what is read by a transaction, raw and as a view, once.
+    /// Calls `look` once with the records of a transaction, raw and as a view.
     ///
     /// # Errors
     /// When the store cannot be read, or its head is not the one of the newest commit.
@@ -85,7 +85,7 @@ impl Environment {
         self.reading_by(|env| env.read_txn(), look)
     }
 
-    /// The same by transactions that are begun so.
+    /// As `reading`, with transactions that are begun by `begin`.
     pub(super) fn reading_by<R>(
         &self,
         begin: impl for<'e> Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
@@ -96,7 +96,7 @@ impl Environment {
         Ok(look(&reading, &View::new(&reading)))
     }
 
-    /// The same of a store whose head may be damaged: then every view over it is refused, and records can be looked at.
+    /// As `reading`, for a store whose head may be damaged: then views are refused, and only the raw records can be read.
     pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
         let (txn, revision) = self.begun(|env| env.read_txn())?;
         let at = self.at(revision.unwrap_or(Revision(0)));
@@ -134,7 +134,7 @@ impl Environment {
             let txn = begin(&self.env)?;
             // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
             let commit = txn.id() as u64;
-            // While its own number is the newest, no later commit has replaced the roots it took.
+            // While the transaction's number is the newest, no later commit has replaced the roots that it took.
             let is_newest = self.env.info().last_txn_id == txn.id();
             let (environment, last, revision) = LAST.get();
             if is_newest && (environment, last) == (self.number, commit) {
@@ -183,7 +183,7 @@ impl Environment {
         Ok(records.map(|records| records.stat(txn)).transpose()?.map_or(4096, |stat| stat.page_size.into()))
     }
 
-    /// Who the store says it is, and at which revision.
+    /// The identity that is stored in the store, and its revision.
     pub(super) fn introduce(&self, path: &Path) -> Result<(Identity, Revision), OpenError> {
         let failed = |why| OpenError::io(path, &why);
         let introduced = self.reading(|_, view| {
@@ -194,9 +194,9 @@ impl Environment {
         introduced.map_err(failed)?
     }
 
-    /// The store is the one the high-water mark is of, and has not gone back.
+    /// Checks that the store is the one of the high-water mark, and has not gone back.
     pub(super) fn check(&self, path: &Path) -> Result<(), OpenError> {
-        // The mark first: the store is never behind a mark that was read before it was looked at.
+        // The mark is read first: a sound store is never behind a mark that was read before the store.
         let mark = self.high_water.revision();
         let (identity, revision) = self.introduce(path)?;
         match self.high_water.store() {
@@ -212,7 +212,7 @@ impl Environment {
         }
     }
 
-    /// Sets the mark to where the store is.
+    /// Sets the high-water mark to the identity and revision of the store.
     fn begin(&self, path: &Path) -> Result<(), OpenError> {
         let begin = || {
             let (identity, revision) = self.introduce(path)?;
@@ -223,8 +223,8 @@ impl Environment {
     }
 }
 
-/// LMDB's locks belong to the process: opened twice, closing one environment would drop the locks of the other. So the
-/// environments of this process are shared, by what their file is, not by how its path is spelled.
+/// LMDB's locks belong to the process: if an environment were opened twice, closing one would drop the locks of the other. So the
+/// environments of this process are shared, by the device and inode of their file, not by its path.
 static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
@@ -249,7 +249,7 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Opens it, even if this process has it open already.
+/// Opens the environment, even if this process has it open already.
 pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Environment, OpenError> {
     let (environment, found) = open_of_any_format(path, terms)?;
     let place = path.to_owned();
@@ -272,8 +272,8 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
     Ok(environment)
 }
 
-/// The environment in this directory, with its existing tables, and the format of the store; what it says of itself is
-/// not compared with anything yet. Where there is nothing a store is made.
+/// The environment in this directory, with its existing tables, and the format of the store. The identity of the store is not
+/// checked yet. If there is no store, one is made.
 pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environment, u32), OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
@@ -293,7 +293,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
     if matches!(there, There::Nothing) {
-        // Alone, so that of two processes that make the store at once the second finds what the first made.
+        // Under the writer lock, so that of two processes that make the store at once the second finds the store of the first.
         let made = writers.alone(|| tables::make(&env, FORMAT, &Table::ALL)).map_err(|why| failed(&why))?;
         made.map_err(lmdb_failed)?;
         there = tables::find(&env).map_err(lmdb_failed)?;
@@ -308,7 +308,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     Ok((Environment { env, high_water, mirror_leader, writers, tables, number, live }, format))
 }
 
-/// Opens the map again, when its newest commit is the newest there was.
+/// Checks the newest commit of a store without a high-water mark, and opens the map again if the commit is sound.
 fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>, OpenError> {
     let map_bytes = env.info().map_size;
     env.prepare_for_closing().wait();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The directory or a file in it.
+    /// The directory or a file in it cannot be used.
     #[error("facts in `{path}` cannot be opened: {why}")]
     Io {
         /// The directory.
@@ -15,12 +15,12 @@ pub enum OpenError {
         /// What the system said.
         why: String,
     },
-    /// Another process has it alone.
+    /// Another process has the store for itself.
     #[error(
         "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that is done"
     )]
     Taken(PathBuf),
-    /// It is to be had alone, and is not.
+    /// The operation needs the store for itself, and other processes have it open.
     #[error(
         "facts in `{0}` cannot be had alone: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
     )]
@@ -36,7 +36,7 @@ pub enum OpenError {
         /// Where the restored one is.
         new: PathBuf,
     },
-    /// Others could read or change it.
+    /// Its mode lets other users read or change it.
     #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
     TooWide {
         /// The directory or file.
@@ -46,7 +46,7 @@ pub enum OpenError {
         /// What it may be.
         allowed: u32,
     },
-    /// A map that several machines write is no map.
+    /// The store is on a network file system, where LMDB's memory map is not safe.
     #[error(
         "facts in `{0}` are on a network file system, where LMDB is not safe; choose a local directory with --data"
     )]
@@ -88,7 +88,7 @@ pub enum OpenError {
         "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
     )]
     Foreign(PathBuf),
-    /// Acknowledged changes are missing: what was revoked since would be good again.
+    /// Acknowledged changes are missing: tokens that were revoked since would be valid again.
     #[error(
         "facts in `{path}` have gone back: their newest revision is {found}, and {expected} was acknowledged (a damaged \
         disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \

@@ -2,11 +2,11 @@
 //! revocations would be lost.
 //!
 //! ```text
-//! magic 8 | store id 16 | revision u64 | nothing 8 | shipped u64 | next store id 16      (in the machine's order)
+//! magic 8 | store id 16 | revision u64 | unused 8 | shipped u64 | next store id 16      (in the machine's order)
 //! ```
-//! It is raised after each commit and before that is acknowledged. It is not fsynced: after a power cut it may lag behind
-//! the store, which is no harm, and never runs ahead of it, because the store is synced first. Where there is nothing, LMDB's
-//! own number was once.
+//! The revision is raised after each commit and before the commit is acknowledged. The file is not fsynced: after a power cut it may
+//! lag behind the store, which does no harm. It never runs ahead of the store, because the store is synced first. The unused word
+//! once held LMDB's own number.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{Revision, StoreId};
@@ -37,10 +37,10 @@ impl HighWater {
         Ok(HighWater { words, seen: AtomicU64::new(0), path: path.to_owned() })
     }
 
-    /// Up to which revision changes were acknowledged, of a store that need not be open. Nothing is made.
+    /// The newest acknowledged revision of a store that need not be open. Makes no file.
     ///
     /// # Errors
-    /// When the file is missing, is no such file, or says of no store that it is its.
+    /// When the file is missing, has another form, or names no store.
     pub(super) fn read(path: &Path) -> io::Result<Revision> {
         let bytes = std::fs::read(path)?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
@@ -50,11 +50,11 @@ impl HighWater {
         words.get(REVISION).filter(|_| is_said).map(|word| Revision(*word)).ok_or_else(damaged)
     }
 
-    /// Looks at the file that has the name now. If that is another file, because the file was removed or replaced, its numbers are raised
-    /// to those of the one before, and it is the one that counts from now on: what other processes acknowledge is written there.
+    /// Opens the file that has the name now. If it is another file, because the old one was removed or replaced, its numbers are raised to
+    /// those of the old one, and the new file counts from now on: other processes write acknowledged revisions there.
     ///
     /// # Errors
-    /// When it cannot be opened or made, or is of another store; the one before counts then.
+    /// When the new file cannot be opened or made, or is of another store; then the old one still counts.
     pub(super) fn follow(&self) -> io::Result<()> {
         let Some(other) = self.words.replaced(&self.path, MAGIC)? else { return Ok(()) };
         let next = HighWater { words: other, seen: AtomicU64::new(0), path: self.path.clone() };
@@ -92,8 +92,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Records the id that the store will have after the operation that runs now. If the process is interrupted after the commit and
-    /// before it records that, the new id is expected.
+    /// Records the id that the store will have after the operation that runs now. If the process is interrupted between the commit and
+    /// `begin`, the store is accepted under the announced id.
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);
@@ -104,7 +104,7 @@ impl HighWater {
         self.id(NEXT) == Some(store)
     }
 
-    /// Says which store the numbers are of, and sets them: for a store that was just made or restored.
+    /// Sets the store and its revision: for a store that was just made or restored.
     pub(super) fn begin(&self, store: StoreId, revision: Revision) {
         self.seen.store(revision.0, Ordering::Release);
         self.word(REVISION).store(revision.0, Ordering::Release);
@@ -117,10 +117,10 @@ impl HighWater {
         Revision(self.word(REVISION).load(Ordering::Acquire))
     }
 
-    /// The same, and never less than it was when asked before.
+    /// The newest acknowledged revision, never less than this process has seen before.
     pub(super) fn newest(&self) -> Revision {
         let (Revision(revision), seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
-        // Mostly equal, and then nothing is written that other threads read.
+        // Both are mostly equal, and then no memory is written that other threads read.
         let newest = if seen < revision {
             self.seen.fetch_max(revision, Ordering::Relaxed).max(revision)
         } else {
@@ -129,18 +129,18 @@ impl HighWater {
         Revision(newest)
     }
 
-    /// Raises it, before the commit is acknowledged.
+    /// Raises the revision, before the commit is acknowledged.
     pub(super) fn raise(&self, revision: Revision) {
         self.saw(revision);
         self.word(REVISION).fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    /// The newest change that is in the audit log; what is not there yet is not trimmed.
+    /// The newest change that is in the audit log. Later changes are not trimmed from the change log.
     pub(super) fn shipped(&self) -> Revision {
         Revision(self.word(SHIPPED).load(Ordering::Acquire))
     }
 
-    /// Says that everything up to there is in the audit log.
+    /// Records that every change up to this revision is in the audit log.
     pub(super) fn set_shipped(&self, revision: Revision) {
         self.word(SHIPPED).fetch_max(revision.0, Ordering::AcqRel);
     }
@@ -207,7 +207,7 @@ mod tests {
             let there = HighWater::open(&path).unwrap();
             let known = (there.store(), there.revision(), there.shipped());
             assert_eq!(known, (Some(store), here.newest(), Revision(4)), "{is_removed}");
-            // What another process acknowledges is known here.
+            // A revision that another process acknowledges is seen here.
             there.raise(Revision(here.newest().0 + 1));
             assert_eq!(
                 (here.newest(), here.revision()),

@@ -1,5 +1,5 @@
 //! A mapped file that was made shorter, or whose disk fails, cannot be read any more: the kernel sends `SIGBUS`. Then the
-//! process ends with a word about it, and serves nothing it cannot read.
+//! process ends with a message, and serves nothing that it cannot read.
 
 use std::sync::Once;
 
@@ -8,7 +8,7 @@ nothing is served that cannot be read. See what `enfilade facts check` says, the
 /// `EX_IOERR` (sysexits.h).
 const EXIT_CODE: i32 = 74;
 
-/// Makes the process end cleanly; once is enough for all environments.
+/// Installs the handler of `SIGBUS`, once for all environments.
 #[expect(unsafe_code, reason = "a signal handler")]
 pub(super) fn end_cleanly() {
     static ONCE: Once = Once::new();

@@ -6,7 +6,8 @@ use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::path::Path;
 use std::time::Duration;
 
-/// Address space, not disk: the file grows as it is filled. Where address space is rationed a smaller map will do.
+/// The sizes of the map that are tried, in bytes: a smaller one is used where address space is limited. A map takes address space, not disk: the
+/// file grows as it is filled.
 pub(super) const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 /// The number of reader slots of a store.
 pub(super) const READERS_MAX: u32 = 4096;

@@ -1,5 +1,5 @@
-//! The free space of the map. The last of it is for changes that take rights away: disabling a user or revoking a session must not
-//! wait for an operator. The very last of it is for administrators alone: a user may revoke own tokens without limit.
+//! The free space of the map. The last part of it is for changes that take rights away: disabling a user or revoking a session must not
+//! wait for an operator. The very last part is for administrators alone: a user may revoke own tokens without limit.
 
 use super::environment::Environment;
 use super::unavailable;
@@ -8,16 +8,16 @@ use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::RoTxn;
 
-/// The pages of a record, and of the tree above it, are no more than so many times as large as the record, once it is large.
+/// The most bytes of pages that are written for each byte of a large record, those of the tree above it included.
 const PAGES_PER_BYTE: u64 = 4;
-/// A small record alone has pages of each level of its tree copied, and of that of its tally.
+/// The most pages that are written for a small record: those of each level of its tree, and of the tree of its tally.
 const PAGES_PER_WRITE: u64 = 16;
 
 /// How much of a map may be in use after a change.
 #[derive(Clone, Copy)]
 struct Bound {
     percent: u64,
-    /// Which changes are made nevertheless.
+    /// The changes that are still made beyond the bound.
     rest: &'static str,
 }
 
@@ -32,16 +32,16 @@ const OF_USERS: Bound = Bound {
 pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
-    /// How long the file was, and what the changes may take since, at most: no more than that is in use.
+    /// The length of the file before, and the most that the changes since can have added, in bytes. No more than this is in use.
     file_bytes: u64,
-    /// How much was in use; it is not asked for while the file is short.
+    /// How many bytes were in use before; `None` while the file is short.
     used_bytes: Option<u64>,
-    /// What has to hold after these changes; nothing where they may use all of the map, or cannot have come so far.
+    /// The bound of these changes; `None` if they may use all of the map, or cannot have reached a bound.
     bound: Option<Bound>,
 }
 
 impl Environment {
-    /// What is left, as a transaction begins.
+    /// The space at the beginning of a transaction.
     pub(super) fn map_space(&self, txn: &RoTxn<'_>) -> heed::Result<MapSpace> {
         let (info, page_bytes) = (self.env.info(), self.page_bytes(txn)?);
         let (map_bytes, file_bytes) = (info.map_size as u64, info.last_page_number as u64 * page_bytes);
@@ -52,7 +52,7 @@ impl Environment {
         Ok(space)
     }
 
-    /// Whether changes of these rights that only take away fit in the map.
+    /// Whether changes of this requester that only take rights away fit in the map.
     pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
         let txn = self.env.read_txn().map_err(unavailable)?;
         let space = self.map_space(&txn).map_err(unavailable)?;
@@ -60,7 +60,7 @@ impl Environment {
     }
 }
 
-/// What has to hold after a change; nothing where it may use all of the map.
+/// The bound of a change; `None` if it may use all of the map.
 fn bound(only_takes: bool, requester: Requester) -> Option<Bound> {
     match (only_takes, requester) {
         (false, _) => Some(GIVING),
@@ -74,7 +74,7 @@ impl MapSpace {
         self.map_bytes / 100 * bound.percent
     }
 
-    /// Notes what a change writes. Refuses it where so much is in use already.
+    /// Counts what a change writes. Refuses the change if its bound is exceeded already.
     pub(super) fn take(
         &mut self,
         before: &dyn Snapshot,
@@ -98,7 +98,7 @@ impl MapSpace {
         Ok(())
     }
 
-    /// Refuses the transaction where changes came into what is not for them.
+    /// Refuses the transaction if its changes exceeded their bound.
     pub(super) fn check(&self, environment: &Environment, txn: &RoTxn<'_>) -> Result<(), CommitError> {
         let Some(bound) = self.bound else { return Ok(()) };
         self.keep(bound, Some(environment.used_in(txn).map_err(unavailable)?))
@@ -129,7 +129,7 @@ mod tests {
         Change::requested_by(requester, audit)
     }
 
-    /// Spread over all ids.
+    /// A mark; the ids of marks are spread evenly.
     fn mark(n: u64) -> Revoked {
         Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
     }
@@ -168,20 +168,20 @@ mod tests {
         });
         assert_eq!(kept_for, OF_USERS.rest);
         assert!((96.5..97.2).contains(&percent()), "{}", percent());
-        // More than enough to disable everybody who uses up the room.
+        // The remaining space is enough to disable many users.
         for n in 0..200 {
             lmdb.commit(by(Requester::Administrator).end(mark(1 << 40 | n))).unwrap();
         }
         assert!(matches!(lmdb.has_room_for(Requester::User), Err(CommitError::Full { .. })));
         assert!(lmdb.has_room_for(Requester::Administrator).is_ok());
-        // Of changes that share a commit each has an answer of its own.
+        // Each of the changes that share a commit has its own answer.
         let [user, administrator] = [Requester::User, Requester::Administrator]
             .map(|requester| by(requester).end(mark(1 << 41)).clone());
         let answers = lmdb.write_all(&[&user, &administrator, &user]);
         assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
     }
 
-    /// It is seen only when all of them are written that there is no room for one.
+    /// Only when all changes are written it shows that one of them does not fit.
     #[test]
     fn a_change_that_does_not_fit_does_not_take_others_with_it() {
         let scratch = Scratch::new();

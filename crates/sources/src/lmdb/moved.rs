@@ -1,4 +1,4 @@
-//! Putting a new store in the place of one that cannot be opened, which keeps a name of its own.
+//! Puts a new store in the place of one that cannot be opened. The old one is kept under another name.
 
 use super::OpenError;
 use super::restore_error::RestoreError;
@@ -6,13 +6,13 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// The calls that move directories; a test has others.
+/// The calls that move directories; a test replaces them.
 struct Renames<E, R> {
     exchange: E,
     rename: R,
 }
 
-/// Three names: of the store, of the new one that takes its place, and of the old one afterwards.
+/// The paths of the store, of the new store that takes its place, and of the old store afterwards.
 pub(super) struct Moved<'p> {
     pub(super) path: &'p Path,
     pub(super) new: &'p Path,
@@ -20,11 +20,11 @@ pub(super) struct Moved<'p> {
 }
 
 impl Moved<'_> {
-    /// Puts the new one in the place of the old one, which is aside then. When that fails both are where they were, but for
+    /// Puts the new store in the place of the old one, and the old one at `aside`. If that fails, both are where they were, except after
     /// [`RestoreError::Halfway`].
     ///
-    /// A process that is killed in between leaves the old one in its place, or nothing there and the new one next to it, which is refused when
-    /// the store is opened.
+    /// A process that is killed in between leaves the old store in its place, or no store there and the new one next to it: then opening the
+    /// store is refused.
     pub(super) fn swap(&self) -> Result<(), RestoreError> {
         self.swap_by(&Renames { exchange, rename })
     }
@@ -36,7 +36,7 @@ impl Moved<'_> {
     {
         let Moved { path, new, aside } = *self;
         let failed = |why: io::Error| RestoreError::from(OpenError::io(path, &why));
-        // By this name a new restore would remove it as a leftover, so the old one never has it.
+        // The old store never gets the name `new`: a later restore would remove it as a leftover.
         (by.rename)(new, aside).map_err(failed)?;
         let Err(why) = (by.exchange)(path, aside) else { return Ok(()) };
         (by.rename)(aside, new).map_err(|other| {
@@ -48,7 +48,7 @@ impl Moved<'_> {
                 ),
             )
         })?;
-        // A kernel or file system that cannot exchange names (renameat2(2)).
+        // If the kernel or the file system cannot exchange names (renameat2(2)), two renames follow.
         let cannot = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
         if !cannot.iter().any(|errno| why.raw_os_error() == Some(errno.raw_os_error())) {
             return Err(failed(why));

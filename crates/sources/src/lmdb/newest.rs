@@ -1,8 +1,8 @@
 //! Which commit is the newest, when the high-water mark is missing.
 //!
 //! LMDB keeps the roots of its two newest commits and takes the one with the larger number. One flipped bit in a number can
-//! make it take the older one, where everything is sound and one change is missing. The high-water mark knows better; where
-//! it is gone, both commits are looked at: they have to follow each other, and each head has to be of its commit.
+//! make it take the older one, where everything is sound and one change is missing. The high-water mark shows that. If the mark
+//! is missing, both commits are read: they have to follow each other, and each head has to name its commit.
 
 use super::map::open_map_of;
 use enfilade_facts::Table;
@@ -11,7 +11,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, EnvFlags};
 use std::path::Path;
 
-/// Says what is wrong with the two newest commits of the store in this directory; nothing where others have it open.
+/// The damage of the two newest commits of the store in this directory; `None` also if other processes have it open.
 pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<String>> {
     let both = [EnvFlags::empty(), EnvFlags::PREV_SNAPSHOT].map(|flags| look(path, map_bytes, flags));
     let (newest, before) = match both {
@@ -28,7 +28,7 @@ pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<Strin
 
 struct Commit {
     number: u64,
-    /// Nothing before the store was made.
+    /// `None` in a commit from before the store was made.
     head: Option<Result<Head, String>>,
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use crate::scratch::Scratch;
     use enfilade_facts::{Read, Source};
 
-    /// In the page of the newest commit: LMDB's number of it, as this machine writes it.
+    /// The offset of LMDB's number of the newest commit, in the page of that commit.
     fn number_in(data: &[u8], commit: u64, page_bytes: usize) -> usize {
         let page = (commit as usize & 1) * page_bytes;
         let mut places = (page..page + 256).filter(|&at| data[at..at + 8] == commit.to_ne_bytes());

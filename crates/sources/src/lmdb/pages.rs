@@ -2,29 +2,29 @@
 
 use enfilade_facts::Table;
 
-/// Two pages that say where the trees are, and the trees of tables and of free pages.
+/// The pages of an empty file: two meta pages, and the trees of tables and of free pages.
 const PAGES_OF_NONE: u64 = 2 + 1 + 1;
-/// What a page has before its nodes, in bytes (`PAGEHDRSZ` of LMDB).
+/// The header of a page, in bytes (`PAGEHDRSZ` of LMDB).
 const PAGE_HEAD: usize = 16;
-/// What a node has before its key, and where the page says that it is, in bytes.
+/// The header of a node, and the offset of the node in its page, in bytes.
 const NODE_HEAD: usize = 8 + 2;
 
 /// The pages of a file, as it is written table by table.
 pub(super) struct Pages {
     page_bytes: u64,
-    /// Of the tables that are done.
+    /// The pages of the tables that are done.
     done: u64,
     table: Table,
     tree: Tree,
 }
 
 impl Pages {
-    /// Of a file with pages of this length, in bytes.
+    /// The pages of an empty file. A page has this length, in bytes.
     pub(super) fn new(page_bytes: u64) -> Self {
         Pages { page_bytes, done: PAGES_OF_NONE, table: Table::Head, tree: Tree::new(page_bytes) }
     }
 
-    /// One more record; after those of one table come those of the next one.
+    /// Adds a record. Records come table by table.
     pub(super) fn put(&mut self, table: Table, key_bytes: usize, stored_bytes: usize) {
         if self.table != table {
             self.table = table;
@@ -42,9 +42,9 @@ impl Pages {
 /// The pages of one table.
 struct Tree {
     page_bytes: u64,
-    /// What a page has for its nodes, in bytes.
+    /// The space of a page for nodes, in bytes.
     room: usize,
-    /// Pages and what is left in the last of them, from the leaves up.
+    /// For each level, from the leaves up: its pages, and the bytes left in the last of them.
     levels: Vec<(u64, usize)>,
     /// Pages of large values.
     others: u64,
@@ -56,7 +56,7 @@ impl Tree {
         Tree { page_bytes, room, levels: Vec::new(), others: 0 }
     }
 
-    /// Of more than so many bytes the value stands in pages of its own, as two nodes have to fit into a page.
+    /// The greatest node, in bytes: two nodes have to fit into a page. The value of a larger record is in pages of its own.
     fn node_bytes_max(&self) -> usize {
         ((self.room / 2) & !1) - 2
     }
@@ -72,7 +72,7 @@ impl Tree {
         self.put_at(0, key_bytes, inside);
     }
 
-    /// Puts a node into the last page of a level, or into a new one, which the level above has to lead to.
+    /// Puts a node into the last page of a level, or into a new page, for which the level above gets a node.
     fn put_at(&mut self, level: usize, key_bytes: usize, inside: usize) {
         let bytes = NODE_HEAD + (key_bytes + inside).next_multiple_of(2);
         match self.levels.get_mut(level) {
@@ -80,7 +80,7 @@ impl Tree {
             Some((pages, left)) => {
                 (*pages, *left) = (*pages + 1, self.room.saturating_sub(bytes));
                 if self.levels.len() == level + 1 {
-                    // It was the root: now there is one above it, which leads to the page before, too.
+                    // The page before was the root: the new root above has a node for it, too.
                     self.levels.push((1, self.room - NODE_HEAD));
                 }
                 self.put_at(level + 1, key_bytes, 0);
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn pages_are_as_large_as_they_are_said_to_be() {
-        // The length of a page, and so many records of 10 and 90 bytes, each a node of 110: how long the file is.
+        // The length of a page, the number of records (10 and 90 bytes, a node of 110), and the number of pages of the file.
         let cases = [
             (4096, 0, 4),
             (4096, 1, 4 + 1),
-            // 37 nodes to a page; 4 of them have a page above them.
+            // A page takes 37 nodes; several pages have a page above them.
             (4096, 37, 4 + 1),
             (4096, 38, 4 + 2 + 1),
             (4096, 148, 4 + 4 + 1),

@@ -9,15 +9,15 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// LMDB's own, which every process maps for writing.
+/// LMDB's own lock file, which every process maps for writing.
 pub(super) const LOCK_FILE: &str = "lock.mdb";
-/// How far the store has come.
+/// The file of the high-water mark.
 pub(super) const HIGH_WATER: &str = "high-water";
-/// Held by the process that writes.
+/// The lock of the process that writes.
 pub(super) const WRITER_LOCK: &str = "writer.lock";
-/// Held, shared, by every process that has the store open.
+/// The shared lock of every process that has the store open.
 const LIVE_LOCK: &str = "live.lock";
-/// Held by the process that ships the change log.
+/// The lock of the process that ships the change log.
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 /// Names the process that reads the files people edit. The file has its older name, so that servers of both versions share it.
 pub(super) const MIRROR_LEADER: &str = "lookout";
@@ -84,7 +84,7 @@ pub(super) fn set_modes(path: &Path, group: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Held while this process has the store open.
+/// Takes the shared lock that this process holds while it has the store open.
 pub(super) fn live(path: &Path) -> Result<File, OpenError> {
     let failed = |why: io::Error| OpenError::io(path, &why);
     let file = lock_file(path, LIVE_LOCK).map_err(failed)?;
@@ -98,14 +98,14 @@ pub(super) fn live(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Held while no other process has the store open, and keeps them from opening it.
+/// Takes the exclusive lock: while it is held, no other process has the store open or can open it.
 pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
     let file = lock_file(path, LIVE_LOCK).map_err(|why| OpenError::io(path, &why))?;
     keep_others_out(path, &file)?;
     Ok(file)
 }
 
-/// Makes what [`live`] holds into what [`alone`] holds. When that fails nothing is held any more (flock(2)).
+/// Turns the shared lock of [`live`] into the exclusive lock of [`alone`]. If that fails, no lock is held any more (flock(2)).
 pub(super) fn keep_others_out(path: &Path, live: &File) -> Result<(), OpenError> {
     match try_lock(live, FlockOperation::NonBlockingLockExclusive) {
         Ok(true) => Ok(()),
@@ -114,7 +114,7 @@ pub(super) fn keep_others_out(path: &Path, live: &File) -> Result<(), OpenError>
     }
 }
 
-/// Whether the lock was to be had.
+/// Tries to take a lock. Returns whether it was free.
 fn try_lock(file: &File, operation: FlockOperation) -> io::Result<bool> {
     match flock(file, operation) {
         Ok(()) => Ok(true),
@@ -123,7 +123,7 @@ fn try_lock(file: &File, operation: FlockOperation) -> io::Result<bool> {
     }
 }
 
-/// Held by the one process that ships the change log; nothing when another one does.
+/// Takes the lock of the one process that ships the change log; `None` if another process has it.
 pub(super) fn shipping(path: &Path) -> io::Result<Option<File>> {
     let file = lock_file(path, SHIPPING_LOCK)?;
     Ok(try_lock(&file, FlockOperation::NonBlockingLockExclusive)?.then_some(file))

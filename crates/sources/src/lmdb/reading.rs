@@ -1,4 +1,4 @@
-//! Looking at LMDB's records inside a transaction.
+//! Reads LMDB's records inside a transaction.
 
 use super::tables::{self, Tables};
 use super::unavailable;
@@ -8,7 +8,7 @@ use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
 use heed::RoTxn;
 use std::ops::Bound;
 
-/// LMDB's own limit (its default build); one more than the longest key of a record.
+/// The longest key of LMDB (its default build), in bytes; one more than the longest key of a record.
 const LMDB_KEY_BYTES_MAX: usize = 511;
 
 /// A transaction, and the revision its records are of.
@@ -21,7 +21,7 @@ pub(super) struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    /// Reads the revision from the head; `at` says of which store.
+    /// Reads the revision from the head. The store is that of `at`.
     ///
     /// # Errors
     /// When the head is not the one of this commit.
@@ -52,7 +52,7 @@ fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }
 
-/// Where a key would stand. What is too long to be one stands right after its longest beginning that can be one.
+/// The position of a key. The position of a text that is too long for a key is right after its longest prefix that can be a key.
 fn from(key: &[u8]) -> Bound<&[u8]> {
     match key.get(..LMDB_KEY_BYTES_MAX) {
         Some(longest) if longest.len() < key.len() => Bound::Excluded(longest),

@@ -1,8 +1,8 @@
-//! Replacing all facts of a store.
+//! Replaces all facts of a store.
 //!
-//! Restored facts are another store, with another id, so that nothing that was judged on the old ones is asked again. It
-//! is one transaction: running processes see it with their next view, and need not be stopped or told. Records are written as they are
-//! read, and a copy that turns out to be damaged or cut at its last byte ends the transaction. Only a store
+//! Restored facts are another store, with another id, so that no verdict on the old facts is used again. A restore is one
+//! transaction: running processes see it with their next view, and need not be stopped or told. Records are written as they are
+//! read, and a copy that turns out to be damaged or cut at its last byte aborts the transaction. Only a store
 //! that cannot be opened any more is set aside as a whole, and for that no process may have it open.
 
 use super::environment::{self, Trust};
@@ -18,11 +18,11 @@ use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreI
 use std::path::{Path, PathBuf};
 
 impl Lmdb {
-    /// Replaces all facts by these. That is a change, later than every change before. `progress` counts each record twice:
-    /// when it is written, and when it is counted.
+    /// Replaces all facts by those of a copy. The restore is a change, later than every change before. `progress` counts each record
+    /// twice: when it is written, and when it is counted.
     ///
     /// # Errors
-    /// [`RestoreError`]; nothing is changed then.
+    /// [`RestoreError`]; then nothing is changed.
     pub fn restore(
         &self,
         copy: Copy<'_>,
@@ -43,12 +43,12 @@ impl Lmdb {
             let failed = |why| CommitError::from(unavailable(why));
             let mut txn = environment.env.write_txn().map_err(failed)?;
             let commit = txn.id() as u64;
-            // Also later than a change that was committed and not acknowledged: a view may have shown it.
+            // The new revision is also later than a change that was committed and not acknowledged: a view may have shown that change.
             let there =
                 environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
-            // What is not in the audit log yet has to stay; a log with a gap is of no use.
+            // Entries that are not in the audit log yet have to stay; a log with a gap is of no use.
             let keeps_log = revision <= newest;
             let rewrite = environment.rewrite();
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
@@ -81,11 +81,11 @@ impl Lmdb {
         })?
     }
 
-    /// Takes a store that has gone back, or was put in another one's place, as it is: from now on it is a store of its
-    /// own. Every record of it has to be sound.
+    /// Accepts a store that has gone back, or was put in the place of another one, as it is: from now on it is a store with a new
+    /// id. All its records have to be sound.
     ///
     /// # Errors
-    /// When a process has it open, or it cannot be read whole.
+    /// When a process has the store open, or it cannot be read to the last record.
     pub fn accept(
         path: &Path,
         terms: Terms,
@@ -101,15 +101,15 @@ impl Lmdb {
         lmdb.restore(gathered.into_copy()?, audit, true, progress)
     }
 
-    /// Makes a store in the place of one that cannot be opened, has `fill` fill it, and moves the old one out of the way, whole. The new
-    /// one takes no facts older than those that were acknowledged before. Says what `fill` said, and where the old one is.
+    /// Makes a store in the place of one that cannot be opened, fills it with `fill`, and moves the whole old one away. The new store
+    /// takes no facts older than those that were acknowledged before. Returns the result of `fill`, and the new path of the old store.
     ///
-    /// Until `fill` is done the old one stays where it is. Then the two directories change their names in one step; in two, where the file
-    /// system cannot do that.
+    /// The old store stays where it is until `fill` is done. Then the two directories exchange their names in one step, or in two if the file
+    /// system cannot exchange names.
     ///
     /// # Errors
-    /// When a process has it open, its age is unknown and `accept_rollback` is not said, `fill` fails, or it cannot be moved; the old one
-    /// is where it was then, but for [`RestoreError::Halfway`].
+    /// When a process has the store open, its age is unknown and `accept_rollback` is not set, `fill` fails, or the store cannot be moved. The
+    /// old store is then where it was, except after [`RestoreError::Halfway`].
     pub fn set_aside<R>(
         path: &Path,
         terms: Terms,
@@ -129,7 +129,7 @@ impl Lmdb {
         let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));
         let aside = (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default();
         let new = place::next_to(path);
-        // Left by a restore that was killed: no other process makes one while the lock is held.
+        // This directory was left by a restore that was killed: no other process makes it while the lock is held.
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(failed)?;
         }
@@ -245,7 +245,7 @@ mod tests {
         restore(&lmdb, &file, true).unwrap();
     }
 
-    /// Its writer was killed between the commit and the mark. A view may have shown it, so its number is not given out again.
+    /// The writer of the change was killed before it raised the mark. A view may have shown the change, so its number is not used again.
     #[test]
     fn a_restore_is_later_than_a_change_nobody_acknowledged() {
         let scratch = Scratch::new();
@@ -290,7 +290,7 @@ mod tests {
         drop(lmdb);
         std::fs::write(path.join("data.mdb"), [7; 8192]).unwrap();
         assert!(Lmdb::open(&path).is_err());
-        // What cannot be filled is not put in place.
+        // A store that cannot be filled is not put in place.
         for (file, accept_rollback, expected) in
             [(&backup[..], false, "say --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
         {
@@ -310,7 +310,7 @@ mod tests {
         something_is_there(&lmdb);
     }
 
-    /// Without the mark nobody knows whether the backup is older than what was acknowledged.
+    /// Without the mark it is unknown whether the backup is older than an acknowledged revision.
     #[test]
     fn a_store_of_unknown_age_is_only_replaced_where_a_rollback_is_accepted() {
         let scratch = Scratch::new();
@@ -341,7 +341,7 @@ mod tests {
         something_is_there(&Lmdb::open(&path).unwrap());
     }
 
-    /// As when a restore was killed between the two renames.
+    /// As if a restore was killed between the two renames.
     #[test]
     fn a_store_that_is_not_in_its_place_yet_is_not_taken_for_none() {
         let scratch = Scratch::new();
@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// People sort dumps, cut lines out of them and write some in.
+    /// People sort dumps, and remove and add lines.
     #[test]
     fn a_dump_in_any_order_is_taken_in_and_one_with_a_line_twice_or_too_few_is_not() {
         let scratch = Scratch::new();

@@ -40,12 +40,12 @@ pub enum RestoreError {
         path: PathBuf,
         /// Where the restored one is.
         new: PathBuf,
-        /// Where the one of before is.
+        /// Where the old one is.
         aside: PathBuf,
         /// What the system said.
         why: String,
     },
-    /// The store could not do it.
+    /// The change could not be committed.
     #[error(transparent)]
     Commit(#[from] CommitError),
     /// The store could not be opened.

@@ -1,8 +1,8 @@
 //! Rewriting every record of a store in one transaction, for restores and upgrades.
 //!
-//! However large it is, LMDB keeps no more than 32,767 changed pages of the transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`)
-//! and writes the others to free places of the file, where no reader sees them before the commit. Tallies are counted afterwards, from what
-//! was written, so that records may come in any order and none is kept here.
+//! LMDB keeps no more than 32,767 changed pages of a transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`) and writes the others
+//! to free places of the file, where no reader sees them before the commit. Tallies are counted afterwards, from the written records, so that
+//! records may come in any order and none has to be kept in memory.
 
 use super::tables::{self, Records, Tables};
 use enfilade_facts::Table;
@@ -10,7 +10,7 @@ use enfilade_facts::journal::{Counting, Write};
 use heed::{MdbError, PutFlags, RwTxn};
 use std::ops::Bound;
 
-/// So many records are looked at between two writes.
+/// The number of records that are read between two writes.
 const BATCH: usize = 1024;
 
 /// The tables of a store that is rewritten.
@@ -22,7 +22,7 @@ impl<'e> Rewrite<'e> {
         tables::of(&self.0, table).copied().ok_or(heed::Error::Mdb(MdbError::BadDbi))
     }
 
-    /// Adds a record; says whether there was none under this key. In the order of the keys pages become full.
+    /// Adds a record; returns whether there was none under this key. Records that are added in the order of their keys fill the pages.
     pub(super) fn add(
         &self,
         txn: &mut RwTxn<'_>,
@@ -49,7 +49,7 @@ impl<'e> Rewrite<'e> {
         }
     }
 
-    /// Counts the records of a table, of which there are no tallies yet.
+    /// Counts the records of a table that has no tallies yet, and writes its tallies.
     pub(super) fn count(
         &self,
         txn: &mut RwTxn<'_>,

@@ -1,17 +1,17 @@
-//! The change log on its way to the audit log: every entry is written there at least once, by one process at a time.
+//! Copies the change log to the audit log: every entry is written there at least once, by one process at a time.
 
 use super::{Lmdb, place};
 use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{Read, Revision, SourceError};
 use std::io;
 
-/// So many entries are written at once.
+/// The most entries that are written at once.
 const ENTRIES_MAX: usize = 256;
 
 /// The audit log could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ShippingError {
-    /// Where it goes.
+    /// The audit log failed.
     #[error("the audit log cannot be written, and changes are kept until it can: {0}")]
     Write(#[from] io::Error),
     /// The change log could not be read.
@@ -20,8 +20,8 @@ pub enum ShippingError {
 }
 
 impl Lmdb {
-    /// Hands every change that is not in the audit log yet to `write`, in order; what it took without an error is not
-    /// handed out again, unless this process ends just then. Does nothing while another process does it.
+    /// Passes every change that is not in the audit log yet to `write`, in order. Changes that `write` took without an error are not
+    /// passed again, unless this process ends just then. Does nothing while another process ships.
     ///
     /// # Errors
     /// When the log cannot be read or written.

@@ -1,7 +1,7 @@
 //! The tables of a store in LMDB: which exist, and how an empty environment gets them.
 //!
 //! Tables are made in two places only: here, when a store begins, and by an upgrade. Both write the head in the same
-//! transaction. A commit that leaves the head as it is would look like a damaged page ever after.
+//! transaction. If a commit left the head unchanged, the store would look damaged from then on.
 
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
@@ -11,7 +11,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, DatabaseOpener, Env, RoTxn, WithTls};
 
 pub(super) type Records<'e> = Database<'e, Bytes, Bytes>;
-/// In the order of `Table::ALL`; a table that is not there has no records.
+/// The databases of all tables, in the order of `Table::ALL`; `None` for a table that does not exist.
 pub(super) type Tables<'e> = [Option<Records<'e>>; Table::ALL.len()];
 
 /// The records of a table, if it exists.
@@ -25,15 +25,15 @@ pub(super) fn existing<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> heed::Re
     of(tables, table).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
 }
 
-/// What an environment holds.
+/// The content of an environment.
 pub(super) enum There {
     /// Nothing yet.
     Nothing,
     /// Something that is no store of facts.
     Foreign,
-    /// What it says of itself cannot be believed.
+    /// A store whose identity is damaged.
     Damaged(SourceError),
-    /// A store of this format, and those of its tables this program knows.
+    /// A store of this format, and those of its tables that this program knows.
     Store(u32, Box<Tables<'static>>),
 }
 
@@ -69,7 +69,7 @@ fn format_of(key: &[u8], stored: &[u8]) -> Result<u32, SourceError> {
     Ok(identity.ok_or_else(|| codec::damaged(Table::Head, key, form))?.format)
 }
 
-/// Begins a store of this format with these tables, where there is nothing.
+/// Makes a store of this format with these tables, if the environment is empty.
 pub(super) fn make(env: &Env<WithTls>, format: u32, tables: &[Table]) -> heed::Result<()> {
     let failed = |why: getrandom::Error| heed::Error::Io(std::io::Error::other(why.to_string()));
     env.create_databases_and_commit(env.write_txn()?, |opener, txn| {

@@ -1,8 +1,8 @@
-//! Bringing a store of an older format up to this program's.
+//! Converts a store of an older format to this program's format.
 //!
-//! It is one transaction, and a change with its entry in the log: tables that are new are made, every record passes through
+//! An upgrade is one transaction, and a change with its entry in the log: new tables are made, every record passes through
 //! the steps of [`enfilade_facts::format`], and the head records the new format. If it is interrupted before the commit, the store is
-//! unchanged. A backup that the older program reads is written first. No other process may have the store open: an older program
+//! unchanged. A backup that the older program can read is written first. No other process may have the store open: an older program
 //! would go on writing records of the older form.
 
 use super::environment::{Environment, open_of_any_format};
@@ -20,32 +20,32 @@ use std::io::{self, BufWriter, Write as _};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// So many records are in memory at once, and so many bytes of them; but for one.
+/// The most records in memory at once, and the most bytes of them; the last record may exceed it.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The store was not upgraded; it is as it was.
+/// The store was not upgraded, and is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum UpgradeError {
-    /// It could not be opened, or not alone.
+    /// The store could not be opened, or other processes have it open.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It could not be read to its last record.
+    /// The store could not be read to its last record.
     #[error(
         "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
     )]
     Copy(#[from] CopyError),
-    /// The backup.
+    /// The backup could not be written.
     #[error(
         "the backup `{path}` cannot be written: {why}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
     )]
     Backup {
-        /// Where it was to be.
+        /// The path of the backup.
         path: PathBuf,
         /// What went wrong.
         why: io::Error,
     },
-    /// The transaction.
+    /// The transaction failed.
     #[error(
         "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
     )]
@@ -66,7 +66,7 @@ pub struct Older {
     revision: Revision,
 }
 
-/// What an upgrade does.
+/// The effect of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The format now.
@@ -103,7 +103,7 @@ impl Older {
         Ok(Some(Older { environment, path: place, identity, revision }))
     }
 
-    /// What an upgrade would do.
+    /// The effect that an upgrade would have.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -124,10 +124,10 @@ impl Older {
         })
     }
 
-    /// Reads everything, and makes every record one of the new form, without writing anything.
+    /// Reads every record and converts it to the new format, without writing anything.
     ///
     /// # Errors
-    /// What would keep an upgrade from being made.
+    /// The error with which an upgrade would fail.
     pub fn try_out(&self, progress: Progress<'_>) -> Result<Plan, UpgradeError> {
         let (plan, mut done) = (self.plan()?, 0);
         self.environment.reading(|_, view| {
@@ -146,11 +146,11 @@ impl Older {
     /// Writes the backup, and then upgrades the store.
     ///
     /// # Errors
-    /// When other processes have it open, or any of it fails; the store is as it was then.
+    /// When other processes have the store open, or a step fails; the store is then unchanged.
     pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
         place::keep_others_out(&self.path, &self.environment.live)?;
         let plan = self.plan()?;
-        // Gathered, brought up, counted.
+        // Each record is gathered, converted and counted.
         let all = plan.records * 3;
         let views: Views<'_> = &|look| self.environment.reading(|_, view| look(view));
         let directory = plan.backup.parent().unwrap_or(&self.path);
@@ -174,12 +174,12 @@ impl Older {
         })?;
         rewritten.map_err(|Failed(why)| CommitError::from(why))?;
         self.environment.high_water.raise(at.revision);
-        // The next open in this process waits until it is closed.
+        // The environment is closed here, so that this process can open it again.
         self.environment.env.prepare_for_closing().wait();
         Ok((plan, at))
     }
 
-    /// Everything in one transaction.
+    /// Rewrites the whole store in one transaction.
     fn rewrite(&self, at: At, audit: &AuditRecord, progress: &mut dyn FnMut()) -> Result<(), Failed> {
         let (env, from) = (&self.environment.env, self.identity.format);
         env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
@@ -204,7 +204,7 @@ impl Older {
     }
 }
 
-/// Made of an error of LMDB as well as of one of the facts.
+/// An error of LMDB or of the facts.
 struct Failed(SourceError);
 
 impl From<heed::Error> for Failed {
@@ -224,8 +224,8 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u
     bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
-/// Each record of a table in its new form. Facts are of the upgrade's revision from now on: older ones carry numbers that mean nothing
-/// any more. What stands in the log is of its own.
+/// Converts each record of a table. Facts get the revision of the upgrade, because the numbers in older records have no meaning
+/// any more. Entries of the log keep their own revisions.
 fn bring_up_table(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
@@ -290,7 +290,7 @@ mod tests {
         AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5 }
     }
 
-    /// A store of this format before there was a table of revocations.
+    /// A store of this format without the table of revocations.
     fn make_without_a_table(path: &Path, format: u32) {
         std::fs::DirBuilder::new().mode(0o700).create(path).unwrap();
         let env = open_map_of(path, 1 << 30, EnvFlags::empty()).unwrap();
@@ -301,7 +301,7 @@ mod tests {
         env.prepare_for_closing().wait();
     }
 
-    /// Commits as a program of format 2 did: records carry LMDB's number, and the entry of the log says it.
+    /// Commits as a program of format 2 did: records and the entry of the log carry LMDB's number.
     fn commit_as_of_2(path: &Path, change: &Change) {
         let (environment, _) = open_of_any_format(path, Terms::default()).unwrap();
         environment.check(path).unwrap();
@@ -309,7 +309,7 @@ mod tests {
         let commit = txn.id() as u64;
         let reading = environment.reading_of(&txn, commit - 1).unwrap();
         let number = reading.at.next().revision;
-        // Under the number of the revision before it is written down, so that the records have LMDB's.
+        // With LMDB's number of the commit before as the revision, the records get LMDB's number of this commit.
         let at = At { revision: Revision(commit - 1), ..reading.at };
         let before = AsOf2 { reading, at };
         let mut writes = write_down(&before, change, commit, Revision(0)).unwrap();
@@ -359,7 +359,7 @@ mod tests {
         MembershipKey { member, group: GroupId::from_bytes([group; 16]) }
     }
 
-    /// More records than one batch, in groups of one and of several.
+    /// A store with more records than one batch, in groups of one and of several.
     fn old_store(path: &Path) {
         make_without_a_table(path, 2);
         let mut first = change();
@@ -397,7 +397,7 @@ mod tests {
         let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let mut seen = 0;
         let plan = older.try_out(&mut |done, all| (seen, ()) = (all, assert!(done <= all))).unwrap();
-        // Each membership is found by its other end, too.
+        // Each membership has a second record under its group.
         let records = BATCH as u64 + 10 + 2 * 60 + 1;
         assert_eq!((plan.from, plan.to, plan.records, seen), (2, FORMAT, records, records));
         assert_eq!(plan.tables, [Table::Revocations]);
@@ -426,14 +426,14 @@ mod tests {
             assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, "upgrade to format 4")]);
         })
         .unwrap();
-        // The table that is new takes records, and the store can be opened ever after.
+        // The new table takes records, and the store can be opened after that.
         let mark = Revoked::User(UserId::from_bytes([7; 16]));
         lmdb.commit(change().end(mark)).unwrap();
         drop(lmdb);
         let lmdb = Lmdb::open(&path).unwrap();
         assert!(lmdb.read(|view| view.get::<Revocation>(&mark)).unwrap().unwrap().is_some());
 
-        // The backup is of the format before, and is brought up when it is restored.
+        // The backup is of the older format, and is converted when it is restored.
         let backup = std::fs::read(&plan.backup).unwrap();
         let copy = read_backup(backup.as_slice()).unwrap();
         assert_eq!((copy.origin.format, copy.origin.revision), (2, 3));
@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
     }
 
-    /// What made every store unusable for ever: a table was made by a commit that left the head as it was.
+    /// Once a missing table was made by a commit that left the head unchanged, which made every store unusable.
     #[test]
     fn a_table_that_is_missing_is_refused_and_not_made() {
         let scratch = Scratch::new();

@@ -12,13 +12,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The work of the process that holds the lock.
+/// The work of the process that holds the lock, for the error.
 const DOING: &str = "writing facts";
 
 /// The changes that wait, and the lock of the process that writes.
 pub(super) struct Writers {
     queue: Mutex<Queue>,
-    /// Told when a group was written.
+    /// Notified when a group was written.
     written: Condvar,
     lock: Mutex<File>,
 }
@@ -38,19 +38,19 @@ struct Waiting {
 type Answer = Result<At, CommitError>;
 
 impl Writers {
-    /// With the lock in this file.
+    /// Opens the file of the lock, or makes it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         Ok(Writers { queue: Mutex::default(), written: Condvar::new(), lock: Mutex::new(file) })
     }
 
-    /// Has a change written, alone or with others, by this thread or another one. `write` answers each change.
+    /// Commits a change, alone or in a group, by this thread or another one. `write` returns an answer for each change of a group.
     pub(super) fn commit(&self, change: &Change, write: impl Fn(&[&Change]) -> Vec<Answer>) -> Answer {
         let mut queue = locked(&self.queue);
         if queue.is_led {
             let mine = Arc::new(Waiting { change: change.clone(), answer: Mutex::default() });
             queue.waiting.push(Arc::clone(&mine));
-            // A change that has its answer returns at once; one of the others leads the next group.
+            // A thread whose change has its answer returns at once; one of the other threads leads the next group.
             while queue.is_led {
                 queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 if let Some(answer) = locked(&mine.answer).take() {
@@ -66,7 +66,7 @@ impl Writers {
         drop(queue);
         let file = locked(&self.lock);
         let held = Held::take(&file, WAIT, DOING).map_err(CommitError::from);
-        // Changes that came while the lock was waited for are in the group, too.
+        // Changes that came during the wait for the lock are in the group, too.
         let group = std::mem::take(&mut locked(&self.queue).waiting);
         let changes: Vec<&Change> =
             std::iter::once(change).chain(group.iter().map(|waiting| &waiting.change)).collect();
@@ -82,7 +82,7 @@ impl Writers {
         mine.unwrap_or_else(|| Err(SourceError::Unavailable("nothing was written".into()).into()))
     }
 
-    /// Runs something while no other thread or process writes.
+    /// Calls `run` while no other thread or process writes.
     pub(super) fn alone<R>(&self, run: impl FnOnce() -> R) -> Result<R, CommitError> {
         let file = locked(&self.lock);
         let _held = Held::take(&file, WAIT, DOING)?;
@@ -90,7 +90,7 @@ impl Writers {
     }
 }
 
-/// Leading a group; also when it ends in a panic, another one leads the next.
+/// The lead of a group. It ends when it is dropped, also after a panic, so that another thread can lead the next group.
 struct Lead<'w>(&'w Writers);
 
 impl Drop for Lead<'_> {

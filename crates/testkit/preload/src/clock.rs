@@ -27,7 +27,7 @@ fn ahead() -> i64 {
     AHEAD.get_or_init(map).map_or(0, |seconds| i64::from_le(seconds.load(Ordering::SeqCst)))
 }
 
-/// As the C library's, but for wall clocks, which are ahead.
+/// Like the C library's function, but wall clocks are ahead.
 ///
 /// # Safety
 /// As the C library's.

@@ -2,7 +2,7 @@
 //! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: it fails with an
 //! error, writes half of the bytes, or ends the program before or after the operation.
 //!
-//! - `FAULT_AT`: the number, from 1.
+//! - `FAULT_AT`: the number N of the operation, from 1.
 //! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes; other operations fail with EIO), `kill-before` or
 //!   `kill-after`.
 //! - `FAULT_MARK`: a file that is created when the fault happens, so that the test knows when all operations were tried.
@@ -53,7 +53,7 @@ fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }
 
-/// The same for an operation that can be done by half.
+/// Like [`counted`], for an operation that can be half done.
 fn counted_or_half<R>(
     is_counted: bool,
     failed: R,
@@ -113,7 +113,7 @@ fn real<F: Copy>(name: &CStr) -> F {
 
 macro_rules! on_descriptors {
     ($($name:ident($fd:ident $(, $arg:ident: $kind:ty)*) -> $result:ty;)*) => {$(
-        /// As the C library's, but for the one that is to fail.
+        /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
         /// As the C library's.
@@ -128,10 +128,10 @@ macro_rules! on_descriptors {
     )*};
 }
 
-/// Writes take the number of bytes, or of parts, third: a half is half as many, and of one byte or part none is left out.
+/// The third argument of a write is the number of its bytes or parts. A short write has half of that number, and at least 1.
 macro_rules! on_writes {
     ($($name:ident($fd:ident, $bytes:ident: $kind:ty, $count:ident: $number:ty $(, $at:ident: $offset:ty)*);)*) => {$(
-        /// As the C library's, but for the one that is to fail.
+        /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
         /// As the C library's.
@@ -158,7 +158,7 @@ on_writes! {
 
 macro_rules! on_maps {
     ($($name:ident;)*) => {$(
-        /// As the C library's, but for the one that is to fail.
+        /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
         /// As the C library's.
@@ -194,7 +194,7 @@ on_descriptors! {
 
 macro_rules! on_paths {
     ($($name:ident($($arg:ident: $kind:ty),*);)*) => {$(
-        /// As the C library's, but for the one that is to fail.
+        /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
         /// As the C library's.

@@ -1,11 +1,11 @@
 //! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
 //!
-//! First alone: the outcome equals that of the reference, member by member. Then with a second actor that acts between any two system
+//! First one actor acts alone: the outcome equals that of the reference, member by member. Then a second actor acts between any two system
 //! calls of the first: every acknowledged change exists, or was deleted by a user with the right; the answer is right for every member;
 //! the quota counts the bytes on disk; nothing remains under a reserved name.
 //!
-//! The actors are two threads of a worker, which is this program again. It is traced: each of its threads stops at every system call, and only the one
-//! whose turn it is goes on.
+//! The actors are two threads of a worker, which is this program again. The worker is traced: each of its threads stops at every system call,
+//! and the scheduler lets one of them continue.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a campaign says how far it is")]
@@ -25,7 +25,7 @@ const RUNS: &str = "ENFILADE_INTERLEAVED_RUNS";
 const SEED: &str = "ENFILADE_INTERLEAVED_SEED";
 const ALONE: &str = "ENFILADE_INTERLEAVED_ALONE";
 
-/// How many runs with two actors the gate has, and how many alone for each of these.
+/// The number of runs with two actors in a usual test run, and the number of runs alone for each of these.
 const GATE: u64 = 400;
 const TIMES_ALONE: u64 = 4;
 /// A file system in memory, if the machine has one.
@@ -35,7 +35,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// One act after the other, without a second actor.
+/// Runs one act after another, without a second actor.
 fn alone(world: &World, seed: u64, runs: u64) {
     let (mut done, mut refused, mut left) = (0, 0, 0);
     for run in 0..runs {
@@ -61,7 +61,7 @@ fn alone(world: &World, seed: u64, runs: u64) {
     );
 }
 
-/// Two acts at once.
+/// Runs two acts at the same time.
 fn together(world: &World, seed: u64, run: u64) {
     let mut dice = Dice::new(seed, run);
     let mut tree = Tree::random(&mut dice);
@@ -97,7 +97,7 @@ fn together(world: &World, seed: u64, run: u64) {
     world.check_quota(&said);
 }
 
-/// Not a test but the worker, where it was told what to do.
+/// Not a test but the worker, if the environment gives the number of runs.
 #[test]
 fn worker() {
     let (Some(runs), Some(seed)) = (number(RUNS), number(SEED)) else { return };

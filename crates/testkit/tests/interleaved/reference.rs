@@ -14,7 +14,7 @@ pub(crate) enum Actor {
 pub(crate) enum Acl {
     /// Both may do everything.
     Both,
-    /// The other one does not see it.
+    /// Alice may do everything, Bob does not see it; `OnlyBob` is the reverse.
     OnlyAlice,
     OnlyBob,
     /// Alice may read it, Bob may do everything.
@@ -28,7 +28,7 @@ pub(crate) enum Acl {
     Hurt,
 }
 
-/// Of so many things, so many are open to both; the others have the other ACLs in turn.
+/// Of this many entries, on average, one has each of the ACLs in `OTHERS`, and the rest have `Both`.
 const THINGS: usize = 30;
 const OTHERS: [Acl; 6] = [Acl::OnlyAlice, Acl::OnlyBob, Acl::AliceReads, Acl::BobReads, Acl::Shut, Acl::Hurt];
 
@@ -53,7 +53,7 @@ impl Acl {
         }
     }
 
-    /// Whether they may change it, delete it, and make something in it.
+    /// Whether the actor may change and delete the entry, and create entries in it.
     pub(crate) fn is_free(self, by: Actor) -> bool {
         let only_reads = if by == Actor::Alice { Acl::AliceReads } else { Acl::BobReads };
         self.is_seen(by) && self != only_reads
@@ -67,7 +67,7 @@ impl Acl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Thing {
     pub(crate) acl: Acl,
-    /// Of a file.
+    /// The content of a file; `None` for a directory.
     pub(crate) content: Option<String>,
     /// The owner of an exclusive lock on it.
     pub(crate) lock: Option<Actor>,
@@ -87,7 +87,7 @@ pub(crate) enum Act {
     Lock(String),
 }
 
-/// Refused, or done but for these members.
+/// `Err`: refused. `Ok`: done, except for these members.
 pub(crate) type Outcome = Result<BTreeSet<String>, ()>;
 
 /// The files on disk; directories have no content.
@@ -106,7 +106,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Act {
-    /// The second actor does a little more often something small.
+    /// A random act. The second actor has small acts more often.
     pub(crate) fn random(dice: &mut Dice, tree: &Tree, is_second: bool) -> Act {
         let there: Vec<&String> = tree.0.keys().filter(|path| !path.is_empty()).collect();
         let some = |dice: &mut Dice| there[dice.below(there.len())].clone();
@@ -162,7 +162,7 @@ impl Act {
         Some(([Act::Move { from, to, overwrite: true }, put], then))
     }
 
-    /// Everything it is about.
+    /// The paths of the act.
     fn paths(&self) -> Vec<&str> {
         match self {
             Act::Delete(path) | Act::Put(path) | Act::MakeDirectory(path) | Act::Lock(path) => vec![path],
@@ -176,7 +176,7 @@ impl Act {
         !self.paths().iter().any(touches)
     }
 
-    /// Whether it may take content away from a path, or to another one.
+    /// Whether the act may remove content from a path, or move it to another path.
     fn takes_away(&self, path: &str) -> bool {
         match self {
             Act::Delete(gone) | Act::Put(gone) => is_within(path, gone),
@@ -303,7 +303,7 @@ impl Tree {
         (outcome, after)
     }
 
-    /// Whether it stays.
+    /// Deletes a tree as far as the actor may. Returns whether the entry itself stays; adds the members to name to `left`.
     fn delete(&mut self, path: &str, by: Actor, left: &mut BTreeSet<String>) -> bool {
         let children: Vec<String> = self.children(path).cloned().collect();
         let mut stays = false;
@@ -363,8 +363,8 @@ impl Tree {
                 let is_own = who == 1 && content == "new";
                 !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
             };
-            // If the other actor moved it first, it may be removed from there. A MOVE whose directory the other removed in between is not
-            // acknowledged: the moved entry is gone and cannot return.
+            // If the other actor moved the entry first, it may be removed at its new path. If the other actor removed the target directory of a
+            // MOVE meanwhile, the MOVE is not acknowledged: the moved entry is gone and cannot return.
             let is_lost_above = |who: usize| match &acts[who] {
                 Act::Move { to, .. } => is_done(1 - who) && acts[1 - who].takes_away(parent(to)),
                 _ => false,
@@ -377,7 +377,7 @@ impl Tree {
                 _ => None,
             };
             let moved_to = |who: usize| goal(who).filter(|_| was_done(who));
-            // An entry that was moved back also existed there for a moment.
+            // An entry that was moved back existed at the target of the MOVE for a moment.
             let takes_moved = |who: usize| {
                 let path = goal(1 - who);
                 path.is_some_and(|path| {
@@ -420,7 +420,7 @@ impl Tree {
         self.check_answers(acts, outcomes, now, &said);
     }
 
-    /// If the other actor did not touch it, the answer is right for every member.
+    /// If the second actor did not touch the paths of the first act, the answer to the first act is right for every member.
     fn check_answers(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &dyn Fn() -> String) {
         let (by, other) = (Actor::Alice, &acts[1]);
         let Ok(left) = &outcomes[0] else { return };

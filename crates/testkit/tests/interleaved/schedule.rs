@@ -1,4 +1,4 @@
-//! Which of two threads goes on: each stops at every system call, and where the call reaches files the other may have its turn.
+//! Decides which of two threads continues: each stops at every system call, and at a call that reaches files the other may get its turn.
 
 use crate::world::Dice;
 use nix::sys::ptrace::{self, Options};
@@ -13,7 +13,7 @@ pub(crate) struct Steps {
     pub(crate) runs: u64,
     /// Calls that reach files.
     pub(crate) of_files: u64,
-    /// How often the other actor had its turn at one of these.
+    /// How often the turn went to the other actor at one of these calls.
     pub(crate) switches: u64,
     /// Whether the worker ended well.
     pub(crate) is_well: bool,
@@ -40,11 +40,11 @@ mod calls {
         [437, 291, 61, 34, 35, 37, 38, 276, 82, 83, 64, 68, 285, 7, 16, 52, 55];
 }
 
-/// A call that begins: which one, and its second argument.
+/// The number of a system call that begins, and its second argument; `None` at the end of a call.
 #[cfg(target_arch = "x86_64")]
 fn beginning(thread: Pid) -> Option<(u64, u64)> {
     let registers = ptrace::getregs(thread).ok()?;
-    // A call that has not been done yet has this for its result.
+    // Before a call is executed, the register of its result contains -ENOSYS.
     let begins = registers.rax.cast_signed() == -38;
     begins.then_some((registers.orig_rax, registers.rsi))
 }
@@ -55,26 +55,26 @@ fn beginning(thread: Pid) -> Option<(u64, u64)> {
     (registers.regs[7] == 0).then_some((registers.regs[8], registers.regs[1]))
 }
 
-/// How it is with a thread.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It stopped, and may go on.
+    /// It is stopped, and may continue.
     Ready,
-    /// It stopped where it begins to wait for another thread.
+    /// It is stopped at a call that waits for another thread.
     Waits,
-    /// It is in the kernel and does not come back.
+    /// It is blocked in the kernel.
     Away,
     Ended,
 }
 
-/// How the turn changes hands in one run.
+/// When the turn goes to the other thread in one run.
 enum Plan {
-    /// Once this one has done so many steps, the other does all of its own.
+    /// After `count` steps of thread `first`, the other thread runs to its end.
     WholeAfter { first: usize, count: usize },
-    /// At each step, one time of so many.
+    /// At each step, with a probability of one in this number.
     OneOf(usize),
-    /// This one goes on to its first step after it changed a name; then the other does all of its own. Where a count is given, the other does its
-    /// first act once this one has done so many steps.
+    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. With `other_first`, the other thread runs its
+    /// first act once thread `of` has done that many steps.
     AfterRename { of: usize, other_first: Option<usize> },
 }
 
@@ -83,11 +83,11 @@ struct Run {
     plan: Plan,
     turn: usize,
     done: usize,
-    /// For [`Plan::AfterRename`]: whether it changed a name.
+    /// For [`Plan::AfterRename`]: whether thread `of` has begun a rename.
     has_renamed: bool,
 }
 
-/// Follows the worker, which has stopped or is about to, through all of its runs.
+/// Waits until the worker has stopped itself, and schedules all of its runs.
 pub(crate) fn run(worker: u32, seed: u64, runs: u64) -> Steps {
     let worker = Pid::from_raw(worker.cast_signed());
     until_stopped(worker);
@@ -111,7 +111,7 @@ pub(crate) fn run(worker: u32, seed: u64, runs: u64) -> Steps {
             WaitStatus::PtraceEvent(thread, _, event) => {
                 let is_new = event == ptrace::Event::PTRACE_EVENT_STOP as i32 && !own.contains(&thread);
                 if !is_new {
-                    // The worker itself: its own stops are of no interest.
+                    // A stop of another thread of the worker does not matter.
                     let _ = ptrace::cont(thread, None);
                     continue;
                 }
@@ -200,7 +200,7 @@ impl Run {
                     return;
                 }
                 Ok(WaitStatus::PtraceSyscall(_)) => break,
-                // Some other stop, or a signal: it goes on.
+                // After any other stop or a signal the thread continues.
                 Ok(_) => {
                     let _ = ptrace::syscall(thread, None);
                 }
@@ -244,7 +244,7 @@ impl Run {
                 }
                 Plan::AfterRename { .. } if self.has_renamed => true,
                 Plan::AfterRename { other_first, .. } => {
-                    // Only after the first act of the other.
+                    // A rename counts only after the first act of the other thread.
                     self.has_renamed = other_first.is_none() && calls::RENAMES.contains(&call);
                     false
                 }
@@ -269,7 +269,7 @@ impl Run {
         }
     }
 
-    /// Whether one that was away has come back.
+    /// Checks whether a blocked thread has stopped or ended.
     fn poll(&mut self) {
         std::thread::sleep(Duration::from_millis(1));
         for who in 0..2 {

@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// Everything but DELETE_CHILD: whether something may be deleted is then said by its own ACL alone.
+/// All rights but DELETE_CHILD, so that only the ACL of an entry decides whether the entry may be deleted.
 const ALL: &str = "0x1f01bf";
 const READ: &str = "0x1200a9";
 const QUOTA: u64 = 1 << 30;
@@ -57,7 +57,7 @@ pub(crate) struct World {
     house: TestHouse,
     locks: Arc<MemoryLocks>,
     name: DatastoreName,
-    /// Each ACL as it is written down, and where.
+    /// Each ACL as it is stored; `attribute` is the name of its extended attribute.
     acls: Vec<(Acl, Vec<u8>)>,
     attribute: &'static str,
     pub(crate) actors: Actors,
@@ -93,7 +93,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let visits = [0, 1].map(|who| runtime.block_on(house.admit(&people[who])).unwrap());
         let actors = Actors { name: name.clone(), visits };
-        // Changes are counted from the first count on.
+        // The first query counts the content; after that, each change is counted.
         actors.stay(Actor::Alice).quota().unwrap();
         World { house, locks, name, acls, attribute, actors }
     }

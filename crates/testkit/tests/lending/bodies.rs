@@ -81,7 +81,7 @@ impl Ids {
         dice.of(all).clone()
     }
 
-    /// A path of a template.
+    /// A path from the template of a route.
     pub(crate) fn path(&self, template: &str, dice: &mut Dice) -> String {
         let fill = |part: &str, dice: &mut Dice| match part
             .strip_prefix('{')
@@ -185,7 +185,7 @@ impl Ids {
         })
     }
 
-    /// Parameters of a call of the Proxmox API, which takes none it does not know.
+    /// Parameters of a call of the Proxmox API, which refuses unknown parameters.
     pub(crate) fn parameters(&self, path: &str, place: &str, dice: &mut Dice) -> Value {
         let who =
             ["alice@Default", "mallory@Default", "bob@Default", "alice@Default!lent", "mallory@Default!made"];

@@ -10,7 +10,7 @@ use enfilade_proxmox::PROXMOX;
 use serde_json::{Value, json};
 use std::rc::Rc;
 
-/// A way in, and how many credentials of any kind led to it, itself among them. A session is no link.
+/// A known credential, and the length of the chain that leads to it, including itself. Sessions do not count as links of the chain.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) way: Way,
@@ -28,7 +28,7 @@ pub(crate) struct Holder {
     ids: Option<(At, Rc<Ids>)>,
 }
 
-/// So many ways in are tried at a time; those that are older are tried at the end.
+/// The number of newest credentials that requests use; older ones are tried again at the end.
 const TRIED: usize = 24;
 
 impl Holder {
@@ -65,7 +65,7 @@ impl Holder {
         Ok(())
     }
 
-    /// One request.
+    /// Makes one request with a known credential.
     pub(crate) async fn step(&mut self, world: &World, dice: &mut Dice) -> Result<(), String> {
         // The first lent credential stays among those tried, and the end of the longest chain is tried more often.
         let from = self.known.len().saturating_sub(TRIED);
@@ -87,7 +87,7 @@ impl Holder {
         }
     }
 
-    /// A session, for something.
+    /// Requests a session for a random scope.
     async fn come_in(
         &mut self,
         world: &World,
@@ -165,7 +165,7 @@ impl Holder {
         self.ask(world, &shown, "POST", &path, &body, depth).await
     }
 
-    /// Any route with anything.
+    /// Calls a random route with random values.
     async fn call(
         &mut self,
         world: &World,

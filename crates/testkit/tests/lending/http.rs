@@ -47,7 +47,7 @@ impl Http {
         Http { router: Router::new(faces, &main, &[]) }
     }
 
-    /// On a connection of its own.
+    /// A new connection; each request has its own.
     fn connection() -> Connection {
         Connection {
             peer: ([127, 0, 0, 1], 1).into(),
@@ -65,7 +65,7 @@ impl Http {
         self.ask_about(shown, "", method, path, body).await
     }
 
-    /// The same, about a token.
+    /// Like [`Http::ask`], with a token as the subject of the request.
     pub(crate) async fn ask_about(
         &self,
         shown: &Shown,

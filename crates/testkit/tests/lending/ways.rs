@@ -56,7 +56,7 @@ impl Way {
         })
     }
 
-    /// A session by it.
+    /// Requests a session with this credential.
     pub(crate) async fn login(&self, world: &World, scope: Value) -> Option<String> {
         let (identity, scope) = match self {
             Way::Session(token) => (json!({ "methods": ["token"], "token": { "id": token } }), scope),

@@ -19,12 +19,12 @@ use enfilade_testkit::{Remembering, TestHouse};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of `pw`: cheap, because it is shown often.
+/// The hash of `pw`: cheap, because there are many logins.
 const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 pub(crate) const PASSWORD: &str = "pw";
 /// A text in every secret that was never lent.
 pub(crate) const CANARY: &str = "canary-of-alice";
-/// Each implies those after it.
+/// The roles; each implies those after it.
 pub(crate) const ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
 pub(crate) const USERS: [&str; 4] = ["alice", "mallory", "bob", "service"];
 
@@ -73,7 +73,7 @@ pub(crate) struct World {
     pub(crate) http: Http,
     pub(crate) users: BTreeMap<&'static str, UserId>,
     pub(crate) roles: BTreeMap<&'static str, RoleId>,
-    /// The project something of is lent, another, and mallory's.
+    /// The project on which rights are lent, another project, and Mallory's project.
     pub(crate) a: ProjectId,
     pub(crate) b: ProjectId,
     pub(crate) m: ProjectId,
@@ -178,7 +178,7 @@ impl World {
         world
     }
 
-    /// Alice lends something, of the one role she has on the project from now on.
+    /// Alice gets one random role on the project instead of her others, and lends Mallory a credential for it.
     pub(crate) fn lend(&mut self, dice: &mut Dice) -> Way {
         let role = *dice.of(&ROLES);
         let desk = self.house.desk();
@@ -201,7 +201,7 @@ impl World {
         self.house.clock.now().unix_seconds
     }
 
-    /// As the service that asks.
+    /// The credential of the service that validates tokens.
     pub(crate) fn asker(&self) -> Shown {
         Shown::Token(self.asker.clone())
     }
@@ -220,7 +220,7 @@ impl World {
         Some(Rights { user: token["user"]["id"].as_str()?.to_owned(), on, roles })
     }
 
-    /// Whether a session of these rights is mallory's in person, or, while something is lent, within that.
+    /// Whether a session may have these rights: those of Mallory in person or, unless the loan is over, those that were lent.
     pub(crate) fn may_be(&self, rights: &Rights, is_over: bool) -> bool {
         let is_mallorys = rights.user == self.user("mallory")
             && match &rights.on {
@@ -244,7 +244,7 @@ impl World {
     pub(crate) fn end_first(&self) {
         let desk = self.house.desk();
         let alice: Userid = "alice@Default".parse().unwrap();
-        // It may have ended itself.
+        // The lent credential may have deleted itself.
         match &self.ends {
             Ends::Credential(id) => {
                 drop(admin::delete_application_credential(&desk, &self.users["alice"], id));
@@ -325,7 +325,7 @@ impl World {
         }
     }
 
-    /// The trusts that came since.
+    /// The trusts that were created since the loan.
     pub(crate) fn new_trusts(&self) -> Vec<(TrustId, Trust)> {
         let now = self.powers_now();
         now.trusts.into_iter().filter(|(id, _)| !self.powers.trusts.contains_key(id)).collect()
@@ -386,7 +386,7 @@ impl World {
             })
             .unwrap()
             .unwrap();
-        // A use of a trust is counted on it.
+        // The uses of a trust are counted in its record, and may differ.
         powers.trusts.values_mut().for_each(|trust| trust.uses = None);
         powers
     }
@@ -468,7 +468,7 @@ pub(crate) fn id_of_access(access: &str) -> BlobId {
     id
 }
 
-/// Alice lends something of a project.
+/// Alice lends Mallory a credential of a random kind, for a project.
 fn lend(
     (house, users, a): (&TestHouse, &BTreeMap<&'static str, UserId>, ProjectId),
     role: &str,

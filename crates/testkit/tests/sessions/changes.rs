@@ -32,7 +32,7 @@ impl World {
                     return;
                 };
                 self.grant(grant, false);
-                // Often it is given again at once, in the same way or in another.
+                // Often the role is granted again at once, in the same way or in another.
                 let (holder, on, role) = grant;
                 let below = match on {
                     Where::Project(n) => Where::Below(self.projects[n].1),
@@ -156,7 +156,7 @@ impl World {
         group.filter(|_| dice.roll(2) == 0).map_or(Holder::User(user), Holder::Group)
     }
 
-    /// Gives a role, or takes it.
+    /// Grants or removes a role.
     fn grant(&mut self, (holder, on, role): (Holder, Where, usize), is_so: bool) {
         let who = match holder {
             Holder::User(n) => Grantee::User(self.users[n].1),
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// The last role is deleted, and another one of its name is made. Grants of the first are swept later.
+    /// Deletes the last role, and creates another role with its name. Grants of the deleted role are swept later.
     fn make_role_again(&mut self) {
         let role = ROLES.len() - 1;
         admin::delete::<NamedRole>(&self.house.desk(), &self.roles[role]).unwrap();
@@ -227,12 +227,12 @@ impl World {
         }
     }
 
-    /// Users and groups in groups, and groups that go, with their domain or alone.
+    /// Changes the members of groups, and deletes groups, with their domain or alone.
     fn change_groups(&mut self, dice: &mut Dice) {
         let desk = self.house.desk();
         let n = dice.roll(GROUPS.len());
         let Some(group) = self.groups[n].clone() else {
-            // With the domain, which has another id.
+            // The group is created again together with its domain, which gets another id.
             let (id, _) = admin::add_domain(&desk, &self.domains[GUESTS].0, None).unwrap();
             self.domains[GUESTS].1 = id;
             self.domain_enabled[GUESTS] = true;
@@ -263,7 +263,7 @@ impl World {
                     self.nested.insert((n, 0));
                 }
             }
-            // With or without nested groups in it.
+            // The group may contain other groups.
             9 if n != GUESTS => {
                 enfilade_admin::remove_group(&desk, &group.name).unwrap();
                 self.forget_group(n);
@@ -298,7 +298,7 @@ impl World {
         self.members.retain(|(group, _)| *group != n);
         self.nested.retain(|(inner, outer)| *inner != n && *outer != n);
         self.grants.retain(|(holder, ..)| *holder != Holder::Group(n));
-        // The next of this name is another.
+        // The next group with this name is another group.
         self.taken
             .retain(|(what, _)| !matches!(what, Taken::Grant(holder, _) if *holder == Holder::Group(n)));
     }
@@ -360,7 +360,7 @@ impl World {
         }
         admin::revoke(&self.house.desk(), &marks, end, "a test").unwrap();
         marks.into_iter().for_each(|mark| self.mark(mark));
-        // And some marks of unknown tokens: a few, or so many that older marks are no longer the newest.
+        // Adds some marks of unknown tokens: a few, or so many that older marks are no longer the newest.
         for _ in 0..dice.roll(20) {
             let nobodys = std::array::from_fn(|_| dice.roll(256) as u8);
             admin::revoke(&self.house.desk(), &[Revoked::Token(nobodys)], None, "a test").unwrap();

@@ -29,10 +29,10 @@ const LIFETIME: i64 = 3_600;
 const USERS: usize = 4;
 const PROJECTS: usize = 3;
 const ROLES: [&str; 4] = ["admin", "member", "reader", "auditor"];
-/// Which roles imply which, at first.
+/// The implications at first: a role, and the role that it implies.
 const IMPLIED: [(usize, usize); 2] = [(0, 1), (1, 2)];
 const GROUPS: [&str; 3] = ["staff@Default", "nested@Default", "crew@guests"];
-/// The domain of guests is deleted and made again, with its group.
+/// The number of the guests' domain, which is deleted and created again with its group.
 const GUESTS: usize = 2;
 const KEYS_MAX: usize = 3;
 
@@ -59,13 +59,13 @@ struct World {
     trusts: Vec<Trust>,
     events: Vec<Event>,
     taken: Vec<(Taken, Ended)>,
-    /// How many places of the order are taken.
+    /// The number of events so far: the last place in their order.
     places: u64,
     /// How far the wall clock is from the right one, in seconds.
     wall: i64,
     ring: Vec<u32>,
     tokens: Vec<Token>,
-    /// How many were issued later than the clock says, because a mark was set in this second, or the clock was set back.
+    /// The number of sessions issued at a later second than the clock's, because a mark was set in this second, or the clock was set back.
     later: u64,
 }
 
@@ -148,17 +148,17 @@ impl World {
         self.places
     }
 
-    /// A mark of this moment.
+    /// The moment of something that is revoked or taken now.
     fn ended(&mut self) -> Ended {
         Ended { place: self.next_place(), last: self.last_issue() }
     }
 
-    /// The last second of issue of a token that is good now.
+    /// The last second of issue of a token that is valid now.
     fn last_issue(&self) -> i64 {
         self.house.facts().read(Horizon::of).unwrap().unwrap().last_issue(self.now())
     }
 
-    /// Marks of tokens that ended until then are not known any more.
+    /// The second up to which marks of expired tokens were purged.
     fn purged(&self) -> i64 {
         let passed = self.house.facts().read(|view| view.get::<Revocation>(&Revoked::Passed));
         let purged = passed.unwrap().unwrap().map_or(i64::MIN, |passed| passed.issued_before);
@@ -187,7 +187,7 @@ impl World {
 
     /// Key 0 becomes the highest, a new key 0 is created, and the lowest other key is deleted.
     fn rotate(&mut self) {
-        // The bytes of a key are those of its number, so the old key 0 keeps them only in Keystone.
+        // Here the bytes of a key follow from its number. In Keystone the old key 0 keeps its bytes under the new number.
         let next = self.ring.iter().max().unwrap() + 1;
         self.ring.push(next);
         if self.ring.len() > KEYS_MAX {
@@ -212,7 +212,7 @@ impl World {
         session.roles.iter().map(|role| number(role.id)).collect()
     }
 
-    /// Comes in. A machine that has other work may have no time for the hash: then it is asked once more.
+    /// Authenticates. On a busy machine the gate may refuse to compute the hash: then this tries again.
     async fn come_in(&self, ask: SecretAsk) -> Result<Visit, &'static str> {
         loop {
             match self.house.come_in(ask.clone()).await.map_err(|refusal| refusal.code()) {
@@ -255,7 +255,7 @@ impl World {
         token.key = *self.ring.iter().max().unwrap();
         let now = self.now();
         token.issued = Issued { place: Some(self.next_place()), second: now };
-        // It is issued at once, also after a revocation and with a clock that is wrong.
+        // A session is issued at once, also right after a revocation and with a wrong clock.
         let roles = self.stands(&token, true);
         let is_over = roles.is_some() && !self.ends_later(&token);
         match visit.issue(wanted).await {
@@ -295,7 +295,7 @@ impl World {
         let ended = self.ended();
         self.taken.retain(|(taken, _)| *taken != what);
         self.taken.push((what, ended));
-        // Before the same is given again.
+        // This comes before the same right is granted again.
         self.note_losses();
     }
 
@@ -502,7 +502,7 @@ impl World {
         }
     }
 
-    /// Somebody sets the wall clock: a little or by days, ahead or back, and often right again.
+    /// Sets the wall clock: a little or by days, ahead or back, and often right again.
     fn set_clock(&mut self, dice: &mut Dice) {
         let most = [10, 10, 120, 8_000, 400_000][dice.roll(5)];
         let by = match self.wall {

@@ -41,7 +41,7 @@ pub(crate) struct Group {
     pub(crate) domain: usize,
 }
 
-/// When a session was issued: its place in the order of all that happened, and the second it says.
+/// When a session was issued: its place in the order of events, and its second of issue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issued {
     /// `None` for a token of another server with the same keys, which does not share our order of events.
@@ -53,12 +53,12 @@ pub(crate) struct Issued {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) place: u64,
-    /// The last second of issue of a token of another server that was good then, or nearly.
+    /// Tokens of other servers have ended if their second of issue is not later than this one.
     pub(crate) last: i64,
 }
 
 impl Ended {
-    /// No clock has a part in it where the session is ours.
+    /// Whether a session was issued before this. For sessions of this server no clock matters.
     pub(crate) fn is_about(self, issued: Issued) -> bool {
         issued.place.map_or(issued.second <= self.last, |place| place < self.place)
     }
@@ -71,20 +71,20 @@ pub(crate) struct Event {
     pub(crate) ended: Ended,
 }
 
-/// Something that lost a part: a session from before that rests on it is over.
+/// A record that lost a part: earlier sessions that depend on it have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// A role of this one was taken there.
+    /// A role of this holder on this scope was removed.
     Grant(Holder, Where),
-    /// The members of this group are no longer in another one.
+    /// The members of this group are no longer in another group.
     Group(GroupId),
-    /// A role implies another no longer, or is gone.
+    /// This role no longer implies another role, or was deleted.
     Role(RoleId),
     /// This domain was disabled, so its groups grant nothing.
     Domain(DomainId),
     /// This credential was disabled, or has another secret.
     Credential(usize),
-    /// A role that this trust lends is gone.
+    /// A role that this trust lends was deleted.
     Trust(usize),
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Token {
     pub(crate) scope: Option<Where>,
     pub(crate) credential: Option<usize>,
     pub(crate) trust: Option<usize>,
-    /// Whether it came of a token.
+    /// Whether it was issued for another token.
     pub(crate) is_child: bool,
     pub(crate) issued: Issued,
     pub(crate) expires_at: i64,
@@ -140,7 +140,7 @@ pub(crate) struct Trust {
 
 /// The verdicts of the model, which searches all events.
 impl World {
-    /// Whether it lost a part after a session was issued.
+    /// Whether the record lost a part after a session was issued.
     pub(crate) fn is_marked(&self, what: Taken, issued: Issued) -> bool {
         self.taken.iter().any(|(taken, ended)| *taken == what && ended.is_about(issued))
     }
@@ -180,7 +180,7 @@ impl World {
         [Holder::User(user)].into_iter().chain(groups).collect()
     }
 
-    /// Where a role counts on something: there, and on the domain of a project.
+    /// The scopes whose grants count on a scope: itself, and for a project also its domain.
     fn nodes(&self, on: Where) -> Vec<Where> {
         match on {
             Where::Project(n) => vec![on, Where::Below(self.projects[n].1)],
@@ -203,7 +203,7 @@ impl World {
         })
     }
 
-    /// The same for grants on the scope.
+    /// Like [`World::is_over_by`], but also considers grants on the scope.
     fn is_over_on(&self, user: usize, on: Where, issued: Issued) -> bool {
         let (holders, nodes) = (self.holders(user), self.nodes(on));
         let mut both =
@@ -236,8 +236,8 @@ impl World {
             || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
     }
 
-    /// After a change: a token that lost a right has lost it for good, unless it is of another server whose clock is further ahead than
-    /// allowed.
+    /// Called after each change: a token that lost a right has lost it for good, unless it is from another server whose clock is further ahead
+    /// than allowed.
     pub(crate) fn note_losses(&mut self) {
         let (mut tokens, ended) = (std::mem::take(&mut self.tokens), self.ended());
         for token in &mut tokens {
@@ -255,7 +255,7 @@ impl World {
         self.tokens = tokens;
     }
 
-    /// The rights of a session now, if only time had ended sessions.
+    /// The rights that a session would have now if neither marks nor time ended it.
     pub(crate) fn held(&self, token: &Token) -> Option<Held> {
         let roles = self.stands(token, false)?;
         Some(Held { roles, groups: self.groups_of(token.user) })
@@ -339,7 +339,7 @@ impl World {
         })
     }
 
-    /// Whether it has not ended yet, by the clock, and by the marks that were purged because all that they are about had ended.
+    /// Whether the session has not expired by the clock, and expires after the second up to which marks were purged.
     pub(crate) fn ends_later(&self, token: &Token) -> bool {
         self.now() < token.expires_at && self.purged() < token.expires_at
     }

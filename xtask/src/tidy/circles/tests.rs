@@ -55,7 +55,7 @@ fn an_import_is_found_however_it_is_written() {
         ("", "fn g() {\n    use crate::b::f;\n}\n", 2),
         ("", "mod inner {\n    use super::super::b::B;\n}\n", 2),
         ("", "mod inner {\n    use crate::b::B;\n}\n", 2),
-        // What the root shows of another module is that module's.
+        // An item that the root re-exports belongs to the module that defines it.
         ("pub use b::B;\n", "use crate::B;\n", 1),
         ("use b::{B as C};\n", "use super::{C};\n", 1),
         ("pub use self::b::*;\n", "use crate::f;\n", 1),

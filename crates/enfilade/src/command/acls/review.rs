@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::BufRead as _;
 use std::path::Path;
 
-/// How it is told.
+/// The output format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,

@@ -31,7 +31,7 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// The one of that name, in the file the environment names, or else in the first of the usual places.
+    /// Reads the cloud of this name from the file that the environment names, or else from the first existing file of the usual places.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
         let mut places: Vec<PathBuf> =
             std::env::var_os("OS_CLIENT_CONFIG_FILE").map(PathBuf::from).into_iter().collect();
@@ -114,7 +114,7 @@ impl Cloud {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Somebody logged in.
+/// The API of the cloud after a login.
 pub(super) struct Api {
     cloud: Cloud,
     uri: Uri,
@@ -136,7 +136,7 @@ impl Api {
         Ok(api)
     }
 
-    /// Everything of a list, page after page.
+    /// Reads a whole list, page by page.
     pub(super) async fn list(&mut self, path: &str, many: &str) -> anyhow::Result<Vec<Value>> {
         let (mut rows, mut next) = (Vec::new(), format!("/v3/{path}"));
         loop {

@@ -20,10 +20,10 @@ impl Table {
     }
 }
 
-/// The newest hash of each user that is good at this second, by the user's id.
+/// The newest password hash of each user that has not expired at `now`, by the id of the user.
 ///
 /// # Errors
-/// When the text is no such dump.
+/// When the text is not a dump of Keystone's database.
 pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, String>> {
     let (mut users, mut passwords) = (Table::default(), Table::default());
     let mut rest = text;
@@ -62,7 +62,7 @@ pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, 
         let number = |column: &str| passwords.value(row, column).and_then(|text| text.parse::<i64>().ok());
         let user = passwords.value(row, "local_user_id").and_then(|id| of_user.get(id));
         let (Some(user), Some(hash)) = (user, passwords.value(row, "password_hash")) else { continue };
-        // Microseconds.
+        // `expires_at_int` is in microseconds.
         let is_over = number("expires_at_int").is_some_and(|until| until / 1_000_000 <= now);
         let made = number("created_at_int").unwrap_or(0);
         if !is_over && newest.get(*user).is_none_or(|(before, _)| *before <= made) {
@@ -159,7 +159,7 @@ fn values(text: &str) -> anyhow::Result<(Values, &str)> {
     }
 }
 
-/// A text up to its closing quote: doubled quotes and backslashes as databases write them.
+/// Reads a string up to its closing quote, and decodes doubled quotes and backslash escapes. Returns the rest of the text, too.
 fn quoted_text(text: &str) -> anyhow::Result<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices().peekable();

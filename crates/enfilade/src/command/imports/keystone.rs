@@ -84,7 +84,7 @@ fn is_enabled(row: &Value) -> bool {
     row.get("enabled").and_then(Value::as_bool).unwrap_or(true)
 }
 
-/// The option `immutable` of those rows that have it.
+/// Records the option `immutable` of the rows that have it.
 fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<CloudRecordId>) {
     let has_it = |row: &&Value| row.pointer("/options/immutable") == Some(&Value::Bool(true));
     asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudRecord::Immutable));
@@ -162,7 +162,7 @@ fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
         };
         let (later, now): (Vec<Value>, Vec<Value>) = rows.iter().cloned().partition(|row| waits(row, &rows));
         if now.is_empty() {
-            // They form a circle; the import reports it.
+            // The remaining rows form a circle; the import reports it.
             sorted.extend(later);
             break;
         }
@@ -313,7 +313,7 @@ async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyho
                 project: id(row, "project_id")?,
                 roles: roles.iter().filter_map(|role| id(role, "id")).collect(),
                 unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
-                // With only a part of its access rules it would have more rights than before.
+                // If a rule cannot be read, the credential is left out: without rules it would be good for every request.
                 rules: rules.iter().map(rule).collect::<Option<_>>()?,
                 by: None,
             };

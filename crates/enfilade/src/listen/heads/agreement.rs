@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::io::InspectReader;
 
-/// Connections of the gate; `ENFILADE_CAMPAIGN_N` of them in the campaign.
+/// The number of connections in a usual test run; a campaign sets another number in `ENFILADE_CAMPAIGN_N`.
 const GATE: u64 = 20_000;
 
-/// xorshift64*.
+/// A pseudo-random generator (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -69,7 +69,7 @@ impl Dice {
         let count = 2 + self.below(4);
         let mut bytes: Vec<u8> = (0..count).flat_map(|_| self.request().into_bytes()).collect();
         for _ in 0..self.below(3) {
-            // Parsers disagree at line ends.
+            // Most changes are at line ends, where parsers disagree.
             let ends: Vec<usize> =
                 (0..bytes.len()).filter(|at| matches!(bytes[*at], b'\r' | b'\n')).collect();
             let at = if self.below(4) == 0 { self.below(bytes.len()) } else { ends[self.below(ends.len())] };

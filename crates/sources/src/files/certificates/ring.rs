@@ -1,9 +1,9 @@
 //! Reads many files by io_uring: the kernel opens and reads them, and reports completion.
 //!
-//! Each file is handled separately: after its open completes its read is submitted; after that the next file is opened into the same slot,
-//! which closes this one. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is submitted (a late
-//! close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so that no limit on
-//! descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
+//! Each file is handled separately: when its open completes, its read is submitted; when its read completes, the next file is opened into the
+//! same slot, which closes the first one. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is
+//! submitted (a late close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so
+//! that no limit on descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
 //!
 //! Measured against four threads (`bench/runs/2026-11-22-certs.json`, 25,000 files): 58 ms warm and 221 ms cold, against 65 and 265 ms. For
 //! 1,000,000 files (`2026-11-22-certs-1000000.json`): 2.1 s and 11.2 s, against 2.5 s and 12.7 s.
@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Files that are under way at once, in one ring.
+/// The most files that one ring opens or reads at the same time.
 const SLOTS: usize = 512;
 /// Most files fit; for a larger one the buffer grows before the next read.
 const BUFFER_BYTES: usize = 8 * 1024;
@@ -55,7 +55,7 @@ impl Ring {
         })
     }
 
-    /// One that has the completion of this number fail.
+    /// An engine in which the completion of this number fails.
     #[cfg(test)]
     pub(super) fn failing(self, nth: usize, errno: Errno) -> Self {
         Ring { rings: 1, fails: Some((nth, errno)) }
@@ -90,7 +90,7 @@ impl Engine for Ring {
     }
 }
 
-/// Where a slot's file is.
+/// The progress of a slot's file.
 enum State {
     Opening,
     /// The number of bytes read so far.
@@ -98,7 +98,7 @@ enum State {
 }
 
 struct Slot {
-    /// Which of the names.
+    /// The index of the file in `names`.
     file: usize,
     path: CString,
     /// For a file that does not fit into the slot's part of the pool.
@@ -110,12 +110,12 @@ struct Run<'r> {
     ring: IoUring,
     directory: &'r OwnedFd,
     names: &'r [OsString],
-    /// The place of the first of these names among all.
+    /// The index of the first of `names` among the names of all rings.
     offset: usize,
     each: &'r Each<'r>,
     next: usize,
     slots: Vec<Slot>,
-    /// A part for each slot, in one piece: it goes back to the kernel as a whole.
+    /// The buffers of all slots in one allocation, whose memory returns to the kernel as a whole.
     pool: Vec<u8>,
     under_way: usize,
     #[cfg(test)]
@@ -192,13 +192,13 @@ impl<'r> Run<'r> {
         entry.result()
     }
 
-    /// The kernel may still write into the buffers: they stay where they are until it has said of each that it is done, or for ever.
+    /// Ends the run with an error. The kernel may still write into the buffers, so they are never freed.
     fn abandon(&mut self, why: io::Error) -> io::Result<()> {
         std::mem::forget((std::mem::take(&mut self.slots), std::mem::take(&mut self.pool)));
         Err(why)
     }
 
-    /// The next file into a slot that has none under way.
+    /// Opens the next file into a slot whose file is done.
     fn begin_next(&mut self, at: usize) -> io::Result<()> {
         while let Some(name) = self.names.get(self.next) {
             let file = self.next;
@@ -284,7 +284,7 @@ impl<'r> Run<'r> {
         };
         let bytes = buffer.get(..have).unwrap_or_default();
         if have == buffer.len() {
-            // It may be just as long, or longer.
+            // The file may end here or be longer: read on into a larger buffer.
             let mut grown = bytes.to_vec();
             grown.resize(have * 2, 0);
             slot.grown = grown;

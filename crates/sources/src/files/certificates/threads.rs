@@ -1,4 +1,4 @@
-//! Many files by threads that each wait for their own.
+//! Reads many files by threads, each of which waits for its own file.
 
 use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, regular, stat_of, too_large};
 use rustix::fd::OwnedFd;
@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A thread takes so many names at once.
+/// The number of names that a thread takes at once.
 const BATCH: usize = 16;
-/// So many wait at once where the disk has to be waited for.
+/// The number of threads when files come from a disk.
 const COLD: usize = 128;
-/// So many files tell whether it has to be.
+/// The number of files that a thread measures to find out whether files come from a disk.
 const SAMPLE: usize = 256;
-/// Longer than this for each of them is no memory.
+/// If a file takes longer than this on average, files come from a disk.
 const WARM_NANOS: u64 = 50_000;
 
 /// Twice as many threads as cores; more if files come from a disk.
@@ -32,7 +32,7 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// So many while files come from memory.
+    /// An engine of `warm` threads while files come from memory.
     pub fn new(warm: usize) -> Self {
         Threads { warm: warm.max(1) }
     }
@@ -99,7 +99,7 @@ impl ReadJob<'_> {
         let found = stat_of(&file)?;
         regular(&found)?;
         buffer.clear();
-        // One more than it has, so that one read says that this is all.
+        // One byte more than the file has, so that one read shows that it ends there.
         buffer.reserve(found.st_size as usize + 1);
         loop {
             let count = retry_on_intr(|| rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)))

@@ -1,4 +1,4 @@
-//! Being told which files of some directories change.
+//! Reports which files of some directories change (inotify).
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -32,7 +32,7 @@ impl Changed {
         matches!(self, Changed::Files(files) if files.is_empty())
     }
 
-    /// Both.
+    /// The changes of both.
     #[must_use]
     pub fn and(self, other: Changed) -> Changed {
         match (self, other) {

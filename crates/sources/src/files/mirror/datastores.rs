@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 
 const FILE: FileName = FileName::Datastores;
 
-/// What the file says.
+/// The content of `datastore.cfg`.
 #[derive(Default)]
 pub(super) struct Datastores {
     stores: BTreeMap<DatastoreName, Datastore>,
     broken: BTreeMap<DatastoreName, LineError>,
-    /// What is wrong and belongs to no datastore.
+    /// Problems that concern no datastore.
     problems: Vec<LineError>,
 }
 
@@ -40,7 +40,7 @@ impl Datastores {
         said
     }
 
-    /// Whether nothing is wrong anywhere. Then what is not in the file is meant to be gone.
+    /// Whether the file has no problems. Then a datastore that is not in the file was removed on purpose.
     fn is_whole(&self) -> bool {
         self.problems.is_empty() && self.broken.is_empty()
     }
@@ -52,7 +52,7 @@ impl Datastores {
         let known = match draft.view.list::<Datastore>(&[]) {
             Ok(rows) => rows.into_iter().map(|(name, row)| (name, Some(row))).collect(),
             Err(why @ SourceError::Damaged { .. }) => {
-                // The others are followed, and nothing is removed.
+                // The other datastores still follow the file, and none is removed.
                 draft.problem(FILE, format!("{why}; see `enfilade facts check`"));
                 self.known_alone(draft)
             }
@@ -89,7 +89,7 @@ impl Datastores {
         Ok(())
     }
 
-    /// What is known of the datastores in the file, one by one; `None` of one that cannot be read.
+    /// The facts about the datastores in the file, read one by one; `None` for a record that cannot be read.
     fn known_alone(&self, draft: &Draft<'_, '_>) -> BTreeMap<DatastoreName, Option<Datastore>> {
         let names = self.stores.keys().chain(self.broken.keys());
         let found = names.filter_map(|name| match draft.view.get::<Datastore>(name) {
@@ -101,7 +101,7 @@ impl Datastores {
     }
 }
 
-/// The last good facts stay, with the word that they are stale and since when; says what that means.
+/// Keeps the last good facts, and adds the fault to them. Returns what the fault means, in words.
 fn mark(
     draft: &mut Draft<'_, '_>,
     name: &DatastoreName,

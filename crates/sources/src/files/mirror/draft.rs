@@ -4,14 +4,14 @@ use enfilade_facts::tables::{Ends, FileFault, FileName, MirroredFile};
 use enfilade_facts::{Change, Clocks, Row, View};
 use std::collections::BTreeMap;
 
-/// A change, what it counts, and what is to be told.
+/// A change, its counts, and the problems to report.
 pub(super) struct Draft<'v, 's> {
     pub(super) view: &'v View<'s>,
     pub(super) change: Change,
     pub(super) added: usize,
     pub(super) changed: usize,
     pub(super) removed: usize,
-    /// What is wrong with each file, without its name.
+    /// The problems of each file, without its name.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
     /// The second at which the first of the last good facts gets too old.
     pub(super) due: Option<i64>,
@@ -29,7 +29,7 @@ impl<'v, 's> Draft<'v, 's> {
         self.now
     }
 
-    /// Makes a record this, where it is not already.
+    /// Puts a record, unless it is the same as before.
     pub(super) fn put<R: Row + PartialEq>(&mut self, key: &R::Key, before: Option<&R>, after: &R) {
         if before == Some(after) {
             return;
@@ -41,7 +41,7 @@ impl<'v, 's> Draft<'v, 's> {
         }
     }
 
-    /// The same of what sessions rest on: those that rest on more than it is from now on end.
+    /// Replaces a record that sessions depend on, and ends the sessions that the new record does not support ([`Change::replace`]).
     pub(super) fn replace<R: Ends + PartialEq>(&mut self, key: &R::Key, before: &R, after: &R) {
         if before != after {
             self.change.replace(key, before, after);
@@ -64,8 +64,8 @@ impl<'v, 's> Draft<'v, 's> {
         self.problems.entry(file).or_default().push(problem);
     }
 
-    /// What is wrong with a record or a file, after what was wrong with it before. The last good facts serve until the
-    /// stale limit, where there are any and `serves`.
+    /// The fault of a record or a file. It has the beginning of the fault before it, if there was one. If `serves`, the last good facts
+    /// serve until the stale limit.
     pub(super) fn fault(
         &mut self,
         before: Option<&FileFault>,
@@ -92,7 +92,7 @@ impl<'v, 's> Draft<'v, 's> {
         }
     }
 
-    /// The record of a file, after everything that is wrong with it was told.
+    /// Completes the record of a file with its problems, after all of them were reported.
     pub(super) fn file_row(
         &self,
         file: FileName,

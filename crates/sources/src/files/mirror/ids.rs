@@ -1,4 +1,4 @@
-//! Random ids for what is made here.
+//! Random ids for new records.
 
 use enfilade_facts::SourceError;
 

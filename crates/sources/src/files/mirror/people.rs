@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenNam
 use enfilade_facts::{SourceError, View};
 use std::collections::HashMap;
 
-/// All of them, read at once, or each when it is asked for.
+/// Users and tokens: all read at once, or each when it is asked for.
 pub(super) struct People<'v, 's> {
     view: &'v View<'s>,
     domains: HashMap<Realm, DomainId>,
@@ -107,7 +107,7 @@ impl<'v, 's> People<'v, 's> {
         Ok(self.view.get::<User>(&id)?.map(|user| (id, user)))
     }
 
-    /// A token that is compared now; each is compared once.
+    /// Takes a token to compare it. Each token is compared only once.
     pub(super) fn token(
         &mut self,
         owner: &UserId,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const FILE: FileName = FileName::Acl;
 
-/// When the files of Proxmox are in use, their administrator exists without a line in them, and may do everything.
+/// Compares `acl.cfg` with the facts. Proxmox's administrator has every right without a line in the file.
 pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let AclCfg { problems, broken, .. } = acl;
     for LineError { line, reason } in problems {
@@ -51,7 +51,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
     Ok(())
 }
 
-/// The administrator's role, where `acl.cfg` is not read.
+/// Puts the administrator's role, if `acl.cfg` is not read.
 pub(super) fn ensure_administrator(draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let Ok(everywhere) = "/".parse() else { return Ok(()) };
     let key = key(&(everywhere, root_pam()));

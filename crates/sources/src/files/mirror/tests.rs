@@ -23,7 +23,7 @@ fn at(unix_seconds: i64) -> Clocks {
     Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Facts as they are in a house: with the space SIDs are from.
+/// Facts as in the store of a server: with the record from which SIDs are issued.
 fn facts() -> Memory {
     let source = Memory::new(StoreId(1));
     let audit = AuditRecord { who: "a test".into(), what: "begin".into(), unix_seconds: 0 };
@@ -105,7 +105,7 @@ fn a_watch_comes_back_with_its_directory() {
 
 #[test]
 fn whoever_read_an_older_version_is_refused_and_reads_again() {
-    /// Before this one's first commit another process mirrors what the file says by then.
+    /// Before the first commit to this source, another process mirrors a newer version of the file.
     struct Overtaken<'a> {
         source: &'a Memory,
         other: std::sync::Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
@@ -128,7 +128,7 @@ fn whoever_read_an_older_version_is_refused_and_reads_again() {
     let path = set.path(FileName::Datastores);
     std::fs::write(&path, "datastore: tank\n\tpath /old\n").unwrap();
     let other = || {
-        // Also when the facts it found were those this one found.
+        // The other process found the same facts as this one.
         std::fs::write(&path, "datastore: tank\n\tpath /new\n").unwrap();
         Mirror::new(set.clone()).look(&source, at(LATE)).unwrap();
     };
@@ -168,7 +168,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     assert_eq!((row.problem_count, row.problems.len(), row.good), (31, 20, Some(good.revision)));
     assert_eq!(problems.len(), 21);
     assert!(problems[20].ends_with("datastore.cfg: and 11 more problems"), "{problems:?}");
-    // Somebody else who looks has the same to say, without reading.
+    // Another process reports the same problems.
     bench.restart();
     assert_eq!(bench.look().problems, problems);
     bench.write(FileName::Datastores, "");
@@ -176,7 +176,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     assert_eq!(bench.file(FileName::Datastores).unwrap().good, None);
 }
 
-/// As where stamps are coarse: the file was read, and changed after that without another stamp.
+/// As with coarse timestamps: the file was read, and then changed without a new timestamp.
 #[test]
 fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
     for other_process in [false, true] {
@@ -198,7 +198,7 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
         }
         bench.look();
         assert!(bench.store("one").is_none() && bench.store("two").is_some(), "{other_process}");
-        // From now on the stamps say that it is the same.
+        // From now on the timestamps show that the file is the same.
         let is_read = |bench: &Bench| {
             let rows = bench.file(FileName::Datastores).map(|row| (FileName::Datastores, row));
             !bench.mirror.news(&rows.into_iter().collect(), at(LATE)).is_empty()

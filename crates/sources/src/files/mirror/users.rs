@@ -1,4 +1,4 @@
-//! What `user.cfg` and `token.shadow` say, compared with the facts. Both together, because a token is in both.
+//! Compares `user.cfg` and `token.shadow` with the facts: both together, because a token is in both.
 
 use super::draft::Draft;
 use super::ids::{Ids, unavailable};
@@ -13,7 +13,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
 use enfilade_facts::{Row as _, SourceError};
 
-/// What both files say. `users` is missing where `user.cfg` did not change; `secrets` where `token.shadow` is not in use, or
+/// The content of both files. `users` is `None` if `user.cfg` did not change; `secrets` is `None` if `token.shadow` is not in use or
 /// cannot be read.
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
@@ -23,7 +23,7 @@ pub(super) struct AccountFiles<'a> {
 }
 
 impl AccountFiles<'_> {
-    /// What `token.shadow` says of every token.
+    /// The hashes of all tokens, if `token.shadow` was read as a whole.
     fn hashes(&self) -> Option<&Hashes> {
         match self.secrets {
             Some(Secrets::Whole(hashes, _)) => Some(hashes),
@@ -65,7 +65,7 @@ struct Comparison<'a, 'd, 'v, 's> {
     said: &'a AccountFiles<'a>,
     people: People<'v, 's>,
     draft: &'d mut Draft<'v, 's>,
-    /// The free SIDs before, and after new users and groups have got theirs.
+    /// The free SIDs before this change, and after it has given SIDs to new users.
     space: Option<(SidSpace, SidSpace)>,
     ids: Ids,
 }
@@ -79,12 +79,12 @@ impl Comparison<'_, '_, '_, '_> {
         };
         let mut authids: Vec<&Authid> = match (&said.changed, said.users) {
             (Some(changed), _) => changed.iter().collect(),
-            // Of a token that is in `token.shadow` alone there is nothing to say.
+            // A token that is only in `token.shadow` is ignored.
             (None, Some(users)) => users.entries.keys().chain(users.broken.keys()).collect(),
             (None, None) => Vec::new(),
         };
         authids.extend(mirrored.iter().chain(&root));
-        // In their order a user comes before the user's tokens.
+        // In sorted order a user comes before the user's tokens.
         if said.users.is_some() {
             authids.sort();
             authids.dedup();
@@ -106,7 +106,7 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// A record that cannot be read refuses already; the others are followed.
+    /// Compares a user or token. A record that cannot be read is only a problem: it refuses already, and the other records follow the files.
     fn told(
         &mut self,
         authid: &Authid,
@@ -121,7 +121,7 @@ impl Comparison<'_, '_, '_, '_> {
         }
     }
 
-    /// The hash of a token's secret, where `user.cfg` says nothing new.
+    /// Puts the new hash of a token's secret, if `user.cfg` did not change.
     fn hash_alone(&mut self, authid: &Authid, hash: Option<&str>) -> Result<(), SourceError> {
         let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
             return Ok(());
@@ -138,7 +138,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn user(&mut self, authid: &Authid) -> Result<(), SourceError> {
-        // A hash under a user's name is none of ours.
+        // An entry of `token.shadow` under a user's name is ignored.
         let Some(users) = self.said.users else { return Ok(()) };
         let by_default = Entry::default();
         let is_root = authid.user == Userid::root_pam();
@@ -212,7 +212,7 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// With all records of the user: a later user of this name is another user.
+    /// Removes a user with all records of the user: a later user of this name is another user.
     fn remove_user(&mut self, userid: &Userid, id: &UserId, before: &User) -> Result<(), SourceError> {
         self.draft.delete(id, before);
         self.draft.change.end_with::<User>(id).delete::<Name>(&NameKey::user(&before.domain, userid.name()));
@@ -250,7 +250,7 @@ impl Comparison<'_, '_, '_, '_> {
         };
         let known = self.people.token(&owner, name)?;
         let Some(users) = self.said.users else {
-            // Nothing new in `user.cfg`: the hash alone.
+            // `user.cfg` did not change: only the hash is compared.
             if let Some((id, before)) = known.filter(|(_, token)| token.mirrored.is_some()) {
                 let after = self.with_hash(authid, before.clone());
                 self.draft.replace(&id, &before, &after);
@@ -318,7 +318,7 @@ impl Comparison<'_, '_, '_, '_> {
         self.unassign(&Who::Token(*id))
     }
 
-    /// With what `token.shadow` says of its secret. What that file cannot be asked leaves the last good hash.
+    /// The token with its hash in `token.shadow`. If the file or the entry cannot be read, the last good hash stays.
     fn with_hash(&mut self, authid: &Authid, mut token: Credential) -> Credential {
         let before = token.mirrored.take().and_then(|mirrored| mirrored.fault);
         let Some(secrets) = self.said.hashes() else {

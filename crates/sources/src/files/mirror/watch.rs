@@ -18,13 +18,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// It begins to watch when it is first waited for, which ends at once.
+    /// A watch that begins with the first `wait`, which returns at once.
     pub(super) fn new() -> Self {
         Watch { inotify: None, watched: BTreeSet::new() }
     }
 
-    /// Anew, when there is something else to watch: a link was changed, or a directory made. Says whether it was; what
-    /// happened before that is not told any more.
+    /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether
+    /// it did; events from before are lost.
     fn renew(&mut self, set: &FileSet) -> bool {
         let directories = directories(set);
         if self.inotify.is_some() && directories == self.watched {
@@ -40,14 +40,14 @@ impl Watch {
             return;
         }
         let Some(inotify) = &self.inotify else {
-            // Without inotify only looking helps.
+            // Without inotify there is only the regular look.
             pause(at_most);
             return;
         };
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(inotify, PollFlags::IN)], Some(&timeout));
-        // What happened does not matter; the next look sees it. The events only have to be taken away.
+        // The next look finds what changed. The events only have to be removed from the queue.
         let mut is_over = false;
         let mut room = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(inotify, &mut room);
@@ -66,7 +66,7 @@ impl Watch {
     }
 }
 
-/// Where what happens to the files happens.
+/// The directories to watch: that of the files, and those of the targets of links.
 fn directories(set: &FileSet) -> BTreeSet<PathBuf> {
     let targets = FileName::ALL.into_iter().filter_map(|file| std::fs::canonicalize(set.path(file)).ok());
     let of_targets = targets.filter_map(|target| target.parent().map(PathBuf::from));

@@ -69,7 +69,7 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     assert!(bench.store("aaa").is_some() && !bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 60);
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
-    // A process that looks then for the first time.
+    // Another process looks for the first time.
     bench.restart();
     assert!(bench.look_at(LATE + 61).problems[0].contains("everything in it: refused"));
     assert!(bench.file(FILE).unwrap().fault.unwrap().refuses);
@@ -175,7 +175,7 @@ fn last_good_facts_serve_until_the_stale_limit() {
         assert_eq!(bench.fault("aaa").refuses, refuses, "{seconds}");
     }
     assert_eq!(bench.store("bbb").unwrap().fault, None);
-    // A clock that was stepped back does not make them young again, and nobody knows how old they are.
+    // A clock that was stepped back does not make the last good facts younger: their age is unknown, so they refuse.
     bench.write(FILE, "datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpth /b\n");
     bench.look_at(LATE + 20);
     assert!(!bench.fault("bbb").refuses);

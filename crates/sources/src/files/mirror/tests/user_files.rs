@@ -43,7 +43,7 @@ impl Bench {
         self.source.commit(&change).unwrap();
     }
 
-    /// `path who roles`, for everything that is kept in the file; a `!` where it refuses.
+    /// `path who roles` for each assignment of the file, with `!` if it refuses and `?` if it has another fault.
     fn roles(&self) -> Vec<String> {
         let rows = self.read(|view| view.list::<Assignment>(&[]));
         let kept = rows.into_iter().filter(|(key, _)| matches!(key.who, Who::Named(_)));
@@ -89,7 +89,7 @@ fn users_and_tokens_are_followed_from_both_files_together() {
     bench.look();
     let (same, anna) = bench.user("a@pbs").unwrap();
     assert_eq!((same, anna.uid, anna.sid, anna.comment.as_deref()), (id, Some(7), ann.sid, Some("Anna")));
-    // The hash alone.
+    // Only the hash changes.
     bench.write(SECRETS, r#"{"a@pbs!t":"$5$z"}"#);
     assert_eq!(bench.look().changed, 1);
     assert_eq!(bench.token("a@pbs", "t").unwrap().verifier, Verifier::Crypt("$5$z".into()));
@@ -139,12 +139,12 @@ fn one_that_is_broken_keeps_its_last_good_facts_and_no_longer_than_that() {
     assert!(bench.user("c@pbs").is_none() && bench.token("a@pbs", "u").is_none());
     bench.look_at(LATE + 61);
     assert_eq!(fault(&bench, "b@pbs"), Some(true));
-    // Gone from a file with errors, nobody knows why.
+    // `a@pbs` is gone from a file with errors, so it may be gone by mistake.
     bench.write(USERS, "user: b@pbs\n\tenable\n");
     bench.look_at(LATE + 62);
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (Some(true), Some(false)));
     assert!(bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault.is_some());
-    // What can be read and is unknown refuses at once.
+    // A well-formed section with an unknown value refuses at once.
     bench.write(USERS, &TWO.replace("comment Ann", "enable maybe"));
     bench.look_at(LATE + 63);
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (None, Some(true)));
@@ -168,7 +168,7 @@ fn secrets_that_cannot_be_read_leave_the_hashes_and_mark_the_file() {
     assert!(!bench.file(SECRETS).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 61);
     assert!(bench.file(SECRETS).unwrap().fault.unwrap().refuses);
-    // Another entry of its own.
+    // A second entry of one token.
     bench.write(SECRETS, r#"{"a@pbs!t":"$5$x","a@pbs!t":"$5$y","b@pbs!x":1}"#);
     let problems = bench.look_at(LATE + 62).problems;
     assert!(
@@ -176,7 +176,7 @@ fn secrets_that_cannot_be_read_leave_the_hashes_and_mark_the_file() {
         "{problems:?}"
     );
     assert_eq!(bench.file(SECRETS).unwrap().fault, None);
-    // Users that change meanwhile do not make it forgotten.
+    // A change of users meanwhile does not remove the fault.
     bench.write(USERS, &TWO.replace("Ann", "Anna"));
     bench.look_at(LATE + 63);
     let fault = bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault.unwrap();
@@ -220,7 +220,7 @@ fn roles_are_what_acl_cfg_says_and_the_administrator_s() {
     assert_eq!(bench.roles()[1], "/datastore/tank @staff DatastoreReader1 !");
     bench.write(ACL, "acl:1:/datastore/tank:b@pbs:Admin\nacl:1:/datastore:c@pbs:Oops\n");
     bench.look_at(LATE + 62);
-    // Who was never there and is meant to have something other than what they inherit has nothing.
+    // `c@pbs` has no last good facts on this path: its malformed line refuses, and it does not inherit a role instead.
     assert_eq!(bench.roles()[1], "/datastore c@pbs  !");
     bench.write(ACL, "");
     bench.look_at(LATE + 63);
@@ -270,7 +270,7 @@ fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
     assert_eq!((outcome.added, outcome.changed, outcome.removed), (1, 1, 0));
     assert_eq!(bench.token("u7@pbs", "new").unwrap().verifier, Verifier::Crypt("$5$n".into()));
     assert_eq!(bench.token("u9@pbs", "t").unwrap().verifier, Verifier::Crypt("$5$nine".into()));
-    // What was seen of files the facts are not taken from is not believed.
+    // `has_seen` ignores a file if the facts were not taken from its content.
     bench.write(USERS, &users);
     bench.restart();
     bench.mirror.has_seen(&bench.source, at(LATE)).unwrap();
