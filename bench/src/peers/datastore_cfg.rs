@@ -1,6 +1,6 @@
-//! Lookups of datastores as Proxmox Backup Server has them: up to 4.1 ([`Before`]: `datastore.cfg` parsed for each lookup and again for
-//! each drop), and since ([`After`]: the configuration kept while a shared generation stands). Both lock a file to look up, and count active
-//! operations in a JSON file for each store, written anew under a lock of its own for each beginning and end.
+//! Lookups of datastores as Proxmox Backup Server does them. Versions up to 4.1 parse `datastore.cfg` for each lookup and again for each
+//! drop. Later versions keep the configuration while a shared generation is unchanged. Both lock a file to look up. Both count active
+//! operations in a JSON file for each store, which is written again, under its own lock, for each begin and end.
 //!
 //! Measured there with the real crates, 1,000 datastores in 115 kB, on a machine where one `$5$` took 1.99 ms: 2,944 µs and 116 system
 //! calls before, 115.8 µs and 106 system calls after, for one lookup and its drop.

@@ -115,8 +115,8 @@ impl Shelf {
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// The seconds since the session expired, whatever the clock says: marks of sessions that end this early may have been purged. `None` if they
-    /// were not.
+    /// Marks of sessions that expired up to a certain second may have been purged. If the session expired before that: by how many seconds.
+    /// It is refused as expired, also when a clock that was set back says otherwise.
     pub(crate) over: Option<i64>,
     /// The revision of the last change other than a revocation; `None` if that is not known.
     pub(crate) others: Option<Revision>,

@@ -92,7 +92,7 @@ impl Loan {
     }
 }
 
-/// Whether a session may make such a call at all, whatever its roles.
+/// Whether a session may make such a call at all, with any roles.
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {
@@ -131,7 +131,7 @@ pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<Creden
     }
 }
 
-/// Whether a visitor may make such a call of the Proxmox API at all, whatever the privileges.
+/// Whether a visitor may make such a call of the Proxmox API at all, with any privileges.
 pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
     match Loan::of(identity) {
         Loan::Nothing => true,

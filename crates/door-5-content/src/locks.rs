@@ -64,7 +64,7 @@ pub struct Lock {
     pub is_directory: bool,
     /// Whether everything beneath is locked, too.
     pub is_deep: bool,
-    /// Whether no other lock may exist beside it.
+    /// Whether no other lock may exist at the same time.
     pub is_exclusive: bool,
     /// The owner: no other user may use its token.
     pub user: UserId,
@@ -125,7 +125,7 @@ pub struct LockAsk {
     pub is_directory: bool,
     /// Whether everything beneath is to be locked, too.
     pub is_deep: bool,
-    /// Whether no other lock may exist beside it.
+    /// Whether no other lock may exist at the same time.
     pub is_exclusive: bool,
     /// The user who asks for it.
     pub user: UserId,

@@ -6,7 +6,7 @@
 //! # When the format changes
 //! The format changes when a table is new, or when a record of an older build would be read as something else (a last field that may be
 //! missing is no change of format: [`Writer::tail`]). Then:
-//! 1. count [`FORMAT`] up, and let [`step`] make a record of the new form from one of the form before;
+//! 1. count [`FORMAT`] up, and let `step` make a record of the new form from one of the form before;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what has to
 //!    be in it, upgrades it in every run of the tests, and fails while it is missing.
 

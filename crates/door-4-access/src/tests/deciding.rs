@@ -227,7 +227,7 @@ fn deleting_needs_the_target_or_its_directory() {
         (POWER, &read, &damaged, "AC03"),
         (READER, &all, &all, "AC03"),
         ("/datastore/tank staff DatastoreBackup", &read, &child, "AC03"),
-        // The roles on the target are the limit, whatever the roles on its directory are.
+        // The roles on the target are the limit. The roles on its directory do not count.
         (
             "/datastore/tank staff DatastorePowerUser\n/datastore/tank/d/a staff DatastoreReader",
             &read,

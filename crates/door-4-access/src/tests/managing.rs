@@ -390,7 +390,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         let lets = rule_named(rule).and_then(|rule| rule.lets(&alice(), &session, &about));
         assert_eq!(lets, expected, "{rule} by {role} on {scope:?} about {about:?}");
     }
-    // A session by a key changes no domain, whatever its role.
+    // A session by a key changes no domain, with any role.
     let mut key = session(Methods::EC2_KEY, None);
     key.roles = vec![HeldRole { name: "admin".into(), id: ADMIN }];
     let lets = |rule| rule_named(rule).unwrap().lets(&alice(), &key, &nothing);

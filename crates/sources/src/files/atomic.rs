@@ -105,7 +105,7 @@ pub(crate) fn unnamed(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Copies a reader to its end into an [`unnamed`] file.
+/// Copies a reader to its end into an unnamed file.
 ///
 /// # Errors
 /// When it cannot be read or written.
