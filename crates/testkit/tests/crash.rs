@@ -195,14 +195,6 @@ fn status(pid: u32, field: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// Whether every thread is traced: strace attaches to one after another.
-fn is_traced(pid: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    threads
-        .filter_map(|thread| thread.file_name().to_str()?.parse().ok())
-        .all(|id| status(id, "TracerPid:") != "0")
-}
-
 fn start(verb: &str, place: &Path) -> Child {
     let _ = std::fs::remove_dir_all(place.join("locks"));
     let _ = std::fs::remove_file(place.join("said"));
@@ -229,13 +221,15 @@ fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     let pid = worker.id();
     let (trace, messages) = (place.join("trace"), place.join("strace-messages"));
     let mut strace = Command::new("strace")
-        .args(["-f", "-qq", "-e", "signal=none", "-e", fault, "-o"])
+        .args(["-f", "-e", "signal=none", "-e", fault, "-o"])
         .arg(&trace)
         .args(["-p", &pid.to_string()])
         .stderr(File::create(&messages).unwrap())
         .spawn()
         .expect("strace is needed");
-    until(|| is_traced(pid), &mut strace, &messages);
+    // A thread may have its tracer and run on for a moment. strace writes this line when it has interrupted every thread.
+    let is_attached = || std::fs::read_to_string(&messages).is_ok_and(|text| text.contains("attached"));
+    until(is_attached, &mut strace, &messages);
     Command::new("kill").args(["-CONT", &pid.to_string()]).status().unwrap();
     let ended = worker.wait().unwrap();
     strace.wait().unwrap();
