@@ -24,7 +24,7 @@ fn a_running_server_obeys_a_restored_backup_at_once() {
     server.cli(&["token", "delete", "alice@local!test"]);
     assert_eq!(status(&server, &login), 401);
     for (arguments, reason) in [
-        (vec!["facts", "restore", file], "say --force"),
+        (vec!["facts", "restore", file], "give --force"),
         (vec!["facts", "restore", file, "--force"], "say --accept-rollback"),
     ] {
         let output = server.cli_output(&arguments, "");

@@ -64,7 +64,7 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         ("roles ann@pbs!backup on /datastore/old", "taken"),
         ("roles @staff on /datastore/old", "there is no group `staff@local`"),
         ("datastore old", "taken"),
-        ("datastore main", "it is here already"),
+        ("datastore main", "it already exists in this store"),
         ("datastore inside", "the path `"),
     ] {
         assert!(became(what).starts_with(expected), "{what}: {}", became(what));

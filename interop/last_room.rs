@@ -11,7 +11,7 @@ use enfilade_sources::lmdb::Lmdb;
 use serde_json::{Value, json};
 use std::path::Path;
 
-const MINE: &str = "kept for administrators who take rights away";
+const MINE: &str = "kept for administrators' changes that take rights away";
 
 /// Ends sessions of nobody until a user's changes find no room.
 fn fill_for_users(lmdb: &Lmdb) {

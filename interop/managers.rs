@@ -128,7 +128,7 @@ impl Tenant {
         let (status, why) = self.ask(method, path, body);
         let is_right = match may {
             true => (200..300).contains(&status),
-            false => status == 403 && why.contains("more than a manager of its domain may give"),
+            false => status == 403 && why.contains("that a manager of its domain may not assign"),
         };
         (!is_right).then(|| format!("{about}: {method} {path} {body}: {status} {why}"))
     }

@@ -44,8 +44,8 @@ assert "not known" in refused(400, config("tank").put, **{"maintenance-mode": "t
 config("tank").put(delete="maintenance-mode")
 config("tank").put(**{"maintenance-mode": "type=delete"})
 refused(503, admin.admin.datastore("tank").status.get)
-assert "left only by removing" in refused(400, config("tank").put, delete="maintenance-mode")
-assert "left only by removing" in refused(400, config("tank").put, **{"maintenance-mode": "type=offline"})
+assert "cannot leave the mode" in refused(400, config("tank").put, delete="maintenance-mode")
+assert "cannot leave the mode" in refused(400, config("tank").put, **{"maintenance-mode": "type=offline"})
 # What is wrong with one store is said of that one.
 usage = {store["store"]: store for store in admin.status("datastore-usage").get()}
 assert "error" in usage["tank"] and usage["main"]["total"] > 0, usage
@@ -68,7 +68,7 @@ assert [store["store"] for store in eve.admin.datastore.get()] == ["main"]
 assert eve.admin.datastore("main").status.get()["total"] > 0
 refused(403, eve.config.datastore("main").put, comment="mine")
 
-assert "not destroyed here" in refused(400, config("tank").delete, **{"destroy-data": 1})
+assert "does not delete content" in refused(400, config("tank").delete, **{"destroy-data": 1})
 config("tank").delete()
 assert {store["name"] for store in config.get()} == {"main"}
 assert os.path.isdir(path), "what is in it stays"

@@ -103,7 +103,7 @@ fn sddl_goes_in_and_out() {
     assert!(lines.contains(&"protected") && lines.contains(&"deny everyone delete"), "{lines:?}");
     let output = server.cli_output(&["acl", "set", "main", "/", "--sddl", "D:(A;;FA;;;DA)"], "");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && errors.contains("`DA` is nobody known"), "{errors}");
+    assert!(!output.status.success() && errors.contains("`DA` is not a known principal"), "{errors}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     assert_eq!(listed(&alice).lines().count(), 7);
     assert_eq!((copy(&[&to]), copy(&[&to, "Overwrite: F"]), copy(&[&to, "Depth: 0"])), (204, 412, 204));
     assert_eq!(listed(&alice), "", "the directory alone");
-    assert_eq!(copy(&[&destination("/dav/main/from/a/x")]), 403, "within itself");
+    assert_eq!(copy(&[&destination("/dav/main/from/a/x")]), 403, "onto itself");
     assert_eq!(copy(&[&destination("/dav/main/gone/x")]), 409);
     assert_eq!(copy(&[&destination("/dav/other/x")]), 502);
     assert_eq!(copy(&["Destination: https://elsewhere.example/dav/main/x"]), 502);

@@ -161,7 +161,7 @@ fn wait_for(address: SocketAddr) -> Result<(), Failure> {
     let began = now();
     while TcpStream::connect(address).is_err() {
         if began.elapsed() > Duration::from_secs(600) {
-            return Err("it does not listen".into());
+            return Err("HAProxy or the server does not listen".into());
         }
         pause(Duration::from_millis(2));
     }

@@ -69,7 +69,7 @@ fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(),
     let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &wrong).is_err()));
     report.middle("refused: wrong secret", tokens, &refused, "ns");
     let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &nobody).is_err()));
-    report.middle("refused: nobody of that name", tokens, &refused, "ns");
+    report.middle("refused: unknown user", tokens, &refused, "ns");
     // The first walk after an unrelated change, and after a start.
     let mut after = Samples::default();
     for n in 0..201 {

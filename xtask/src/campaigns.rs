@@ -105,5 +105,5 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
     }
     let status = command.status().map_err(|why| format!("cargo cannot be run: {why}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{name}: something did not hold, see above")) }
+    if status.success() { Ok(()) } else { Err(format!("{name}: a check failed, see above")) }
 }

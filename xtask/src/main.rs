@@ -17,48 +17,48 @@ cargo xtask COMMAND
 
   test [--no-packages]  everything that has to pass: packages, format, lints, all tests;
                         --no-packages installs nothing and does not ask what is missing
-  tidy                  the house's own rules, with what to do where one is broken
+  tidy                  the rules of the repository, with what to do about each violation
   bench NAME [--json] [--plot DIR]
                         measure, also what it is compared with; exits with 1 when a goal does not hold
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   answers [--keep DIR] [--accept]
-                        thousands of requests over every face are answered as it is recorded; --keep writes all answers in full into a new
+                        compare the responses to thousands of requests over every face with the recorded ones; --keep writes all answers in full into a new
                         directory, to compare two builds with diff; --accept records the answers of this build
-  acls [--n N]          random ACLs and holders: the evaluator says what the rules say, read plainly
+  acls [--n N]          random ACLs and principals: the evaluator agrees with a naive one
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
-  browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
-  canary [--n N]        secrets that were used are nowhere in memory, core, log and data
-  clocks [--n N]        a wall clock that is set ahead and back at random, and revocations of every kind: none comes back
-  crash                 every verb that changes files, each system call the last or failing: nothing is left incomplete
-  explain [--n N]       random questions: an explanation and a review say what the request is then answered
-  framing [--n N]       random requests with bytes changed: what follows the bytes and the HTTP library agree on where each begins
+  browser [--n N]       Chromium accepts the certificate of each of N names out of a thousand; needs chromium and certutil
+  canary [--n N]        used secrets are not found in memory, core, log and data
+  clocks [--n N]        a wall clock set ahead and back at random: no revoked token becomes valid again
+  crash                 every method that changes files, with a crash or an error at each system call: nothing is left incomplete
+  explain [--n N]       random requests: the explanation and the review agree with the response
+  framing [--n N]       mutated requests: the listener and the HTTP library agree on where each request begins
   freshness             every order of every step of the freshness protocol
-  fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
-  idle                  thousands of connections that say nothing: the others are served
+  fuzz [--n N]          mutated tokens, payloads and bodies: none is accepted as another one
+  idle                  thousands of idle connections: other clients are served
   judges wire [NAME…] [--binary PATH]
-                        what others wrote to find faults of TLS, HTTP and WebDAV servers (h2spec, litmus, rclone's tests, sslyze,
+                        conformance testers of other projects for TLS, HTTP and WebDAV servers (h2spec, litmus, rclone's tests, sslyze,
                         testssl, tlslite-ng, webdav4's tests), installed by itself; kept in bench/runs; needs go and the network
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
-  lending [--n N]       random chains of what was lent, and random calls of every route: nothing goes beyond it or outlives it
+  lending [--n N]       random chains of delegated credentials and calls of every route: none exceeds or outlives its first link
   mutants [--only PATH…] [--minutes N] [--shard K/N] [--again] [--interop] [--judges NAME…] [--seconds N] [--jobs N]
           [--build] [--report] [--json]
                         small changes of doors, passage, facts and sources, each switched on alone: a test fails, or xtask/mutants.toml
-                        says why none has to; needs cargo-mutants. What xtask/mutants.jsonl says of a file whose code did not change is
+                        says why no test has to fail; needs cargo-mutants. What xtask/mutants.jsonl says of a file whose code did not change is
                         not run again; --again runs survivors once more, --interop judges them by the binary, too, --judges NAME by
                         programs of that name only, --seconds N by tests that take no longer, --jobs N several at once, --build
                         builds and judges nothing, --report runs nothing
-  operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
-  power-cuts [--n N]    the power goes at any moment: of N states a disk may have kept, none lacks what was acknowledged, and none holds a half
+  operations [--n N]    servers are killed while they count operations: running servers are counted, no operation begins in a closed datastore
+  power-cuts [--n N]    power cuts at any moment: of N states that a disk may have kept, each has everything acknowledged and nothing incomplete
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
-  page                  the page for people, driven in a real Chromium
+  page                  the page for browsers, driven in a real Chromium
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
-  squeeze [--n N]       the worst of each grammar, each N times: memory grows by 64 MiB at most, and others do not wait
-  swaps [--n N]         a link takes a directory's place during every verb: none leaves the root
+  squeeze [--n N]       the most expensive input of each parser, N times: memory grows by 64 MiB at most, and other clients do not wait
+  swaps [--n N]         a symlink replaces a directory during every method: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
   upgrade [--n N]       a store of format 2 with N records is upgraded: how many records a second, and in how much memory
   well-formed [--n N]   random bodies through PROPPATCH and LOCK: what comes back is XML that others read, with the same value
-  trees [--n N]         COPY, MOVE and DELETE of whole trees while somebody else acts between any two steps: nothing is lost
+  trees [--n N]         COPY, MOVE and DELETE of whole trees while another client acts between any two steps: nothing is lost
   pages [--binary PATH] write the tables of the reference pages in docs/ from what `enfilade reference` says
 ";
 

@@ -55,7 +55,7 @@ impl Bench<'_> {
             let of = format!("the directory {tree}, {name}, {}, {}", way.through(), way.asked());
             last = self.in_turns(report, &server, tree, &of, way)?;
             let [shown, whole] = last;
-            let what = format!("{of}: what may be seen of it to all of it, server CPU");
+            let what = format!("{of}: the visible entries to all entries, server CPU");
             let goal = if how == How::Heard { way.goal_heard } else { way.goal_asked };
             report.goal(goal, &what, shown / whole, most, "times");
         }

@@ -244,7 +244,8 @@ fn read(base: &Path, path: &str, into: &mut Vec<Directory>) -> Result<(), Failur
 pub(crate) fn part(acls: &str, tree: &str, groups: u32) -> Result<(), Failure> {
     let acls = Acls::BOTH.into_iter().find(|known| known.name() == acls).ok_or("no such ACLs")?;
     let users = users();
-    let user = users.iter().position(|user| user.groups == groups).ok_or("nobody is in so many groups")?;
+    let user =
+        users.iter().position(|user| user.groups == groups).ok_or("no user is in this number of groups")?;
     let (house, datastore) = house(acls, &users)?;
     let visit = stores::visit(&house, &stores::ask(user as u64 * TOKENS_EACH)?)?;
     let mut directories = Vec::new();

@@ -54,7 +54,7 @@ impl Engine for Phases {
             let read = phase(&mut ring, entries.into_iter())?;
             for (n, (buffer, count)) in buffers.iter().zip(read).enumerate() {
                 let bytes = usize::try_from(count).ok().and_then(|count| buffer.get(..count));
-                each(first + n, bytes.ok_or_else(|| "it could not be read".to_owned()));
+                each(first + n, bytes.ok_or_else(|| "the file could not be read".to_owned()));
             }
             let closes: Vec<_> =
                 files.iter().map(|file| opcode::Close::new(Fd(file.as_raw_fd())).build()).collect();

@@ -122,7 +122,8 @@ fn tell(
             "a second",
         );
     }
-    for (samples, what) in [(warm, "names whose keys are there"), (sprayed, "names nobody asked for before")]
+    for (samples, what) in
+        [(warm, "names whose keys are there"), (sprayed, "names that were not requested before")]
     {
         for (at, which) in [(50, "middle"), (99, "99th hundredth")] {
             report.once(
@@ -135,7 +136,7 @@ fn tell(
     }
     report.goal(
         "spray",
-        "99th hundredth of handshakes to warm names: others go to cold names, to others go to warm ones",
+        "99th percentile of handshakes to warm names, while others use cold names, to that while others use warm names",
         sprayed.at(99) / warm.at(99),
         2.0,
         "times",

@@ -76,7 +76,7 @@ fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     let process = peer.server.child.0.id().to_string();
     let mut most = 0.0_f64;
     for (what, target, count) in [
-        ("everybody in one answer", "/v3/users", peer.size.users),
+        ("all users in one response", "/v3/users", peer.size.users),
         ("every assignment in one answer", "/v3/role_assignments", peer.size.users * ASSIGNMENTS_EACH),
     ] {
         eprintln!("listing {what}");
@@ -163,8 +163,8 @@ fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
     }
     report.once("a domain is removed: until the answer", leaving, answered.as_secs_f64() * 1e3, "ms");
     report.once("the same, until nothing of it is left", leaving, began.elapsed().as_secs_f64(), "s");
-    report.tail("an answer to somebody else before", leaving, &quiet, "ms");
-    report.tail("an answer to somebody else meanwhile", leaving, &busy, "ms");
+    report.tail("a response to another request before", leaving, &quiet, "ms");
+    report.tail("a response to another request meanwhile", leaving, &busy, "ms");
     report.goal(
         "removed",
         "a domain is removed: until the answer",

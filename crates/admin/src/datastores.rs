@@ -221,7 +221,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     }
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
     if let Some(error) = &section.error {
-        return Err(format!("line {}: {}; mend the section first", error.line, error.reason));
+        return Err(format!("line {}: {}; correct the section first", error.line, error.reason));
     }
     match edit {
         DatastoreEdit::Set(changes) => {
@@ -276,7 +276,9 @@ fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) ->
     let deleting =
         section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
     match deleting && !next.is_some_and(is_delete) {
-        true => Err(format!("datastore `{name}` is being deleted; that mode is left only by removing it")),
+        true => Err(format!(
+            "datastore `{name}` is being deleted; it cannot leave the mode `delete`: remove the datastore"
+        )),
         false => Ok(()),
     }
 }

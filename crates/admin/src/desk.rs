@@ -54,7 +54,7 @@ impl Desk<'_> {
                 Err(other) => return Err(other.into()),
             }
         }
-        Err(conflict.map_or_else(|| Error::Invalid("nothing was tried".into()), Error::Commit))
+        Err(conflict.map_or_else(|| Error::Invalid("the change was not attempted".into()), Error::Commit))
     }
 }
 

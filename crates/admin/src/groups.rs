@@ -80,7 +80,9 @@ pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result
         if let Member::Group(inner) = key.member
             && holds(view, inner, key.group)?
         {
-            return Err(Error::Invalid(format!("{member} cannot be in @{group}: @{group} is in it already")));
+            return Err(Error::Invalid(format!(
+                "{member} cannot be in @{group}, because {member} contains @{group} already"
+            )));
         }
         change.expect_present::<Group>(&key.group).put(&key, &Membership);
         Ok(())
@@ -143,7 +145,9 @@ fn membership(view: &View<'_>, group: &GroupName, member: &Target) -> Result<Mem
     let member = match member {
         Target::User(user) => Member::User(user_id(view, user)?),
         Target::Token(user, _) => {
-            let text = format!("`{member}` is a token, and a token is where its owner is: name `{user}`");
+            let text = format!(
+                "`{member}` is a token, which has the groups of its owner: name the owner `{user}` instead"
+            );
             return Err(Error::Invalid(text));
         }
         Target::Group(inner) => Member::Group(group_id(view, inner)?),

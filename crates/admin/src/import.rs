@@ -117,7 +117,7 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
     Ok((report, at))
 }
 
-const HERE: &str = "it is here already";
+const HERE: &str = "it already exists in this store";
 
 fn read(from: &FileSet) -> Result<Files, Error> {
     let bytes = |file: FileName| {
@@ -228,7 +228,7 @@ impl Import<'_, '_, '_> {
                 space
             }
         };
-        let full = || Error::Invalid("this store has given out every SID it has".into());
+        let full = || Error::Invalid("no SID is left in this store".into());
         let (sid, rest) = space.take().ok_or_else(full)?;
         self.space = self.space.map(|(before, _)| (before, rest));
         let id = random()?;

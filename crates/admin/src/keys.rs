@@ -113,9 +113,9 @@ fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Resu
         let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
         if now < until {
             return Err(format!(
-                "key {number} is needed for another {} minutes: tokens it signed may be used until then (a token is good for {} s, and \
-                 services may ask for {} s more); wait, raise `[identity] max_active_keys` above {}, or drop it all the \
-                 same with --force",
+                "key {number} is needed for another {} minutes: tokens it signed may be used until then (a token is valid for {} s, and \
+                 services may validate it for {} s after its expiry); wait, raise `[identity] max_active_keys` above {}, or delete it anyway \
+                 with --force",
                 (until - now + 59) / 60,
                 terms.token_seconds,
                 terms.expired_seconds,
@@ -218,7 +218,7 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
     let excess = FernetKeys::excess(&found, terms.max_active);
     if !excess.is_empty() {
         problems.push(format!(
-            "there are {} keys, {} at most; run `enfilade keys prune`",
+            "there are {} keys, and at most {} are allowed; run `enfilade keys prune`",
             found.keys.len(),
             terms.max_active
         ));

@@ -39,7 +39,7 @@ pub fn get_acl(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> 
 
 /// The ACL of an object; `None` if the mode bits decide; an error if it is malformed.
 pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
-    subject.descriptor().map_err(|why| format!("cannot be believed: {why}"))
+    subject.descriptor().map_err(|why| format!("is invalid: {why}"))
 }
 
 /// An ACL to set.

@@ -78,7 +78,7 @@ impl PasswordRules {
             let is_of = |before: &&Password| enfilade_identity::matches_hash(old, &before.hash);
             let before = choice.before.filter(is_of).ok_or_else(Self::meanwhile)?;
             if old.reveal() == choice.password.reveal() {
-                return Err(Error::Invalid("the new password is the old one".to_owned()));
+                return Err(Error::Invalid("the new password is the same as the old one".to_owned()));
             }
             self.check_age(before, choice.now)?;
             self.check_unlike(choice.password, before)?;
@@ -123,7 +123,7 @@ impl PasswordRules {
         }
         if kinds < self.kinds_min {
             return Err(Error::Invalid(format!(
-                "the password is too plain: expected {} of lower case letters, upper case letters, digits and others",
+                "the password has too few kinds of characters: expected at least {} of: lower case letters, upper case letters, digits, others",
                 self.kinds_min
             )));
         }
@@ -136,7 +136,9 @@ impl PasswordRules {
         let left = before.set_at.saturating_add(self.seconds_min).saturating_sub(now);
         match is_over || left <= 0 {
             true => Ok(()),
-            false => Err(Error::Invalid(format!("the password is too young: it can be changed in {left} s"))),
+            false => Err(Error::Invalid(format!(
+                "the password was set too recently: it can be changed in {left} s"
+            ))),
         }
     }
 
@@ -144,7 +146,7 @@ impl PasswordRules {
         let known = std::iter::once(&before.hash).chain(&before.before).take(self.unlike_last);
         match known.into_iter().any(|hash| enfilade_identity::matches_hash(password, hash)) {
             true => Err(Error::Invalid(format!(
-                "the password is one of the last {}: expected another",
+                "the password is one of the last {} passwords of this user: choose another",
                 self.unlike_last
             ))),
             false => Ok(()),

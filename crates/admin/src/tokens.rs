@@ -281,7 +281,7 @@ pub fn regenerate_token(
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     if matches!(find(desk, owner, name)?.verifier, Verifier::Certificate(_)) {
-        let what = "is a certificate, and has no secret: create a token of the next certificate, then delete this one";
+        let what = "is a certificate, and has no secret: create a token for the new certificate, then delete this one";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
     let (is_mirrored, mut at) = desk.commit(&format!("token regenerate {tokenid}"), |view, change| {
@@ -360,7 +360,7 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
                     Some("it is defined in token.shadow, where other programs read its slow hash")
                 }
                 Verifier::Keyed(_) => Some("its hash is a fast one already"),
-                Verifier::Upgrading(_) => Some("it waits for the next use already"),
+                Verifier::Upgrading(_) => Some("it is already marked: its hash is replaced at its next use"),
                 Verifier::Certificate(_) => Some("it is a certificate, which has no hash"),
                 Verifier::Missing => Some("it has no hash"),
                 Verifier::Crypt(hash) => {

@@ -278,7 +278,7 @@ fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<Password>) -> 
     if password.is_none() && new.sid.is_none() && new.uid.is_none() && new.gid.is_none() {
         return Ok((id, at));
     }
-    let (_, at) = desk.commit(&format!("{what}: what user.cfg cannot hold"), |view, change| {
+    let (_, at) = desk.commit(&format!("{what}: attributes that user.cfg cannot hold"), |view, change| {
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let sid = if new.sid.is_some() { choose_sid(new.sid, view, change)? } else { user.sid };
         let (uid, gid, password) = (new.uid, new.gid, password.clone());
@@ -523,8 +523,7 @@ pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
 fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let space =
         view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
-    let (sid, rest) =
-        space.take().ok_or_else(|| Error::Invalid("this store has given out every SID it has".into()))?;
+    let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
 }

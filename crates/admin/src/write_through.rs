@@ -34,7 +34,7 @@ impl Desk<'_> {
         let looked = mirror.look_for(self.facts, self.now, Some(editor));
         let outcome = looked.map_err(|why| {
             Error::File(format!(
-                "the file is changed, and the facts do not follow yet: {why}; a server tries again every second"
+                "the file is changed, but the facts are not updated yet: {why}; a server tries again every second"
             ))
         })?;
         Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))
@@ -60,7 +60,10 @@ impl Files<'_> {
             let mut shadow = match bytes.is_empty() {
                 true => TokenShadow::default(),
                 false => TokenShadow::parse(bytes).map_err(|why| {
-                    EditError::File(format!("`{file}`: line {}: {}; mend it first", why.line, why.reason))
+                    EditError::File(format!(
+                        "`{file}`: line {}: {}; correct the file first",
+                        why.line, why.reason
+                    ))
                 })?,
             };
             edit(&mut shadow);

@@ -87,7 +87,7 @@ fn out_of_order(chain: &[CertificateDer<'_>]) -> Option<String> {
     })?;
     let (one, next) = (place + 1, place + 2);
     Some(format!(
-        "certificate {next} of the chain is not the issuer of certificate {one}: put each after the one it issued"
+        "certificate {next} of the chain is not the issuer of certificate {one}: put each issuer after the certificate that it issued"
     ))
 }
 

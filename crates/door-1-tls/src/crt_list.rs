@@ -113,7 +113,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
         match filter.strip_prefix('!') {
             Some(name) if name.starts_with('*') => {
                 warnings.push(format!(
-                    "`{filter}` has no effect: only single names can be taken out of a wildcard"
+                    "`{filter}` has no effect: only single names can be excluded from a wildcard"
                 ));
             }
             Some(name) => line.excluded.push(name.to_ascii_lowercase()),
@@ -123,8 +123,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
     }
     let has_wildcard = line.names.iter().flatten().any(|name| name.starts_with("*."));
     if !line.excluded.is_empty() && !has_wildcard {
-        warnings
-            .push("names are taken out, and there is no wildcard on the line to take them out of".to_owned());
+        warnings.push("names are excluded, but the line has no wildcard to exclude them from".to_owned());
     }
     // A line with `*` alone is the default, and keeps the certificate's names.
     if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {
@@ -135,7 +134,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
 
 const NOT_HERE: [(&str, &str); 8] = [
     ("sigalgs", "the TLS library signs with what the certificate's key and the client allow"),
-    ("client-sigalgs", "the TLS library decides which signatures of clients it believes"),
+    ("client-sigalgs", "the TLS library decides which signatures of clients it accepts"),
     ("crt", "name the file at the beginning of the line"),
     ("key", "put the key into the bundle, or into `FILE.key` in the same directory"),
     ("ocsp", "put the OCSP response into `FILE.ocsp` in the directory of the bundle"),
@@ -179,13 +178,14 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
             }
             "allow-0rtt" => {
                 warnings.push(
-                    "`allow-0rtt` has no effect: early data can be replayed, and is never taken".to_owned(),
+                    "`allow-0rtt` has no effect: early data can be replayed, and is never accepted"
+                        .to_owned(),
                 );
             }
             word => {
                 let why = NOT_HERE.iter().find(|(name, _)| *name == word);
                 return Err(match why {
-                    Some((_, why)) => format!("`{word}` cannot be obeyed here: {why}"),
+                    Some((_, why)) => format!("`{word}` is not supported here: {why}"),
                     None => format!("`{word}` is no option of a crt-list"),
                 });
             }

@@ -16,7 +16,7 @@ pub(crate) fn good_until(response: &[u8], leaf: &[u8]) -> Result<i64, &'static s
     let mut outer = Der(Der(response).expect(tag::SEQUENCE).ok_or("it is no OCSP response in DER")?);
     match outer.expect(ENUMERATED) {
         Some([0]) => {}
-        Some(_) => return Err("the authority gave no answer, but an error"),
+        Some(_) => return Err("the authority answered with an error"),
         None => return Err("it is no OCSP response in DER"),
     }
     let serial = serial(leaf).ok_or("the certificate has no serial number")?;

@@ -93,7 +93,7 @@ impl Policy {
         // The provider is named explicitly: another library in the process may bring a default of its own.
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(options)?)
-            .map_err(|why| format!("nothing is left to speak: {why}"))?;
+            .map_err(|why| format!("no protocol version or cipher is left: {why}"))?;
         let builder = match options.verify {
             Verify::None => builder.with_no_client_auth(),
             asked => {
@@ -115,7 +115,10 @@ impl Policy {
                 let spoken = wanted.iter().filter(|name| PROTOCOLS.contains(&name.as_str()));
                 let spoken: Vec<_> = spoken.map(|name| name.as_bytes().to_vec()).collect();
                 if spoken.is_empty() && !wanted.is_empty() {
-                    return Err(format!("`alpn {}`: only h2 and http/1.1 are spoken here", wanted.join(",")));
+                    return Err(format!(
+                        "`alpn {}`: this server supports only h2 and http/1.1",
+                        wanted.join(",")
+                    ));
                 }
                 spoken
             }
@@ -211,7 +214,9 @@ fn verifier(
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate =
                 certificate.map_err(|why| format!("the PEM of the authorities cannot be read: {why}"))?;
-            roots.add(certificate).map_err(|why| format!("an authority cannot be believed: {why}"))?;
+            roots
+                .add(certificate)
+                .map_err(|why| format!("the certificate of an authority cannot be used: {why}"))?;
         }
         Ok(())
     };

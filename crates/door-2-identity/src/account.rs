@@ -155,7 +155,7 @@ impl AccountState {
                 |file: FileName, why: String| Refusal::File { authid: self.authid.clone(), file, why };
             for file in files {
                 if !now.mirror.is_current() {
-                    return Err(refused(*file, "no server has been able to read it lately".to_owned()));
+                    return Err(refused(*file, "no server has read the file lately".to_owned()));
                 }
                 let faults = [view.fault_of(*file)?, mirrored.fault.clone()];
                 if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {

@@ -132,7 +132,7 @@ fn claims(
                 }
                 Some(Lent::Trust(_)) => {
                     return Err(Refusal::Delegated(
-                        "a session by a trust cannot be exchanged for another session",
+                        "a session of a trust cannot be exchanged for another session",
                     ));
                 }
             }
@@ -148,7 +148,11 @@ fn claims(
         }
         (None, Some(credential)) => {
             let delegation = view.delegation(credential)?;
-            let project = delegation.ok_or(Refusal::Delegated("the API token is for no project"))?.project;
+            let project = delegation
+                .ok_or(Refusal::Delegated(
+                    "the API token is bound to no project, so no session can be issued for it",
+                ))?
+                .project;
             if !matches!(wanted, Wanted::Usual) && wanted != Wanted::Scope(Scope::Project(project)) {
                 return Err(Refusal::Delegated("the application credential is for another project"));
             }

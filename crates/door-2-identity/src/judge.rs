@@ -109,8 +109,8 @@ pub(crate) fn trusted(
     while let Some(id) = above {
         let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
         let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && is_near);
-        let parent =
-            parent.ok_or(Refusal::NoScope("a trust that it was redelegated from is deleted or expired"))?;
+        let parent = parent
+            .ok_or(Refusal::NoScope("a trust from which this trust was redelegated is deleted or expired"))?;
         let (domain, last_second) = lender(view, now, &parent.trustee, None)?;
         trusted.lenders.push((parent.trustee, domain));
         trusted.last_second = trusted.last_second.min(last_second);
@@ -126,14 +126,14 @@ fn lender(
     id: &UserId,
     by: Option<CredentialId>,
 ) -> Result<(DomainId, i64), Refusal> {
-    let gone = || Refusal::NoScope("a user who lent it is deleted");
+    let gone = || Refusal::NoScope("a user who lent roles by the trust is deleted");
     let user = view.user(id)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
     let account = AccountState::of(view, &authid, *id, by)?.ok_or_else(gone)?;
     account.check(view, now).map_err(|refusal| match refusal {
         Refusal::Disabled { .. } | Refusal::Expired { .. } => {
-            Refusal::NoScope("a user who lent it is disabled or expired")
+            Refusal::NoScope("a user who lent roles by the trust is disabled or expired")
         }
         other => other,
     })?;
@@ -248,7 +248,7 @@ pub(crate) fn roles_on(
         next = delegation.by;
     }
     match held.is_empty() {
-        true => Err(Refusal::NoScope("the user has no role in it")),
+        true => Err(Refusal::NoScope("the user has no role in the scope")),
         false => Ok(held.into_iter().collect()),
     }
 }

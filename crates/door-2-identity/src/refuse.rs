@@ -18,7 +18,7 @@ pub enum Refusal {
     #[error("`{0}` was withdrawn: deleted, or its secret or password was changed")]
     Revoked(Authid),
     /// No such user or token.
-    #[error("there is no `{0}`")]
+    #[error("there is no user or token `{0}`")]
     Unknown(Authid),
     /// The secret or password does not match.
     #[error("wrong secret for `{0}`")]

@@ -156,7 +156,7 @@ fn in_acl_cfg(
     // The file gives nothing to a name that it cannot contain.
     let Ok(ugid): Result<Ugid, _> = ugid else { return Ok(None) };
     if !view.knows_acl_cfg(now)? {
-        return Ok(Some("what acl.cfg says, which is not known now".to_owned()));
+        return Ok(Some("roles in acl.cfg, which cannot be read now".to_owned()));
     }
     Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} by acl.cfg")))
 }

@@ -104,7 +104,7 @@ fn read_entry(
         0 => AceType::Allow,
         1 => AceType::Deny,
         2 | 3 => AceType::Audit,
-        _ => return Err(BadAcl::new("it has an entry of a type that is not known")),
+        _ => return Err(BadAcl::new("it has an entry of an unknown type")),
     };
     if flags & !0xff != 0 || special > 1 {
         return Err(BadAcl::new("it has an entry with flags that are not known"));
@@ -126,7 +126,7 @@ fn read_entry(
         }
         (true, who) => match OTHERS.iter().find(|(id, _)| *id == who) {
             Some((_, rid)) => Sid::of_logon(*rid),
-            None => return Err(BadAcl::new("it has an entry for somebody special who is not known")),
+            None => return Err(BadAcl::new("it has an entry for an unknown special principal")),
         },
     };
     into.push(ace(named));

@@ -116,7 +116,7 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
         (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
         // The absence of a list grants everything, so one bit must not decide between a list and none.
-        (false, Some(_)) => return bad("it has a list and says that it has none"),
+        (false, Some(_)) => return bad("it has a list, but its flag DACL_PRESENT is not set"),
     };
     let is_protected = control & DACL_PROTECTED != 0;
     Ok(SecurityDescriptor { owner: sid_at(4)?, group: sid_at(8)?, dacl, is_protected })

@@ -201,7 +201,7 @@ impl AccessCheck<'_> {
         };
         match (visible, ask.wanted) {
             (true, Wanted::Delete { .. }) => {
-                let decided_by = format!("{decided_by}; nor may they delete what is in its directory");
+                let decided_by = format!("{decided_by}; and the user has no DELETE_CHILD on its directory");
                 Refusal::NotGranted { path, missing, decided_by }
             }
             (true, _) => Refusal::NotGranted { path, missing, decided_by },

@@ -50,7 +50,7 @@ impl Who {
             }
             Who::DomainReader => "reader on the domain",
             Who::AnyDomainManager => "manager on a domain",
-            Who::AnyDomainReader => "reader on a domain (of what is in it)",
+            Who::AnyDomainReader => "reader on a domain (only for its resources)",
             Who::ProjectMember => "any role on the project",
             Who::InDomain => "any role on a project of the domain",
             Who::Service => "service",

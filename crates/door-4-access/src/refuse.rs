@@ -14,7 +14,7 @@ pub enum Refusal {
         datastore: String,
     },
     /// The target may not be seen: it looks absent.
-    #[error("{path} may not be seen: {decided_by}")]
+    #[error("the user cannot see {path}: {decided_by}")]
     Hidden {
         /// The target.
         path: StorePath,
@@ -32,7 +32,7 @@ pub enum Refusal {
         decided_by: String,
     },
     /// The ACL cannot be believed: it grants no right. Only roles that skip ACLs count.
-    #[error("the ACL of {path} cannot be believed: {why}; replace it with `enfilade acl set`")]
+    #[error("the ACL of {path} is invalid: {why}; replace it with `enfilade acl set`")]
     AclDamaged {
         /// The target.
         path: StorePath,
@@ -59,10 +59,10 @@ pub enum Refusal {
         holds: String,
     },
     /// A new object cannot have an ACL of the datastore's dialect.
-    #[error("what would be made cannot have an ACL: {0}")]
+    #[error("the new file or directory cannot have an ACL: {0}")]
     NoAcl(BadAcl),
     /// An object that may not be seen has this name already.
-    #[error("{path} is there already and may not be seen: {decided_by}")]
+    #[error("{path} exists already, and the user cannot see it: {decided_by}")]
     CreateOntoHidden {
         /// The target.
         path: StorePath,

@@ -123,7 +123,7 @@ impl fmt::Display for GivenRoles {
             }
         }
         match &self.of_token {
-            Some(of_token) => write!(f, ", and of that what the token has: {of_token}"),
+            Some(of_token) => write!(f, ", limited to the roles of the token: {of_token}"),
             None => Ok(()),
         }
     }

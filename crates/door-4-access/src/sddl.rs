@@ -231,7 +231,7 @@ fn sid(text: &str) -> Result<Sid, String> {
     let spelled = known.map_or(text, |(_, spelled)| spelled);
     spelled.parse().map_err(|_| {
         format!(
-            "`{text}` is nobody known; expected a SID such as S-1-5-21-1-2-3-1000, or letters such as `WD`"
+            "`{text}` is not a known principal; expected a SID such as S-1-5-21-1-2-3-1000, or letters such as `WD`"
         )
     })
 }

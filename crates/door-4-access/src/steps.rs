@@ -66,21 +66,25 @@ impl fmt::Display for Step {
             Looked::Mode { mode, uid, gid, granted } => {
                 write!(f, "no ACL; mode {:o} of {uid}:{gid} grants {granted}", mode & 0o777)
             }
-            Looked::Damaged(why) => write!(f, "the ACL cannot be believed: {why}"),
+            Looked::Damaged(why) => write!(f, "the ACL is invalid: {why}"),
             Looked::NoList => f.write_str("the ACL has no list and grants everything"),
             Looked::Owner(granted) => write!(f, "the owner is granted {granted}"),
             Looked::Entry { number, ace, speaks, settled } => {
                 f.write_str(&called(*number, ace))?;
                 match ace.kind {
-                    AceType::Audit => f.write_str(" asks for a record and decides nothing"),
-                    _ if ace.flags.has(AceFlags::INHERIT_ONLY) => f.write_str(" is for what is made below"),
-                    _ if !speaks => f.write_str(" speaks of somebody else"),
-                    _ if settled.is_empty() => f.write_str(" comes too late"),
+                    AceType::Audit => f.write_str(" requests auditing and decides nothing"),
+                    _ if ace.flags.has(AceFlags::INHERIT_ONLY) => {
+                        f.write_str(" applies only to children that are created")
+                    }
+                    _ if !speaks => f.write_str(" applies to other principals"),
+                    _ if settled.is_empty() => {
+                        f.write_str(" has no effect: earlier entries decided its rights")
+                    }
                     AceType::Allow => write!(f, " grants {settled}"),
                     AceType::Deny => write!(f, " denies {settled}"),
                 }
             }
-            Looked::Unspoken(rights) => write!(f, "no entry speaks of {rights}"),
+            Looked::Unspoken(rights) => write!(f, "no entry decides {rights}"),
         }
     }
 }

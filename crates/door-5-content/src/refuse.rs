@@ -11,13 +11,13 @@ use std::fmt::Display;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Nothing there that can be served: no entry, or a link, or another file system.
-    #[error("there is no `{0}`")]
+    #[error("`{0}` does not exist")]
     Absent(String),
     /// The directory it should be in is not there.
-    #[error("the directory of `{0}` is not there")]
+    #[error("the parent directory of `{0}` does not exist")]
     ParentAbsent(String),
     /// Something of that name is there already.
-    #[error("`{0}` is there already")]
+    #[error("`{0}` exists already")]
     Exists(String),
     /// A file where a directory is needed, or the other way round.
     #[error("{what} needs a {needed}")]
@@ -31,7 +31,7 @@ pub enum Refusal {
     #[error("directory `{0}` is not empty")]
     NotEmpty(String),
     /// The file system or a quota of its own is full.
-    #[error("no room {what}: {errno}")]
+    #[error("no space left while {what}: {errno}")]
     NoSpace {
         /// The operation.
         what: String,
@@ -39,7 +39,7 @@ pub enum Refusal {
         errno: String,
     },
     /// The store's quota is used up.
-    #[error("no room: {used} of the datastore's quota of {quota} bytes are used")]
+    #[error("the quota of the datastore is used up: {used} of {quota} bytes are used")]
     OverQuota {
         /// The quota, in bytes.
         quota: u64,
@@ -73,7 +73,7 @@ pub enum Refusal {
         errno: String,
     },
     /// The name now belongs to another object than the one that was judged.
-    #[error("`{0}` was replaced or removed by somebody else meanwhile")]
+    #[error("`{0}` was replaced or removed during the request")]
     ChangedMeanwhile(String),
     /// The permit is for another object or other rights: a bug of the caller.
     #[error("the permit does not grant {wanted} on device {} inode {}", object.device, object.inode)]
@@ -98,22 +98,22 @@ pub enum Refusal {
     #[error("the name `{0}` is too long for the file system")]
     TooLong(String),
     /// A tree is larger than one request may work through, or the client is gone.
-    #[error("the tree was not worked through to its end: {0}")]
+    #[error("the tree was not processed to its end: {0}")]
     TooMuch(&'static str),
     /// A lock covers the resource, and the request has no token of it.
     #[error("`{0}` is locked")]
     Locked(String),
     /// The lock does not exist, belongs to another user, or does not cover the path.
-    #[error("there is no such lock of this user there")]
+    #[error("this user has no such lock on this path")]
     NoSuchLock,
     /// There are as many locks as there may be.
-    #[error("there are as many locks as there may be")]
+    #[error("the limit of locks is reached")]
     TooManyLocks,
     /// The store of locks cannot be read or written.
     #[error(transparent)]
     Locks(#[from] LocksError),
     /// A COPY or MOVE of a resource into itself, or onto a directory that contains it.
-    #[error("nothing can be put within itself, or in the place of what it is in")]
+    #[error("a file or directory cannot be copied or moved onto itself, an ancestor or a descendant")]
     WithinItself,
     /// An upload or a copy into a directory is still running, in this process or another.
     #[error("an upload into `{0}` is still going on: try again when it has ended")]
@@ -126,7 +126,7 @@ pub enum Refusal {
     Unmet,
     /// A COPY or MOVE took place, was refused afterwards, and could not be undone.
     #[error(
-        "the request took place at `{path}`, and was refused afterwards; it could not be undone, because somebody else changed a name meanwhile{}",
+        "the request took place at `{path}`, and was refused afterwards; it could not be undone, because another process or request changed a name meanwhile{}",
         now_at(kept.as_deref())
     )]
     NotTakenBack {
@@ -141,10 +141,10 @@ pub enum Refusal {
     )]
     NotAll(String),
     /// The root itself, which is neither made, replaced nor deleted through itself.
-    #[error("the root of a datastore has no directory it is in")]
+    #[error("the root of a datastore cannot be created, replaced or deleted")]
     IsRoot,
     /// A name that no entry may have.
-    #[error("`{name}` is no name for an entry: {why}")]
+    #[error("`{name}` is not allowed as a name: {why}")]
     BadName {
         /// The name.
         name: String,
@@ -166,14 +166,14 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT08", Fault::Source, "a system call failed", "`reason` in the log names the call and the error; check the disk and the owner of the file"),
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read it again and repeat the request"),
     RefusalRow::new("CT10", Fault::Source, "a fault of the server: the permit does not cover the operation", "report it, with the line of the log"),
-    RefusalRow::new("CT11", Fault::Client, "it is a link, a mount, a pipe, a socket or a device; these are never served", "replace it by a file or directory, or make the mount a datastore of its own"),
+    RefusalRow::new("CT11", Fault::Client, "the name is a link, a mount, a pipe, a socket or a device; these are never served", "replace it by a file or directory, or make the mount a datastore of its own"),
     RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written here", "the log names the reason; the file system must support extended attributes"),
     RefusalRow::new("CT13", Fault::Client, "the name is too long for the file system", "choose a shorter name"),
     RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below it"),
     RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer names the reason; choose another name"),
     RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise it: `enfilade datastore set NAME --quota`"),
     RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, or its client closed the connection", "repeat the request, which continues a DELETE; raise `tree_entries` or `tree_seconds`"),
-    RefusalRow::new("CT18", Fault::Client, "it is locked, and the request has no token of the lock", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
+    RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
     RefusalRow::new("CT19", Fault::Client, "this user has no such lock there", "lock it again"),
     RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks; limits `locks_per_user`, `locks_per_store`, `deep_locks_per_tree`"),
     RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "see the log for the disk's error"),

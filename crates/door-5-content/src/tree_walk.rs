@@ -80,7 +80,7 @@ impl<'b> TreeBudget<'b> {
     /// # Refuses
     /// [`Refusal::TooMuch`].
     pub fn count(&self) -> Result<(), Refusal> {
-        let too_many = Refusal::TooMuch("it has more entries than one request may touch");
+        let too_many = Refusal::TooMuch("it has more entries than the limit `tree_entries`");
         self.entries_left.set(self.entries_left.get().checked_sub(1).ok_or(too_many)?);
         Ok(())
     }
@@ -94,7 +94,7 @@ impl<'b> TreeBudget<'b> {
             return Err(Refusal::TooMuch("the client disconnected"));
         }
         if (self.tick_millis)() > self.until_millis {
-            return Err(Refusal::TooMuch("it takes longer than one request may"));
+            return Err(Refusal::TooMuch("it takes longer than the limit `tree_seconds`"));
         }
         Ok(())
     }

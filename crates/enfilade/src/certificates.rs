@@ -120,7 +120,7 @@ impl Keeper {
             let seconds = clock::nanos().saturating_sub(began) as f64 / 1e9;
             let known = count.saturating_sub(looked.read);
             output::note(&format!(
-                "{count} certificates with {names} names are answered after {seconds:.2} s: {} read by {}, {known} known from the last start",
+                "{count} certificates with {names} names loaded in {seconds:.2} s: {} read by {}, {known} taken from the index",
                 looked.read,
                 self.files.engine()
             ));
@@ -149,7 +149,7 @@ impl Keeper {
         match all.len() {
             0 => Ok(()),
             count => bail!(
-                "{count} certificates cannot be used, and `[tls] check` is `eager`: mend or remove them{}",
+                "{count} certificates cannot be used, and `[tls] check` is `eager`: repair or remove them{}",
                 listed(&all)
             ),
         }
@@ -186,7 +186,8 @@ impl Keeper {
                 Ok(ready) => Loaded { ready, is_lasting: true },
                 Err(why) => Loaded { ready: Ready::Unusable(why.to_string().into()), is_lasting: false },
             });
-        let ended = |_| Loaded { ready: Ready::Unusable("it could not be read".into()), is_lasting: false };
+        let ended =
+            |_| Loaded { ready: Ready::Unusable("the file could not be read".into()), is_lasting: false };
         read.await.unwrap_or_else(ended)
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         &Desk { passwords: PasswordRules::NONE, ..home.desk() },
         &NewUser {
             password: Secret::new(password.as_bytes()),
-            comment: Some("made at the first start".into()),
+            comment: Some("created at the first start".into()),
             ..NewUser::named(admin.clone())
         },
     )?;

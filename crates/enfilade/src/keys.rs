@@ -65,7 +65,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                     // A key that is still needed delays the rotation; the warning at the start said so.
                     Err(Error::Invalid(_)) => {}
                     Err(why) => {
-                        let why = format!("warning: the keys are not turned: {why}");
+                        let why = format!("warning: the keys were not rotated: {why}");
                         if why != not_turned {
                             output::note(&why);
                             not_turned = why;

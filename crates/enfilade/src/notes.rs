@@ -47,7 +47,7 @@ impl Waiting {
         match std::mem::take(&mut self.lost) {
             0 => {}
             lost => text.push_str(&format!(
-                "warning: {lost} more notes were not written and are lost: standard error was not read fast enough; check the log collector\n"
+                "warning: {lost} log lines were dropped: standard error was not read fast enough; check the log collector\n"
             )),
         }
         text

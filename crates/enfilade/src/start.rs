@@ -35,7 +35,7 @@ pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
         }
         if tries == 0 {
             let seconds = TRY_AGAIN.as_millis() * u128::from(most) / 1000;
-            output::note(&format!("this server waits, for {seconds} s at most: {why}"));
+            output::note(&format!("this server waits for at most {seconds} s: {why}"));
         }
         tries += 1;
         std::thread::park_timeout(TRY_AGAIN);
@@ -62,7 +62,7 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
     let plan = older.plan()?;
     if UPGRADE_AT_START_RECORDS_MAX < plan.records {
         bail!(
-            "{}; this server did not start, because an upgrade of so many records takes long: stop every other server \
+            "{}; this server did not start, because the upgrade of these records takes longer than a minute: stop every other server \
              of this store, run `enfilade facts upgrade`, then start again",
             told(&plan)
         );

@@ -221,7 +221,7 @@ pub(super) fn has_no_other_reference(row: &Blob) -> bool {
 }
 
 fn refuse_references(row: &Blob) -> Result<(), Error> {
-    let why = "the blob of an EC2 credential names `trust_id`, `app_cred_id` or `access_token_id`, which is not obeyed; leave it \
+    let why = "the blob of an EC2 credential names `trust_id`, `app_cred_id` or `access_token_id`, which is not supported; leave it \
                out, or make the key with a session of the application credential";
     if has_no_other_reference(row) { Ok(()) } else { Err(invalid(why)) }
 }

@@ -403,7 +403,7 @@ fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Opti
                     not_authorized(path)
                 }
                 (_, Failure::Refused(Refusal::Access(AccessRefusal::HoldsMore { path, .. }))) => {
-                    let why = "The user or group holds more than a manager of its domain may give.";
+                    let why = "The user or group has roles that a manager of its domain may not assign.";
                     format!("{} {why}", not_authorized(path))
                 }
                 (_, Failure::Request(wire)) => wire.to_string(),

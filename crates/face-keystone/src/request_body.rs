@@ -160,7 +160,12 @@ impl RequestBody {
                     (Some((_, is_it)), value) if is_it(value) => {
                         options.insert(name.clone(), value.clone());
                     }
-                    _ => return Err(self.wrong(&format!("options.{name}"), "an option of Keystone's")),
+                    _ => {
+                        return Err(self.wrong(
+                            &format!("options.{name}"),
+                            "a resource option of Keystone with a value of its type",
+                        ));
+                    }
                 }
             }
             if wants_more_than_a_password(&options) {

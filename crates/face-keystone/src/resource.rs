@@ -328,7 +328,9 @@ pub(super) fn unless_immutable<R: Resource>(
 ) -> Result<(), Error> {
     let is_immutable = R::HAS_OPTIONS && has_option(&record.extra, "immutable");
     match is_immutable && !given.is_some_and(RequestBody::unlocks) {
-        true => Err(Error::Refused("it is immutable; remove its option `immutable` first".to_owned())),
+        true => {
+            Err(Error::Refused("the resource is immutable; remove its option `immutable` first".to_owned()))
+        }
         false => Ok(()),
     }
 }

@@ -227,7 +227,7 @@ pub(super) fn set_own_password(
 ) -> Result<(), ApiError> {
     let before = desk.facts.read(|view| user_attributes(view, id))??;
     if has_option(&attributes(&before.extra), "lock_password") {
-        let why = "the password of this user is changed by an administrator only";
+        let why = "only an administrator may change the password of this user";
         return Err(Error::Refused(why.to_owned()).into());
     }
     let password = secret(new)?;

@@ -142,7 +142,8 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     call.params.only(&["digest", "keep-job-configs", "destroy-data"])?;
     call.check_digest(&digest_of(&rows(call)?))?;
     if call.params.flag("destroy-data")? == Some(true) {
-        let why = "parameter 'destroy-data': content is not destroyed here; remove the directory yourself";
+        let why =
+            "parameter 'destroy-data': this server does not delete content; remove the directory by hand";
         return Err(why.to_owned().into());
     }
     call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &DatastoreEdit::Remove))?;

@@ -49,7 +49,7 @@ impl Params {
             _ => None,
         };
         let Ok(Value::Object(map)) = serde_json::from_slice(body) else {
-            return Err("the body is no JSON object".into());
+            return Err("the body is not a JSON object".into());
         };
         for (key, value) in map {
             let values = match value {
@@ -57,8 +57,8 @@ impl Params {
                 other => vec![other],
             };
             for value in values {
-                let value =
-                    text(value).ok_or_else(|| format!("parameter '{key}': expected a plain value"))?;
+                let value = text(value)
+                    .ok_or_else(|| format!("parameter '{key}': expected a string, a number or a boolean"))?;
                 self.add(&key, value);
             }
         }
@@ -82,7 +82,7 @@ impl Params {
         match self.0.get(key).map(Vec::as_slice) {
             None | Some([]) => Ok(None),
             Some([value]) => Ok(Some(value)),
-            Some(_) => Err(format!("parameter '{key}': it came more than once")),
+            Some(_) => Err(format!("parameter '{key}': it is given more than once")),
         }
     }
 

@@ -60,7 +60,7 @@ async fn tried(
     let credential = if password.starts_with("PBS:") {
         let ticket = ticket_of(password, None)?;
         if ticket.userid != username {
-            let why = "the ticket is not of that user".to_owned();
+            let why = "the ticket belongs to another user".to_owned();
             return Err(Refusal::from(IdentityRefusal::Malformed(why)).into());
         }
         Credential::Ticket { ticket, changes_something: false }

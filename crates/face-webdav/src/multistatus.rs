@@ -291,7 +291,7 @@ pub(crate) fn push_truncated(xml: &mut String, href: &str) {
     let _ = writeln!(
         xml,
         "<D:response><D:href>{href}</D:href><D:status>HTTP/1.1 507 Insufficient Storage</D:status>\
-         <D:responsedescription>more entries than one listing holds</D:responsedescription></D:response>"
+         <D:responsedescription>the directory has more entries than one listing shows</D:responsedescription></D:response>"
     );
 }
 

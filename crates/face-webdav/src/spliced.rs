@@ -29,7 +29,7 @@ impl PipeSource for Source {
         let filled = self.reading.fill_pipe(start, end - start, pipe);
         let count = filled.map_err(|why| {
             self.trace.refused(&why);
-            io::Error::other("the answer was cut")
+            io::Error::other("the response was cut short")
         })?;
         self.range.start += count;
         self.trace.event.bytes += count;

@@ -90,7 +90,7 @@ impl<'b> Pieces<'b> {
                 Event::Start(element) => {
                     self.depth += 1;
                     if self.depth as u64 > self.limits.xml_depth {
-                        return Err(RequestError::Xml("the XML is nested too deep"));
+                        return Err(RequestError::Xml("the XML is nested too deeply (limit `xml_depth`)"));
                     }
                     if std::mem::replace(&mut self.begun, true) && self.depth == 1 {
                         return Err(RequestError::Xml("the body has more than one element"));
@@ -223,7 +223,7 @@ impl<'b> Pieces<'b> {
             if name.namespace.as_deref() == Some(XMLNS) || attributes.iter().any(|(other, _)| *other == name)
             {
                 return Err(RequestError::Xml(
-                    "an element has an attribute twice, or one of a reserved name",
+                    "an element has a duplicate attribute, or an attribute with a reserved name",
                 ));
             }
             let value = attribute.normalized_value(XmlVersion::Implicit1_0);
@@ -339,7 +339,7 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
     match named.resolve_char_ref() {
         Ok(Some(c)) if is_char(c) => return Ok(c),
         Ok(None) => {}
-        _ => return Err(RequestError::Xml("a character reference is to no character")),
+        _ => return Err(RequestError::Xml("a character reference names no character of XML 1.0")),
     }
     match &**named {
         "lt" => Ok('<'),

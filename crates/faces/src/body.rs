@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 /// The response was cut short. The connection is closed, so that the client does not take it for complete.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer was cut short")]
+#[error("the response was cut short")]
 pub struct Cut;
 
 /// A response on HTTP/2 up to this size, in bytes, is not counted for its user: one frame (RFC 9113 §4.2).

@@ -164,7 +164,9 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     };
     let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
     if authid.token.is_none() {
-        return Err(malformed("it names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`"));
+        return Err(malformed(
+            "the Authorization header names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
+        ));
     }
     if !secret.contains('%') {
         return secret_of(authid, secret.as_bytes());

@@ -50,12 +50,12 @@ metrics! {
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "revocations that are not deleted yet, also of tokens that have expired";
     FILE_LAST_LOOK = gauge "enfilade_file_last_look_timestamp_seconds" ["file"] "time at which an edited file was read or found unchanged last";
-    FILE_GOOD_REVISION = gauge "enfilade_file_good_revision" ["file"] "newest revision of the facts at which nothing was wrong with the file";
+    FILE_GOOD_REVISION = gauge "enfilade_file_good_revision" ["file"] "newest revision of the facts at which the file had no problem";
     FILE_PROBLEMS = gauge "enfilade_file_problems" ["file"] "problems in the file";
-    FILE_PROBLEM = gauge "enfilade_file_problem" ["file", "line", "reason"] "1 for each line that cannot be read, the first of many";
-    FILE_REFUSES = gauge "enfilade_file_refuses" ["file"] "1 if everything in the file is refused";
+    FILE_PROBLEM = gauge "enfilade_file_problem" ["file", "line", "reason"] "1 for each line that cannot be read; only the first lines if there are many";
+    FILE_REFUSES = gauge "enfilade_file_refuses" ["file"] "1 if all records of the file are refused";
     REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
-    ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations inside a datastore now";
+    ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
     LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations that entered a datastore or were refused by it";
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";

@@ -22,7 +22,7 @@ pub enum RequestError {
     #[error("{0}")]
     Path(enfilade_facts::vocabulary::PathRefused),
     /// The path does not have this method.
-    #[error("the method is not one this path has")]
+    #[error("the path does not support this method")]
     Method,
     /// The request target is longer than this many bytes.
     #[error("the request target is longer than {0} bytes (limit `uri_bytes`)")]
@@ -76,7 +76,7 @@ pub enum RequestError {
     #[error("invalid parameter: {0}")]
     Parameter(&'static str),
     /// The page of another site requests a change with the credentials of the browser.
-    #[error("a change cannot be requested by the page of another site")]
+    #[error("a page of another site may not request a change")]
     CrossSite,
     /// The connection is for a host with other TLS terms.
     #[error("this connection was made for another host: open one for this host")]
@@ -111,7 +111,7 @@ pub enum RequestError {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
-    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not its only spelling", "the answer names the reason; the same file has one URL"),
+    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in the one accepted spelling", "the response names the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not have this method", "use another method"),
     RefusalRow::new("HT04", Fault::Client, "the request target is too long", "limit `uri_bytes`"),
     RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "limits `header_bytes`, `head_bytes`, `headers`"),
@@ -123,7 +123,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT11", Fault::Client, "this method takes no body", "send none"),
     RefusalRow::new("HT12", Fault::Client, "a condition of the request does not hold", "read the file again and repeat the request"),
     RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
-    RefusalRow::new("HT14", Fault::Source, "a fault of the server: a worker ended", "report it, with the lines of the log"),
+    RefusalRow::new("HT14", Fault::Source, "an internal error: a worker thread failed", "report it, with the lines of the log"),
     RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer names the reason"),
     RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send it from a script, or from the page of this server"),
     RefusalRow::new("HT17", Fault::Client, "the connection was opened for a host with other TLS options", "open a new connection"),
@@ -133,7 +133,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT21", Fault::Client, "the request target is refused", "the answer names the reason"),
     RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer names the reason"),
     RefusalRow::new("HT23", Fault::Client, "the Transfer-Encoding is not supported", "send `chunked`, or a Content-Length"),
-    RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "send it without"),
+    RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "send the value without them"),
     RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "limits `body_seconds`, `upload_bytes_per_second`"),
     RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer names the reason; check a proxy in between"),
     RefusalRow::new("HT27", Fault::Client, "a header came more than once", "send it once"),

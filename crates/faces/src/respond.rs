@@ -127,7 +127,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
         // The text has no name: the uploaded file may be hidden.
         Refusal::Content(Content::Uploading(_)) => {
-            Some("an upload into it is still going on: try again when it has ended".to_owned())
+            Some("an upload into the directory is running: try again when it has ended".to_owned())
         }
         _ => None,
     }

@@ -100,9 +100,9 @@ impl Route {
         let need = match self.need {
             Need::Public(_) => "none",
             Need::Identity(..) => "any credential",
-            Need::Own(_) => "as the call says",
+            Need::Own(_) => "depends on the call",
         };
-        [self.path, self.methods.unwrap_or("as the protocol says"), need, self.what]
+        [self.path, self.methods.unwrap_or("depends on the protocol"), need, self.what]
     }
 
     /// Whether it answers requests with this path.

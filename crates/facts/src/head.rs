@@ -29,7 +29,7 @@ impl Head {
         let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
         let (Revision(commit), value) = codec::open(Table::Head, Self::KEY, stored)?;
         let revision = value.try_into().map(u64::from_be_bytes).map(Revision);
-        let revision = revision.map_err(|_| damaged("the value has not the form of this table's records"))?;
+        let revision = revision.map_err(|_| damaged("the value is not a valid record of this table"))?;
         Ok(Head { revision, commit })
     }
 

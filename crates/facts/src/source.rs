@@ -59,7 +59,7 @@ impl<S: Source + ?Sized> Read for S {
                 answer = Some(look(view));
             }
         })?;
-        answer.ok_or_else(|| SourceError::Unavailable("the source lent no view".into()))
+        answer.ok_or_else(|| SourceError::Unavailable("the source did not lend a view".into()))
     }
 }
 

@@ -30,7 +30,8 @@ pub trait Snapshot {
         if found == here {
             return Ok(head);
         }
-        let why = format!("it is of revision {found} and the store at {here}: pages are damaged");
+        let why =
+            format!("the head has revision {found} and the store has revision {here}: pages are damaged");
         Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
     /// The stored record, header included.
@@ -204,7 +205,7 @@ impl<'a> View<'a> {
         mut each: impl FnMut(R::Key, R) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
         self.scan_values(R::TABLE, prefix, &mut |key, value| {
-            let form = "the key has not the form of this table's keys";
+            let form = "the key is not valid for this table";
             let row_key = R::Key::from_bytes(key).ok_or_else(|| codec::damaged(R::TABLE, key, form))?;
             Ok(each(row_key, decode_value::<R>(key, value)?))
         })
@@ -260,14 +261,14 @@ impl<'a> View<'a> {
                 (None, None) => return Ok(()),
                 (Some(found), Some((key, _))) if key == tally_key(table, table.group(found.0)) => found,
                 (_, lost) => {
-                    let why = "a record of it, or what counts it, is missing";
+                    let why = "a record of this group, or the tally of this group, is missing";
                     return Err(codec::damaged(table, lost.map_or(prefix, |(key, _)| key), why));
                 }
             };
             let group = table.group(key);
             let end = if group.len() == key.len() {
                 agree(table, group, Tally::of(stored), self.tally(table, group)?)?;
-                let form = "the key has not the form of this table's keys";
+                let form = "the key is not valid for this table";
                 let row_key = R::Key::from_bytes(key).ok_or_else(|| codec::damaged(table, key, form))?;
                 each(row_key, decode_value::<R>(key, codec::open(table, key, stored)?.1)?)
             } else {
@@ -357,7 +358,7 @@ fn decode_value<R: Row>(key: &[u8], value: &[u8]) -> Result<R, SourceError> {
     let mut reader = Reader::new(value);
     R::decode(&mut reader)
         .filter(|_| reader.is_empty())
-        .ok_or_else(|| codec::damaged(R::TABLE, key, "the value has not the form of this table's records"))
+        .ok_or_else(|| codec::damaged(R::TABLE, key, "the value is not a valid record of this table"))
 }
 
 /// The first key that can follow a group.
@@ -386,7 +387,7 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
     }
     let why = match counted.count == expected.count {
         true => "the record is not the one that was written last".to_owned(),
-        false => format!("{} records are there, {} were written", counted.count, expected.count),
+        false => format!("{} records were found, {} were written", counted.count, expected.count),
     };
     Err(codec::damaged(table, group, &why))
 }

@@ -236,7 +236,7 @@ impl Stay {
         let knows = found.granted().covers(AccessMask::READ_ACL);
         let refused = refusal.map(|refusal| match knows {
             true => refusal.to_string(),
-            false => "no role or entry of the ACL grants it".to_owned(),
+            false => "no role and no entry of the ACL grants the right".to_owned(),
         });
         let walk = if knows { judgement.walk.iter().map(ToString::to_string).collect() } else { Vec::new() };
         Ok(OwnRights { rights: found.granted(), refused, walk })

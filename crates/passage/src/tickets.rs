@@ -34,7 +34,7 @@ impl House {
         let is_ticket =
             claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
         if !is_ticket || visit.principal().authid.to_string() != ticket.userid {
-            return Err(IdentityRefusal::Malformed("the ticket is not of that user".into()).into());
+            return Err(IdentityRefusal::Malformed("the ticket belongs to another user".into()).into());
         }
         let is_ours = |given: &String| {
             let id = claim.map(|claim| CredentialId::from_bytes(claim.audit.own));
@@ -68,7 +68,10 @@ impl Visit {
             return Ok(Ticket { token, csrf: self.house.csrf_of(&session.claim) });
         }
         if self.identity.token().is_some() {
-            return Err(IdentityRefusal::Delegated("an API token needs no ticket").into());
+            return Err(IdentityRefusal::Delegated(
+                "no login ticket is issued for an API token: use the token itself",
+            )
+            .into());
         }
         let made = self.make(Basis::Permit(Wanted::Scope(Scope::Unscoped)), TICKET_SECONDS).await?;
         Ok(Ticket { csrf: self.house.csrf_of(&made.session.claim), token: made.token })

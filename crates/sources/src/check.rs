@@ -93,7 +93,7 @@ fn believe(table: Table, key: &[u8], stored: &[u8]) -> Result<(), SourceError> {
     let (_, value) = codec::open(table, key, stored)?;
     match table.visit(HasForm { key, value }) {
         Some(true) => Ok(()),
-        _ => Err(codec::damaged(table, key, "it has not the form of this table's records")),
+        _ => Err(codec::damaged(table, key, "it is not a valid record of this table")),
     }
 }
 

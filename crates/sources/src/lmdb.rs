@@ -474,7 +474,7 @@ mod tests {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         let why = lmdb.read(|_| lmdb.read(|_| ())).unwrap().unwrap_err().to_string();
-        assert!(why.contains("looking at a view already"), "{why}");
+        assert!(why.contains("already has a view open"), "{why}");
     }
 
     #[test]

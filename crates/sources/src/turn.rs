@@ -141,7 +141,7 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let is_stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
     let hint = match is_stopped {
         true => format!("it is stopped: continue it with `kill -CONT {pid}`, or end it"),
-        false => format!("try again; if it stays so, end process {pid}"),
+        false => format!("try again; if this error persists, end process {pid}"),
     };
     format!("process {pid} (`{command}`) has been {doing} for more than {waited:?}; {hint}")
 }

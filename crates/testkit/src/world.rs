@@ -96,7 +96,7 @@ impl World {
                 let got = self.ask(who, verb, path).await?;
                 let expected = expected.join(" ");
                 if got != expected {
-                    return Err(format!("came out as `{got}`"));
+                    return Err(format!("the answer was `{got}`"));
                 }
             }
             _ => return Err("no such line in a world".into()),

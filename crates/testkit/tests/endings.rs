@@ -193,7 +193,7 @@ fn take(what: &str, world: &World) -> Taken {
             world.expire_user(1);
             ("in person", &[], undo(|world| world.expire_user(0)))
         }
-        "a user is taken out of a group" => {
+        "a user is removed from a group" => {
             enfilade_admin::remove_member(&desk, &inner, &world.ann()).unwrap();
             let back = |world: &World| {
                 enfilade_admin::add_member(&world.house.desk(), &world.groups[0], &world.ann()).unwrap();
@@ -233,7 +233,7 @@ fn take(what: &str, world: &World) -> Taken {
             };
             ("in person", &[], undo(back))
         }
-        "a role implies another no longer" => {
+        "an implied role is removed from a role" => {
             admin::set_implied(&desk, &world.role("given"), &world.role("implied"), false).unwrap();
             let back = |world: &World| {
                 let (role, implied) = (world.role("given"), world.role("implied"));
@@ -270,11 +270,11 @@ fn take(what: &str, world: &World) -> Taken {
             admin::delete::<Domain>(&desk, &world.domain.1).unwrap();
             ("in person", &[], None)
         }
-        "an application credential gets another secret" => {
+        "the secret of an application credential is replaced" => {
             world.regenerate(0);
             ("by a credential", &[], undo(|_| {}))
         }
-        "the old secret of an application credential ends" => {
+        "the grace of the old secret of an application credential ends" => {
             world.regenerate(60);
             world.set_credential(&TokenEdit { end_grace: true, ..TokenEdit::default() });
             ("by a credential", &[], undo(|_| {}))

@@ -81,7 +81,7 @@ async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_n
             }
         }
     }
-    assert!(named > 0, "no moment was one at which it matters");
+    assert!(named > 0, "no rename happened while it could affect the copy");
 }
 
 fn contents(directory: &std::path::Path) -> Vec<String> {

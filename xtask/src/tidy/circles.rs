@@ -59,7 +59,7 @@ fn out_of_order(graph: &Graph) -> Vec<Finding> {
     });
     let what = |way: String, above| {
         format!(
-            "{way}: `{above}` stands above in the order of a door's rooms ({}); move what is needed of it into a module below",
+            "{way}: `{above}` comes later in the order of a door's files ({}); move what is needed of it into a module below",
             ROOMS.join(", ")
         )
     };

@@ -12,7 +12,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
         None => findings.push(Finding {
             path: PAGE.into(),
             line: 0,
-            what: "the page is not there: write it".into(),
+            what: "the file is missing: write it".into(),
         }),
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
 /// Only `admin` changes facts.
 fn writes(source: &Source) -> Vec<Finding> {
     let commits = source.code_lines().filter(|(_, line)| line.contains(".commit("));
-    let what = "`.commit(`: only `admin` changes facts; do it at a desk there";
+    let what = "`.commit(`: only `admin` changes facts; call a function of `admin` with a `Desk`";
     commits.map(|(number, _)| source.finding(number, what)).collect()
 }
 
@@ -90,7 +90,7 @@ fn rooms(folder: &str, of_door: &[&Source]) -> Vec<Finding> {
     let is_excused = FORGETFUL.contains(&folder) && reason.is_some_and(|reason| !reason.trim().is_empty());
     let needed = ROOMS.iter().filter(|room| **room != "memo" || !is_excused);
     let missing = needed.filter(|room| find(of_door, folder, &format!("src/{room}.rs")).is_none());
-    let what = |room| format!("there is no src/{room}.rs: every door has the same rooms, make it");
+    let what = |room| format!("there is no src/{room}.rs: every door has the same files, make it");
     missing.map(|room| Finding { path: folder.to_owned(), line: 0, what: what(room) }).collect()
 }
 
@@ -122,7 +122,7 @@ fn permits(folder: &str, permit: &str, of_door: &[&Source]) -> Vec<Finding> {
             let from_nothing =
                 ["Default", "Deserialize"].iter().find(|word| words(line, word).next().is_some());
             if let Some(word) = from_nothing.filter(|_| is_room) {
-                let what = format!("`{word}` makes a permit that no door granted: take it out");
+                let what = format!("`{word}` makes a permit that no door granted: remove it");
                 findings.push(source.finding(number, what));
             }
         }

@@ -49,7 +49,7 @@ const ALL: [&str; 15] = [
 
 /// A library, the crates that may know it, and its purpose.
 const LIBRARIES: [(&str, &[&str], &str); 50] = [
-    ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
+    ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     (
@@ -99,19 +99,19 @@ const LIBRARIES: [(&str, &[&str], &str); 50] = [
     (
         "libc",
         &["enfilade", "enfilade-preload", "enfilade-xattrat"],
-        "standing before the C library; calls no library wraps",
+        "interposing the C library; system calls that no library wraps",
     ),
     (
         "nix",
         &["enfilade-content", "enfilade-testkit"],
-        "hearing of changes of files; stopping a worker at each of its system calls",
+        "notifications of changes of files; stopping a worker at each of its system calls",
     ),
     ("papaya", &["enfilade-bench"], "what the memo is compared with"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that ours is compared with"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
-    ("proc-macro2", &["xtask"], "where a mutant stands"),
+    ("proc-macro2", &["xtask"], "the position of a mutant"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
     ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
@@ -141,7 +141,7 @@ const LIBRARIES: [(&str, &[&str], &str); 50] = [
     ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
-    ("syn", &["xtask"], "expressions that mutants take the place of"),
+    ("syn", &["xtask"], "expressions that mutants replace"),
     ("thiserror", &["*"], "errors"),
     ("time", &["enfilade-facts"], "dates of the calendar"),
     (
@@ -201,8 +201,8 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
     // Tests may use any crate, except the tests of `facts`, on which all other crates are built.
     for (dependency, value) in in_table(&manifest, "dev-dependencies") {
         let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
-        let edge =
-            is_of_house.then(|| format!("`{name}` may not test itself with `{dependency}`: test there"));
+        let edge = is_of_house
+            .then(|| format!("`{name}` may not have the dev-dependency `{dependency}`: test there"));
         renamed(dependency, value).or(edge).into_iter().for_each(|what| report(dependency, what));
     }
     findings
@@ -239,7 +239,9 @@ fn text_at<'m>(manifest: &'m Table, table: &str, key: &str) -> Option<&'m str> {
 
 fn renamed(dependency: &str, value: &Value) -> Option<String> {
     let package = value.get("package")?.as_str().filter(|package| *package != dependency)?;
-    Some(format!("`{dependency}` is `{package}`: call it by its own name, so that it is seen who knows it"))
+    Some(format!(
+        "`{dependency}` is `{package}`: use its own name, so that this rule sees which crates know it"
+    ))
 }
 
 fn wrong_edge(name: &str, other: &str) -> Option<String> {
@@ -254,7 +256,7 @@ fn wrong_library(name: &str, library: &str) -> Option<String> {
         None => Some(format!("say in xtask/src/tidy/edges.rs which crate may know `{library}`, and why")),
         Some(crates) if crates.contains(&"*") || crates.contains(&name) => None,
         Some(crates) => Some(format!(
-            "`{name}` may not know `{library}`, only {} may: ask it through its own words",
+            "`{name}` may not know `{library}`, only {} may: use the functions of those crates",
             crates.join(", ")
         )),
     }

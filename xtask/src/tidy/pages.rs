@@ -24,7 +24,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     findings.extend(missing.map(|page| Finding {
         path: page.into(),
         line: 0,
-        what: "the page is not there: write it".into(),
+        what: "the file is missing: write it".into(),
     }));
     if let Some(map) = sources.iter().find(|source| source.path == "ARCHITECTURE.md") {
         let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
@@ -36,7 +36,7 @@ fn check_map(map: &Source, crates: impl Iterator<Item = String>) -> Vec<Finding>
     let mut findings = Vec::new();
     let lines = map.text.lines().count();
     if ARCHITECTURE_LINES_MAX < lines {
-        let what = format!("{lines} lines, at most {ARCHITECTURE_LINES_MAX}: move what is no map to docs/");
+        let what = format!("{lines} lines, at most {ARCHITECTURE_LINES_MAX}: move details to docs/");
         findings.push(map.finding(0, what));
     }
     let names = crates.map(|name| format!("`crates/{name}`"));

@@ -84,7 +84,7 @@ fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Fin
         }
     }
     let renamed = source.code_lines().filter(|(_, line)| words(line, "Route as").next().is_some());
-    let what = "`Route` under another name: its rows are not seen here";
+    let what = "`Route` under another name: this rule does not see its rows";
     findings.extend(renamed.map(|(number, _)| source.finding(number, what)));
     findings
 }
@@ -99,7 +99,7 @@ fn check_v3(table: &Source) -> Vec<Finding> {
         let texts: Vec<&str> = call.split('"').skip(1).step_by(2).take(2).collect();
         let is_reviewed = matches!(texts.as_slice(), [method, path] if V3_PUBLIC.contains(&(method, path)));
         if !is_definition && !is_reviewed {
-            let what = "a call that needs nobody: make it one for a session, or have it reviewed into xtask/src/tidy/routes.rs";
+            let what = "a call that needs no session: require a session, or have it reviewed into xtask/src/tidy/routes.rs";
             findings.push(table.finding(line, what));
         }
     }

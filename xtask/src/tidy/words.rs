@@ -12,7 +12,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
 
 /// The words are put together here, so that this file does not hold them.
 fn forbidden(source: &Source) -> Vec<Finding> {
-    let later = "mend it, or say in the issue what is left";
+    let later = "fix it, or describe the rest in an issue";
     let promise = "a promise not kept; build it or leave it out";
     let alone = "the repository speaks of the project alone; take it out";
     let rules = [
@@ -20,8 +20,8 @@ fn forbidden(source: &Source) -> Vec<Finding> {
         (["XX", "X"].concat(), later),
         (["todo", "!"].concat(), promise),
         (["unimple", "mented!"].concat(), promise),
-        (["#[ign", "ore"].concat(), "a test that does not run is none; make it run or take it out"),
-        (["dbg", "!"].concat(), "it is for looking once; take it out"),
+        (["#[ign", "ore"].concat(), "the test does not run; make it run or remove it"),
+        (["dbg", "!"].concat(), "it is for debugging; remove it"),
         (["this ses", "sion"].concat(), alone),
         (["as an ", "AI"].concat(), alone),
     ];

@@ -149,7 +149,7 @@ pub fn datastore_warnings(
         }
         if let Some((path, other)) = above.last() {
             let how = if *path == root.0 { "the directory" } else { "in the directory" };
-            let says = format!("`{}` is {how} of datastore {other}: give it one of its own", root.0);
+            let says = format!("`{}` is {how} of datastore {other}: use a separate directory", root.0);
             warnings.push(warning(root.1, says, false));
         }
         above.push(root);
@@ -176,7 +176,7 @@ pub fn datastore_warnings(
             && !warnings.iter().any(|known| known.name == *name || known.name == *other)
         {
             let says = format!(
-                "`{root}` is the directory of datastore {other}, by another name: give it one of its own"
+                "`{root}` is the directory of datastore {other}, by another path: use a separate directory"
             );
             warnings.push(warning(name, says, false));
         }

@@ -20,7 +20,9 @@ pub fn random_id() -> Result<BlobId, Error> {
 fn check(row: &Blob) -> Result<(), Error> {
     match row.blob.len() <= BLOB_BYTES_MAX && row.kind.len() <= 255 {
         true => Ok(()),
-        false => Err(Error::Invalid(format!("a blob has at most {BLOB_BYTES_MAX} bytes, and its type 255"))),
+        false => Err(Error::Invalid(format!(
+            "a blob has at most {BLOB_BYTES_MAX} bytes, and its type at most 255 bytes"
+        ))),
     }
 }
 

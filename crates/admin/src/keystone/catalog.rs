@@ -155,7 +155,7 @@ pub fn add_region(desk: &Desk<'_>, id: &str) -> Result<At, Error> {
 /// Checks the URL of an endpoint.
 pub(super) fn check_url(url: &str) -> Result<(), Error> {
     if !(url.starts_with("http://") || url.starts_with("https://")) || url.len() > 1024 {
-        return Err(Error::Invalid(format!("`{url}` is no address; expected http:// or https://")));
+        return Err(Error::Invalid(format!("`{url}` is not a URL; expected http:// or https://")));
     }
     Ok(())
 }

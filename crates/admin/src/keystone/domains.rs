@@ -99,7 +99,7 @@ pub fn set_domain(desk: &Desk<'_>, name: &Realm, enabled: bool) -> Result<At, Er
 /// When the domain does not exist or is not empty, or the facts cannot be changed.
 pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
     if *name == Realm::local() {
-        return Err(Error::Invalid("`local` is the realm every house has".into()));
+        return Err(Error::Invalid("the domain `local` cannot be removed: every server has it".into()));
     }
     let ((), at) = desk.commit(&format!("domain remove {name}"), |view, change| {
         let id = domain_id(view, name)?;

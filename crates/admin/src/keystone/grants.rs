@@ -86,7 +86,7 @@ pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<A
 /// # Errors
 /// When the facts cannot be changed.
 pub fn set_grant(desk: &Desk<'_>, key: &GrantKey, is_so: bool) -> Result<bool, Error> {
-    let verb = if is_so { "given" } else { "taken" };
+    let verb = if is_so { "assigned" } else { "removed" };
     let (changed, _) = desk.commit(&format!("role {} {verb}", key.role), |view, change| {
         let was = view.get::<Grant>(key)?.is_some();
         match is_so {

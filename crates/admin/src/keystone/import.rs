@@ -179,7 +179,7 @@ impl Taking<'_, '_> {
             CloudRecord::Endpoint(id, row) => {
                 let left = match self.has::<Service>(&row.service)? {
                     true => self.add(id, row)?,
-                    false => Err(format!("service {} is not here", row.service)),
+                    false => Err(format!("service {} does not exist in this store", row.service)),
                 };
                 (format!("endpoint {}", row.url), left)
             }
@@ -197,7 +197,7 @@ impl Taking<'_, '_> {
 
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         if self.has::<R>(key)? {
-            return Ok(Err("it is here already".to_owned()));
+            return Ok(Err("it already exists in this store".to_owned()));
         }
         self.taken.push(mark::<R>(key));
         self.change.expect_absent::<R>(key).put(key, row);
@@ -206,10 +206,10 @@ impl Taking<'_, '_> {
 
     fn named<R: Row>(&mut self, key: &R::Key, row: &R, name: NameKey, id: [u8; 16]) -> Result<Left, Error> {
         if self.has::<R>(key)? {
-            return Ok(Err("it is here already".to_owned()));
+            return Ok(Err("it already exists in this store".to_owned()));
         }
         if self.has::<Name>(&name)? {
-            return Ok(Err("something else here has this name".to_owned()));
+            return Ok(Err("another record in this store has this name".to_owned()));
         }
         match self.add(&name, &Name(id))? {
             Ok(()) => self.add(key, row),
@@ -227,7 +227,7 @@ impl Taking<'_, '_> {
         if let Some(parent) = &row.parent
             && !self.has::<Project>(parent)?
         {
-            return Ok(Err(format!("project {parent} it is in is not here")));
+            return Ok(Err(format!("its parent project {parent} does not exist in this store")));
         }
         let left = self.named(id, row, NameKey::project(&row.domain, &row.name), *id.bytes())?;
         if let (Ok(()), Some(parent)) = (&left, row.parent) {
@@ -276,7 +276,7 @@ impl Taking<'_, '_> {
         }
         let name = NameKey::user(&user.domain, &user.name);
         if self.has::<User>(id)? || self.has::<Name>(&name)? {
-            return Ok(Err("it is here already, or somebody else here has this name".to_owned()));
+            return Ok(Err("it already exists in this store, or another user has this name".to_owned()));
         }
         let row = User {
             domain: user.domain,
@@ -315,7 +315,7 @@ impl Taking<'_, '_> {
         }
         let key = NameKey::group(domain, name);
         if self.has::<Group>(id)? || self.has::<Name>(&key)? {
-            return Ok(Err("it is here already, or another here has this name".to_owned()));
+            return Ok(Err("it already exists in this store, or another group has this name".to_owned()));
         }
         let (sid, comment) = (self.sid()?, comment.map(str::to_owned));
         let row = Group { domain: *domain, name: name.to_owned(), sid, also: Vec::new(), gid: None, comment };
@@ -328,7 +328,7 @@ impl Taking<'_, '_> {
             Member::Group(id) => self.has::<Group>(id)?,
         };
         if !is_there || !self.has::<Group>(&key.group)? {
-            return Ok(Err("one of them is not here".to_owned()));
+            return Ok(Err("the member or the group does not exist in this store".to_owned()));
         }
         self.add(key, &Membership)
     }
@@ -344,7 +344,9 @@ impl Taking<'_, '_> {
             GrantScope::Domain(id) | GrantScope::BelowDomain(id) => self.has::<Domain>(id)?,
         };
         if !who || !scope || !self.has::<NamedRole>(&key.role)? {
-            return Ok(Err("its user or group, its role or its scope is not here".to_owned()));
+            return Ok(Err(
+                "its user or group, its role or its scope does not exist in this store".to_owned()
+            ));
         }
         self.add(key, &Grant)
     }
@@ -355,7 +357,7 @@ impl Taking<'_, '_> {
             Err(why) => return Ok(Err(format!("{why}"))),
         };
         if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
-            return Ok(Err("its user or project is not here".to_owned()));
+            return Ok(Err("its user or project does not exist in this store".to_owned()));
         }
         let key = NameKey::token(&row.owner, &name);
         let credential = Credential {

@@ -36,7 +36,7 @@ pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
     match key {
         LeavingKey::Role(role) => sweep_role(desk, &role)?,
         key => {
-            desk.commit("take away what was removed", |view, change| {
+            desk.commit("delete the dependents of a deleted record", |view, change| {
                 let is_done = match key {
                     LeavingKey::Domain(id) => of_domain(view, change, &id)?,
                     LeavingKey::Project(id) => of_project(view, change, &id)?,
@@ -227,7 +227,7 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
             })
         })??;
         for some in of_role.chunks(AT_ONCE) {
-            desk.commit("take away a role that was removed", |view, change| {
+            desk.commit("delete assignments of a deleted role", |view, change| {
                 let ended = view.get::<Revocation>(&Revoked::Role(*role))?;
                 some.iter().for_each(|key| {
                     change.remove_as_of::<Grant>(key, ended.as_ref());
@@ -236,7 +236,7 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
             })?;
         }
         if is_over {
-            desk.commit("a role that was removed is gone", |_, change| {
+            desk.commit("all assignments of a deleted role are deleted", |_, change| {
                 change.delete::<Leaving>(&LeavingKey::Role(*role));
                 Ok(())
             })?;

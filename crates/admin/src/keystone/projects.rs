@@ -27,12 +27,12 @@ impl StoredResource for Project {
         at.take_name(|row| NameKey::project(&row.domain, &row.name), self, *at.id.bytes())?;
         match at.before {
             Some(before) if before.parent != self.parent || before.domain != self.domain => {
-                Err(Error::Refused("a project stays where it is".to_owned()))
+                Err(Error::Refused("the domain and the parent of a project cannot be changed".to_owned()))
             }
             Some(before) if before.enabled && !self.enabled => {
                 match children_of(at.view, at.id)?.iter().any(|(_, child)| child.enabled) {
                     true => Err(Error::Refused(
-                        "a project cannot be disabled while others in it are enabled".to_owned(),
+                        "a project cannot be disabled while projects in it are enabled".to_owned(),
                     )),
                     false => Ok(()),
                 }
@@ -70,7 +70,7 @@ fn expect_place(row: &Project, view: &View<'_>, change: &mut Change, id: &Projec
     if let Some(parent) = &row.parent {
         let above = view.get::<Project>(parent)?.ok_or_else(|| missing("project", parent))?;
         if above.domain != row.domain {
-            return Err(Error::Invalid("a project is in the domain of its parent".to_owned()));
+            return Err(Error::Invalid("a project must be in the domain of its parent".to_owned()));
         }
         if parents_of(view, parent)?.len() + 1 > PROJECT_DEPTH_MAX {
             return Err(Error::Refused("projects are nested too deep".to_owned()));
@@ -222,7 +222,7 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     match found.as_slice() {
         [] => Err(missing()),
         [id] => Ok(*id),
-        _ => Err(Error::Invalid(format!("there is more than one project `{text}`; say NAME@DOMAIN"))),
+        _ => Err(Error::Invalid(format!("there is more than one project `{text}`; use NAME@DOMAIN"))),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) 
 /// # Errors
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
-    let (who, what) = ("enfilade".to_owned(), "issue sessions at a later time".to_owned());
+    let (who, what) = ("enfilade".to_owned(), "allow sessions to be issued up to a later second".to_owned());
     // The server itself requests this change, because no login is possible without it; about one is committed per minute.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds };
     let mut change = Change::requested_by(Requester::Administrator, audit);
@@ -64,7 +64,7 @@ const PURGED_AT_ONCE: usize = 256;
 pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize, Error> {
     let mut passed = desk.facts.read(|view| Passed::by(view, desk.now))??;
     let over = passed.unix_seconds.saturating_sub(expired_seconds);
-    desk.commit("note how much time has passed", |view, change| note_passed(view, change, passed))?;
+    desk.commit("record the purge time", |view, change| note_passed(view, change, passed))?;
     take_in_older_marks(desk)?;
     let mut purged = 0;
     loop {
@@ -113,7 +113,7 @@ fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
         return Ok(());
     }
     // From this commit on each new mark is indexed when it is set; the older marks are indexed below.
-    let what = "find revocations by their ends";
+    let what = "index revocations by their ends";
     desk.commit(what, |view, change| {
         let row = view.get::<Revocation>(&Revoked::Last)?;
         change.expect_unchanged(&Revoked::Last, row.as_ref());

@@ -106,7 +106,7 @@ pub fn set_implied(desk: &Desk<'_>, role: &RoleId, implied: &RoleId, is_so: bool
         let row = view.get::<NamedRole>(role)?.ok_or_else(|| missing("role", role))?;
         let other = view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
         if is_so && (role == implied || other.domain.is_some() && row.domain != other.domain) {
-            return Err(Error::Refused("a role cannot imply itself, nor one of another domain".to_owned()));
+            return Err(Error::Refused("a role cannot imply itself or a role of another domain".to_owned()));
         }
         let mut edited = row.clone();
         edited.implies.retain(|one| one != implied);

@@ -61,7 +61,7 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
         let mut expires = end_within(view, change, by, (&project, &roles), new.expires)?;
         if redelegations > REDELEGATIONS_MAX || uses.is_some() && (redelegations > 0 || parent.is_some()) {
             let why = format!(
-                "a trust is lent on at most {REDELEGATIONS_MAX} times, and not where its uses are counted"
+                "a trust can be delegated again at most {REDELEGATIONS_MAX} times, and not at all if its number of uses is limited"
             );
             return Err(Error::Refused(why));
         }
@@ -76,7 +76,7 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
                 && (from.impersonation || !impersonation)
                 && roles.iter().all(|role| from.roles.contains(role));
             if !is_less {
-                return Err(Error::Refused("what is lent on cannot be more than what was lent".to_owned()));
+                return Err(Error::Refused("a redelegated trust cannot have more rights, redelegations or time than the trust it comes from".to_owned()));
             }
             let ends = [from.expires, expires].into_iter().filter(|end| *end != 0);
             expires = ends.min().unwrap_or(0);

@@ -330,12 +330,14 @@ fn a_refusal_names_what_decided() {
         &["allow staff read"],
         write,
     ));
-    expect!["/docs/a.txt may not be seen: ACE #1 `deny everyone read-data`; no entry of the ACL grants it"]
-        .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
-    expect!["/docs/a.txt may not be seen: no role"].assert_eq(&says("", &[], write));
+    expect![
+        "the user cannot see /docs/a.txt: ACE #1 `deny everyone read-data`; no entry of the ACL grants it"
+    ]
+    .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
+    expect!["the user cannot see /docs/a.txt: no role"].assert_eq(&says("", &[], write));
     let target = Subject { mode: 0o640, ..subject(NodeKind::File, StoredAcl::Absent) };
     let refusal = decide(POWER, "docs/a.txt", &target, Wanted::Overwrite).unwrap_err().to_string();
-    expect!["/docs/a.txt is there already and may not be seen: no ACL; mode 640 of 0:0 grants read-attributes,read-acl,synchronize"]
+    expect!["/docs/a.txt exists already, and the user cannot see it: no ACL; mode 640 of 0:0 grants read-attributes,read-acl,synchronize"]
         .assert_eq(&refusal);
 }
 
@@ -395,9 +397,9 @@ fn the_walk_in_words() {
     expect![[r#"
         role DatastorePowerUser assigned to group @staff@local on /datastore/tank: modify,delete-child
         ACE #1 `deny S-1-5-21-1-2-3-1001 write` denies write
-        ACE #2 `allow creator-owner full inherit=files,dirs,only` is for what is made below
-        ACE #3 `audit everyone full` asks for a record and decides nothing
-        ACE #4 `allow S-1-5-21-9-9-9-9 full` speaks of somebody else
+        ACE #2 `allow creator-owner full inherit=files,dirs,only` applies only to children that are created
+        ACE #3 `audit everyone full` requests auditing and decides nothing
+        ACE #4 `allow S-1-5-21-9-9-9-9 full` applies to other principals
         ACE #5 `allow everyone modify` grants read,delete
         ACE #6 `deny everyone read` comes too late
         no entry speaks of delete-child,write-acl,write-owner"#]]

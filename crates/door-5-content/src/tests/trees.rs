@@ -74,12 +74,13 @@ fn a_request_meets_no_path_that_is_too_long_and_the_operator_does() {
 fn a_budget_ends_a_walk() {
     let scratch = Scratch::new();
     ["a/x", "b", "c"].iter().for_each(|path| scratch.write(path, ""));
-    let time = "Budget /b: the tree was not worked through to its end: it takes longer than one request may";
+    let time =
+        "Budget /b: the tree was not processed to its end: it takes longer than the limit `tree_seconds`";
     // The milliseconds that each look at the clock takes, and the number of members for which the client waits.
     for (millis, waits, expected) in [
         (1, 9, vec!["/a", "/a/x", "leave /a", "/b", "/c", "leave /"]),
         (400, 9, vec!["/a", "/a/x", "leave /a", time]),
-        (1, 0, vec!["Budget /a: the tree was not worked through to its end: the client disconnected"]),
+        (1, 0, vec!["Budget /a: the tree was not processed to its end: the client disconnected"]),
     ] {
         let (now, asked) = (Cell::new(0), Cell::new(0));
         let clock = || {
@@ -191,6 +192,6 @@ fn a_budget_ends_a_propagation_and_names_where() {
         let budget = TreeBudget::new(entries, 60, || 0, keep_going);
         propagate_acl(&above, ("a".to_owned(), scratch.node("a")), &budget, &mut told);
         assert_eq!(told.all.len(), 4, "{:?}", told.all);
-        assert!(told.all[3].contains("was not worked through to its end"), "{:?}", told.all);
+        assert!(told.all[3].contains("was not processed to its end"), "{:?}", told.all);
     }
 }

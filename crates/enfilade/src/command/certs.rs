@@ -151,7 +151,7 @@ fn show(
         if is_default { "default: no certificate has the name" } else { "the certificate has the name" };
     let mut rows = vec![
         ["file".to_owned(), permit.certificate().to_owned()],
-        ["answers because".to_owned(), because.to_owned()],
+        ["served because".to_owned(), because.to_owned()],
         ["key".to_owned(), kind(leaf.algorithm).to_owned()],
         ["valid from".to_owned(), output::time(leaf.not_before)],
         [

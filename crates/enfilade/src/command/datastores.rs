@@ -120,7 +120,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Maintenance(maintenance), text)
         }
         Datastore::Remove { name } => {
-            let text = format!("datastore {name} is out of the configuration; its content is where it was");
+            let text =
+                format!("datastore {name} removed from the configuration; its content was not deleted");
             (name, DatastoreEdit::Remove, text)
         }
     };
@@ -316,7 +317,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         let (readers, writers) = (active.readers, active.writers);
         let since = output::time(active.since);
         [
-            "inside".to_owned(),
+            "active".to_owned(),
             format!("process {process}: {readers} reading, {writers} writing, since {since}"),
         ]
     }));

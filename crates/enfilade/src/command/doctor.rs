@@ -90,8 +90,11 @@ fn tell(findings: &[Finding], json: bool) {
 fn directory(data: &Path) -> Finding {
     match std::fs::metadata(data) {
         Ok(meta) if meta.mode() & 0o007 != 0 => {
-            let says =
-                format!("`{}` is open to everybody; run `chmod o= '{}'`", data.display(), data.display());
+            let says = format!(
+                "`{}` is accessible to all users; run `chmod o= '{}'`",
+                data.display(),
+                data.display()
+            );
             warning("data directory", says)
         }
         Ok(_) => well("data directory", data.display().to_string()),
@@ -114,7 +117,7 @@ fn acls(data: &Path) -> Finding {
         Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ones go to security.NTACL"),
         Some(enfilade_content::AclPlace::User) => warning(
             "ACLs",
-            "new ones go to user.NTACL, where Samba does not look; CAP_SYS_ADMIN lets them go to security.NTACL",
+            "new ones go to user.NTACL, which Samba does not read; with CAP_SYS_ADMIN new ones go to security.NTACL",
         ),
         None => {
             error("ACLs", "the file system of the data directory has no extended attributes: choose another")
@@ -188,7 +191,7 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     }];
     if status.map_bytes / 100 * 80 < status.used_bytes {
         let says = format!(
-            "{} of at most {} MiB in use; from {MAP_PERCENT_MAX} % on only changes that take rights away pass: set `[facts] \
+            "{} of at most {} MiB in use; above {MAP_PERCENT_MAX} % only changes that remove rights are committed: set `[facts] \
              map_mebibytes` to a larger number and restart every enfilade process on this data directory",
             status.used_bytes >> 20,
             status.map_bytes >> 20

@@ -89,9 +89,9 @@ fn run_check(lmdb: &Lmdb, json: bool) -> anyhow::Result<ExitCode> {
         output::table(&["TABLE", "RECORDS"], &checked.tables.iter().map(row).collect::<Vec<_>>());
         checked.problems.iter().for_each(|problem| output::line(&format!("damaged: {problem}")));
         output::line(match is_sound {
-            true => "every record is the one that was written last, and none is missing",
+            true => "no record is damaged, stale or missing",
             false => {
-                "damaged records refuse; write over them, or restore a backup with `enfilade facts restore FILE --force`"
+                "requests that need a damaged record are refused; replace the record, or restore a backup with `enfilade facts restore FILE --force`"
             }
         });
     }
@@ -246,7 +246,7 @@ fn open_to_overwrite(
         Ok(lmdb) => {
             if !force && !enfilade_admin::is_empty(&lmdb as &dyn Source)? {
                 bail!(
-                    "there are facts in `{}` already; to replace them say --force",
+                    "`{}` already contains facts; give --force to replace them",
                     installation.facts().display()
                 );
             }
@@ -258,7 +258,7 @@ fn open_to_overwrite(
         }
         Err(why @ (OpenError::Io { .. } | OpenError::WentBack { .. } | OpenError::Replaced(_))) => {
             Err(anyhow::Error::from(why)
-                .context("to set this store aside and restore into a new one say --force"))
+                .context("give --force to set this store aside and restore into a new one"))
         }
         Err(why) => Err(why.into()),
     }
@@ -267,7 +267,11 @@ fn open_to_overwrite(
 fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let accepted = |at: At| {
         let value = json!({ "store": at.store.to_string(), "revision": at.revision.0 });
-        output::done(json, &value, &format!("the facts are taken as they are; it is store {} now", at.store));
+        output::done(
+            json,
+            &value,
+            &format!("the store was accepted with its present facts; its new id is {}", at.store),
+        );
     };
     match open(installation) {
         Ok(_) => bail!("the store is sound and has not gone back: there is nothing to accept"),

@@ -32,7 +32,7 @@ pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()
         );
         return Ok(());
     }
-    let verb = if pretend { "would be taken" } else { "taken" };
+    let verb = if pretend { "would be imported" } else { "imported" };
     let rows: Vec<Vec<String>> = report
         .iter()
         .map(|item| {
@@ -41,7 +41,7 @@ pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()
             vec![item.what.clone(), became]
         })
         .collect();
-    output::table(&["WHAT", "BECAME"], &rows);
+    output::table(&["RECORD", "RESULT"], &rows);
     output::line(&format!("{taken} {verb}, {} left out", report.len() - taken));
     Ok(())
 }

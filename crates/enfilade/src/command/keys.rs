@@ -51,7 +51,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
             if json {
                 output::json_line(&json!({ "problems": problems }));
             } else if problems.is_empty() {
-                output::line("the keys are as they should be");
+                output::line("no problems found");
             } else {
                 problems.iter().for_each(|problem| output::line(problem));
             }
@@ -76,7 +76,7 @@ fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Re
         (KeyUse::Staged, _) => "it signs after the next rotation".to_owned(),
         (KeyUse::Primary, _) => "it signs".to_owned(),
         (_, Some(until)) if now < until => format!("for tokens until {}", output::time(until)),
-        _ => "no token can be of it any more".to_owned(),
+        _ => "no live token needs it".to_owned(),
     };
     let rows: Vec<Vec<String>> = listed
         .iter()

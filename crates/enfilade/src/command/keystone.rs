@@ -74,12 +74,12 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             said(
                 domain.as_str(),
                 at,
-                &format!("the users of domain {domain} are kept out, and their sessions are over"),
+                &format!("domain {domain} disabled: its users cannot log in, and their sessions have ended"),
             );
         }
         Domain::Remove { domain } => {
             let at = admin::remove_domain(&home.desk(), &domain)?;
-            said(domain.as_str(), at, &format!("domain {domain} is gone"));
+            said(domain.as_str(), at, &format!("domain {domain} removed"));
         }
         Domain::List => {
             let domains = admin::list_domains(home.source())?;
@@ -222,11 +222,11 @@ pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result
         Revoke::List => return list_revocations(home, json),
         Revoke::Token { token } => {
             let (own, _) = audit_ids(home, &token)?;
-            (Revoked::Token(own), "the token is good no longer".to_owned())
+            (Revoked::Token(own), "token revoked".to_owned())
         }
         Revoke::Chain { token } => {
             let (_, chain) = audit_ids(home, &token)?;
-            (Revoked::Chain(chain), "the chain of tokens is good no longer".to_owned())
+            (Revoked::Chain(chain), "audit chain revoked".to_owned())
         }
         Revoke::User { user } => {
             let text = format!("all sessions of {user} revoked");
@@ -253,7 +253,7 @@ pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Resu
         Session::List { user } => return list_sessions(home, user.as_ref(), json),
         Session::End { user } => user,
     };
-    let text = format!("the sessions of {user} are over");
+    let text = format!("all sessions of {user} ended");
     let at = admin::revoke(&home.desk(), &[user_mark(home, &user)?], None, &text)?;
     output::done(json, &json!({ "user": user.to_string(), "revision": at.revision.0 }), &text);
     Ok(())
@@ -356,11 +356,11 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
         IssuedFor::System => "system".to_owned(),
         IssuedFor::Project(id) => match projects.iter().find(|row| row.id.bytes() == id) {
             Some(row) => format!("project {}@{}", row.name, row.domain),
-            None => "a project that is gone".to_owned(),
+            None => "a deleted project".to_owned(),
         },
         IssuedFor::Domain(id) => match domains.iter().find(|row| row.id.bytes() == id) {
             Some(row) => format!("domain {}", row.name),
-            None => "a domain that is gone".to_owned(),
+            None => "a deleted domain".to_owned(),
         },
     };
     let mut rows = Vec::new();

@@ -117,7 +117,7 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
     if !json && (count > 0 || token.is_none()) {
         let rest = marked.len() - count;
         output::line(&format!(
-            "{count} tokens get a fast hash when their secret is used next; {rest} stay as they are"
+            "{count} tokens get a fast hash when their secret is used next; {rest} do not change"
         ));
     }
     Ok(())

@@ -112,7 +112,7 @@ keys! {
         /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with, such as certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
         /// Load balancers trusted to send a PROXY v2 header, separated by commas. They must send it.
-        proxy_from: Networks, "nobody", Restart;
+        proxy_from: Networks, "none", Restart;
         /// The value of `Strict-Transport-Security` on every response over TLS.
         hsts: Option<TransportSecurity>, "not sent", Restart;
         /// The directory of PEM bundles.
@@ -121,11 +121,11 @@ keys! {
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates that complete bundles without a chain.
         issuers: Option<PathBuf>, "off", Reload;
-        /// How far the index of an earlier start is trusted.
+        /// Whether the index of an earlier start is used, and whether the files are checked for changes first.
         index: UseOfIndex, Restart;
         /// When keys are verified.
         check: Check, Restart;
-        /// Which of several certificates with a name answers.
+        /// Which of several certificates for a server name is served.
         r#match: Matching, Reload;
         /// Refuse a server name without a certificate, instead of answering with the default certificate.
         strict_sni: bool, Reload;

@@ -96,7 +96,7 @@ choices! {
         /// files are checked for changes after their names are served.
         Trusted = "trusted",
     }
-    /// Which of several certificates with a name answers.
+    /// Which of several certificates for a server name is served.
     Matching {
         /// a certificate with the exact name before one with a wildcard.
         #[default]

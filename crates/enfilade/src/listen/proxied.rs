@@ -69,7 +69,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     stream.read_exact(&mut head).await?;
     let [signature @ .., command, family, high, low] = head;
     if signature != SIGNATURE || command >> 4 != 2 {
-        return Err(wrong("it is no PROXY header of version 2"));
+        return Err(wrong("the connection does not begin with a PROXY header of version 2"));
     }
     let length = usize::from(u16::from_be_bytes([high, low]));
     if length > REST_BYTES_MAX {

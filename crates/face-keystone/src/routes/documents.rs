@@ -297,7 +297,7 @@ fn answers(route: &V3Route) -> Value {
             "the session's roles or the state of the resource do not allow the call",
             !route.path.is_empty(),
         ),
-        ("404", "the resource does not exist, or is no longer valid", !route.path.is_empty()),
+        ("404", "the resource does not exist, or the token is no longer valid", !route.path.is_empty()),
         ("409", "the name or id is taken", matches!(route.method, "POST" | "PUT" | "PATCH")),
         ("413", "the body is larger than 112 KiB", matches!(route.method, "POST" | "PUT" | "PATCH")),
         ("414", "the URL is longer than 8 KiB", true),

@@ -25,7 +25,7 @@ const WORDS = {
   403: "you do not have the right to do this",
   404: "it does not exist, or you may not see it",
   405: "an entry with this name already exists",
-  409: "some entries could not be changed, or it was changed meanwhile",
+  409: "some entries could not be changed, or the entry was changed meanwhile",
   412: "an entry with this name already exists",
   423: "another user has locked it",
   503: "the datastore is not available at the moment",

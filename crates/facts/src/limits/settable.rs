@@ -112,7 +112,7 @@ limits! {
     /// Minimum speed of an upload, averaged over `progress_seconds`; 0 switches the check off.
     upload_bytes_per_second = 1024, 0, MANY, "bytes per second", "below it: 408 (`HT25`)";
     /// Minimum speed of a download, averaged over `progress_seconds`; 0 switches the check off. Bytes in the kernel's send buffer count as sent.
-    download_bytes_per_second = 1024, 0, MANY, "bytes per second", "below it: the connection is closed, or of HTTP/2 the response ends";
+    download_bytes_per_second = 1024, 0, MANY, "bytes per second", "below it: the connection is closed; with HTTP/2, only the response ends";
     /// Interval over which the speed of uploads and downloads is measured; downloads use `idle_seconds` if that is shorter.
     progress_seconds = 30, 1, HOUR, "seconds", "";
     /// Time without requests on a connection. An HTTP/1.1 connection also ends after `head_seconds` without a request head.
@@ -141,7 +141,7 @@ limits! {
     listing_entries = 50_000, 1, MANY, "entries", "the listing ends with a 507 element";
     /// Entries in one listing with `Depth: infinity` or without `Depth`.
     deep_listing_entries = 10_000, 0, MANY, "entries", "the listing ends with a 507 element; with 0 such a PROPFIND on a directory gets 403 (`HT09`)";
-    /// Time to work on one such listing.
+    /// Time to work on one listing with `Depth: infinity` or without `Depth`.
     deep_listing_seconds = 2, 0, HOUR, "seconds", "the listing ends with a 507 element";
     /// Entries that one COPY, MOVE or DELETE of a tree may touch. Only entries that the user may see count.
     tree_entries = 100_000, 1, MANY, "entries", "507 (`CT17`)";

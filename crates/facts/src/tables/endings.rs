@@ -29,7 +29,7 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "all earlier sessions of the user",
         "has no expiry of users",
     ),
-    ("a user is taken out of a group", "everything of the user", "the same"),
+    ("a user is removed from a group", "everything of the user", "the same"),
     (
         "a group is removed from another group",
         "everything of the members of the removed group",
@@ -47,17 +47,21 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "comes back with the role",
     ),
     (
-        "a role implies another no longer",
-        "everything of those who have the role, where they have it",
+        "an implied role is removed from a role",
+        "everything of the users and groups that have the role, on the scopes where they have it",
         "comes back with the implication",
     ),
-    ("a role is deleted", "everything of those who had the role, where they had it", "ends the role alone"),
+    (
+        "a role is deleted",
+        "everything of the users and groups that had the role, on the scopes where they had it",
+        "ends the role alone",
+    ),
     ("a project is disabled", "everything for the project", "comes back with the project"),
     ("a project is deleted", "everything for the project", "the same"),
     (
         "a domain is disabled",
         "everything of its users and of the members of its groups, everything for it, and everything that rests on its roles",
-        "comes back with the domain; its groups go on giving roles",
+        "valid again when the domain is enabled; its groups still give roles",
     ),
     (
         "a domain is deleted",
@@ -65,12 +69,12 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "the same",
     ),
     (
-        "an application credential gets another secret",
+        "the secret of an application credential is replaced",
         "everything that was made with it; keys, credentials and trusts that it made are deleted",
         "knows no other secret",
     ),
     (
-        "the old secret of an application credential ends",
+        "the grace of the old secret of an application credential ends",
         "everything that was made with it",
         "knows no other secret",
     ),
@@ -80,17 +84,17 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "everything that was made with it; keys, credentials and trusts that it made are deleted",
         "the same",
     ),
-    ("a trust is deleted", "everything by the trust, and by those it was lent on as", "the same"),
+    ("a trust is deleted", "everything by the trust, and by the trusts lent on from it", "the same"),
     (
         "an EC2 key is deleted, or gets another secret",
         "everything that was made with it",
-        "lasts as long as the token",
+        "the sessions last until the token expires",
     ),
-    ("a token is revoked", "that token, and with `cascade` what was made of it", "the same"),
+    ("a token is revoked", "that token, and with `cascade` the tokens issued for it", "the same"),
     ("everything of a user is revoked", "everything of the user", "has no API call for it"),
     (
         "everything of a project or domain is revoked",
-        "everything for it, and of the users of the domain",
+        "all sessions for the project or domain; for a domain also those of its users",
         "has no API call for it",
     ),
 ];

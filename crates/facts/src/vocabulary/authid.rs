@@ -251,7 +251,7 @@ impl FromStr for Ugid {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let Some(group) = text.strip_prefix('@') else { return Ok(Ugid::Authid(text.parse()?)) };
         if group.contains('@') {
-            let expected = "expected a group of the realm local, without its realm: acl.cfg knows no other";
+            let expected = "expected a group of the realm `local`, without `@local`: acl.cfg has groups of no other realm";
             return Err(Malformed::new("group", text, expected));
         }
         Ok(Ugid::Group(group.parse()?))

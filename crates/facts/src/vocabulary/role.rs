@@ -117,7 +117,7 @@ impl FromStr for Role {
             Malformed::new(
                 "role",
                 text,
-                "expected Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser, DatastoreAudit, or one of the original's for remotes and tapes",
+                "expected Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser, DatastoreAudit, or one of Proxmox Backup Server's roles for remotes and tapes",
             )
         })
     }

@@ -59,11 +59,11 @@ impl<R: Read> Body<R> {
             };
         }
         let table = Table::of_facts().find(|table| *table as u8 == number);
-        let table = table.ok_or_else(|| damaged("a record of no known table"))?;
+        let table = table.ok_or_else(|| damaged("a record has an unknown table number"))?;
         let [key, stored] = [KEY_BYTES_MAX, VALUE_BYTES_MAX + HEADER_BYTES_MAX].map(|limit| {
             let bytes = u32::from_be_bytes(self.fixed()?) as usize;
             if limit < bytes {
-                return Err(damaged("a record larger than any can be"));
+                return Err(damaged("a record is longer than the limit"));
             }
             let mut part = vec![0; bytes];
             self.fill(&mut part)?;

@@ -124,7 +124,7 @@ impl Gathered {
 fn read<R>(views: Views<'_>, look: impl FnOnce(&View<'_>) -> R) -> Result<R, SourceError> {
     let (mut look, mut answer) = (Some(look), None);
     views(&mut |view| answer = look.take().map(|look| look(view)))?;
-    answer.ok_or_else(|| SourceError::Unavailable("the source lent no view".into()))
+    answer.ok_or_else(|| SourceError::Unavailable("the source did not lend a view".into()))
 }
 
 fn is_of(view: &View<'_>, store: StoreId) -> Result<(), CopyError> {

@@ -35,7 +35,7 @@ const COMPANIONS: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 /// Identifies one version of a file: inode, size, and the times of the last change of content and attributes, in nanoseconds.
 pub type Identity = [u64; 4];
 
-/// Called for each file with its index among the names, and its bytes or the reason why it could not be read.
+/// Called for each file with its index among the names, and its bytes or the reason why the file could not be read.
 pub type Each<'e> = dyn Fn(usize, Result<&[u8], String>) + Sync + 'e;
 
 /// A way of reading many files.

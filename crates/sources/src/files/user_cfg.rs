@@ -129,7 +129,7 @@ pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Resul
     });
     let Some(section) = sections.get_mut(place) else { return Ok(()) };
     if let Some(error) = &section.error {
-        return Err(format!("line {}: {}; mend the section first", error.line, error.reason));
+        return Err(format!("line {}: {}; correct the section first", error.line, error.reason));
     }
     // Default values are left out, as Proxmox writes the file.
     section_config::set(section, "comment", entry.comment.clone());
@@ -152,7 +152,7 @@ pub fn change(
         Some(section) => {
             let read = read_section(section);
             let (_, entry) =
-                read.map_err(|(why, _)| format!("line {}: {}; mend it first", why.line, why.reason))?;
+                read.map_err(|(why, _)| format!("line {}: {}; correct it first", why.line, why.reason))?;
             entry
         }
         // The administrator root@pam exists without a section.

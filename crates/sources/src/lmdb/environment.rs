@@ -317,7 +317,7 @@ fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>
         Some(why) => Err(OpenError::io(
             path,
             &format!(
-                "pages are damaged, and `{}`, which says how far the store came, is gone: {why}; restore a backup with \
+                "pages are damaged, and `{}`, which records the newest revision of the store, is missing: {why}; restore a backup with \
                 `enfilade facts restore FILE --set-aside`",
                 place::HIGH_WATER
             ),

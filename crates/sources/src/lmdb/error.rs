@@ -22,7 +22,7 @@ pub enum OpenError {
     Taken(PathBuf),
     /// The operation needs the store for itself, and other processes have it open.
     #[error(
-        "facts in `{0}` cannot be had alone: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
+        "facts in `{0}` cannot be opened exclusively: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
     )]
     InUse(PathBuf),
     /// A restore was killed before it could move the new store to its place.
@@ -128,14 +128,14 @@ fn hint(why: &heed::Error) -> &'static str {
             Some(122) => "; the disk quota is used up: make room, nothing was changed",
             Some(30) => "; the file system is read-only, and even readers have to write the lock file",
             Some(13) => {
-                "; they belong to somebody else: run as their owner, or share them with `[facts] group`"
+                "; they belong to another user: run as their owner, or share them with `[facts] group`"
             }
             Some(5) => "; the disk fails: nothing is acknowledged, restore a backup elsewhere",
             Some(12) => "; there is too little address space for the map (see `ulimit -v`)",
             _ => "",
         },
         heed::Error::Mdb(heed::MdbError::MapFull) => {
-            "; the facts use all they may have, nothing was changed: set `[facts] map_mebibytes` to a larger number in enfilade.toml and \
+            "; the map of the facts is full, nothing was changed: set `[facts] map_mebibytes` to a larger number in enfilade.toml and \
              restart every enfilade process on this data directory, or stop all of them and run `enfilade facts compact`"
         }
         heed::Error::Mdb(heed::MdbError::MapResized) => {
@@ -144,7 +144,7 @@ fn hint(why: &heed::Error) -> &'static str {
         }
         heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
-            "; this thread is looking at a view already, and one is the most"
+            "; this thread already has a view open, and it can have only one"
         }
         heed::Error::Mdb(heed::MdbError::Panic) => "; writing failed before: start this process again",
         heed::Error::Mdb(

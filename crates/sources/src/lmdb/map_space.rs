@@ -25,7 +25,7 @@ const GIVING: Bound =
     Bound { percent: MAP_PERCENT_MAX, rest: "changes that take rights away (disable, delete, revoke)" };
 const OF_USERS: Bound = Bound {
     percent: MAP_PERCENT_OF_USERS_MAX,
-    rest: "administrators who take rights away (disable, delete, revoke)",
+    rest: "administrators' changes that take rights away (disable, delete, revoke)",
 };
 
 /// The space of the map that the changes of one transaction may use.

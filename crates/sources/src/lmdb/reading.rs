@@ -72,7 +72,8 @@ impl Snapshot for Reading<'_> {
         if found == here {
             return Ok(head);
         }
-        let why = format!("it is of revision {found} and the store at {here}: pages are damaged");
+        let why =
+            format!("the head has revision {found} and the store has revision {here}: pages are damaged");
         Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
 

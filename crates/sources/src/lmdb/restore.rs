@@ -154,7 +154,7 @@ impl Lmdb {
 fn twice(table: Table, key: &[u8]) -> CopyError {
     let key = codec::printable(key);
     CopyError::Malformed(format!(
-        "table `{}`, key {key}: there are two records of it: delete one of the two lines and correct the number in line 1, or use another copy",
+        "table `{}`, key {key}: the copy has two records with this key: delete one of the two lines and correct the number in line 1, or use another copy",
         table.name()
     ))
 }

@@ -21,7 +21,7 @@ pub enum RestoreError {
     },
     /// Later revocations might be undone.
     #[error(
-        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so nobody can tell whether these facts are \
+        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so it is unknown whether these facts are \
         older, and later revocations and removals would be undone; to accept that, say --accept-rollback"
     )]
     UnknownAge {

@@ -12,7 +12,9 @@ const ENTRIES_MAX: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum ShippingError {
     /// The audit log failed.
-    #[error("the audit log cannot be written, and changes are kept until it can: {0}")]
+    #[error(
+        "the audit log cannot be written, and changes stay in the change log until it can be written: {0}"
+    )]
     Write(#[from] io::Error),
     /// The change log could not be read.
     #[error(transparent)]

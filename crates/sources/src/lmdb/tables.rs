@@ -65,7 +65,7 @@ pub(super) fn find(env: &Env<WithTls>) -> heed::Result<There> {
 fn format_of(key: &[u8], stored: &[u8]) -> Result<u32, SourceError> {
     let (_, value) = codec::open(Table::Head, key, stored)?;
     let identity = Identity::decode(&mut Reader::new(value));
-    let form = "the value has not the form of this table's records";
+    let form = "the value is not a valid record of this table";
     Ok(identity.ok_or_else(|| codec::damaged(Table::Head, key, form))?.format)
 }
 

@@ -256,7 +256,7 @@ fn bring_up_table(
                 Table::Log => key.first_chunk().map(|revision| Revision(u64::from_be_bytes(*revision))),
                 _ => Some(at.revision),
             };
-            let form = || codec::damaged(table, &key, "the key has not the form of this table's keys");
+            let form = || codec::damaged(table, &key, "the key is not valid for this table");
             let stored = codec::seal(table, &key, revision.ok_or_else(form)?, &value);
             records.put(txn, &key, &stored)?;
             if table.holds_facts() {

@@ -142,7 +142,7 @@ fn whatever_a_second_actor_does_between_two_steps_nothing_is_lost() {
     let steps = schedule::run(worker.id(), seed, runs);
     let ended = worker.wait();
     let is_well = ended.is_ok_and(|status| status.success()) || steps.is_well;
-    assert!(is_well, "something did not hold, see above");
+    assert!(is_well, "a check failed, see above");
     assert_eq!(steps.runs, runs);
     println!(
         "{} runs with a second actor, {} steps that touch files, {} turns changed hands there: nothing is lost, and every answer is the truth",

@@ -226,10 +226,7 @@ impl Api {
 }
 
 fn message(body: &Value) -> &str {
-    body.get("error")
-        .and_then(|error| error.get("message"))
-        .and_then(Value::as_str)
-        .unwrap_or("without a word")
+    body.get("error").and_then(|error| error.get("message")).and_then(Value::as_str).unwrap_or("no message")
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) fn run(
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (things, mut report) = runtime.block_on(ask(name, &hashes))?;
-    let mut progress = Progress::start("taking");
+    let mut progress = Progress::start("importing");
     let all = things.len() as u64;
     report.extend(import_cloud(&home.desk(), &things, pretend, |done| progress.at(done as u64, all))?);
     Ok(report)
@@ -98,7 +98,7 @@ async fn ask(
     hashes: &HashMap<String, String>,
 ) -> anyhow::Result<(Vec<CloudRecord>, Vec<Imported>)> {
     let mut api = Api::login(Cloud::named(name)?).await?;
-    let (mut asked, mut progress) = (Asked::default(), Progress::start("asking"));
+    let (mut asked, mut progress) = (Asked::default(), Progress::start("reading the API"));
     let domains = api.list("domains", "domains").await?;
     asked.each("domain", &domains, |row| {
         let (name, enabled) = (text(row, "name")?.parse().ok()?, is_enabled(row));

@@ -204,7 +204,7 @@ impl<'r> Run<'r> {
             let file = self.next;
             self.next += 1;
             let Ok(path) = CString::new(name.as_bytes()) else {
-                (self.each)(self.offset + file, Err("its name cannot be".to_owned()));
+                (self.each)(self.offset + file, Err("its name contains a NUL byte".to_owned()));
                 continue;
             };
             let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };

@@ -184,12 +184,12 @@ impl Comparison<'_, '_, '_, '_> {
             Some((_, space)) => space,
             None => {
                 let space = self.draft.view.get::<SidSpace>(&SidSpaceKey)?;
-                let space = space.ok_or_else(|| unavailable("the space of SIDs is not there"))?;
+                let space = space.ok_or_else(|| unavailable("the record of free SIDs is missing"))?;
                 self.space = Some((space, space));
                 space
             }
         };
-        let (sid, rest) = space.take().ok_or_else(|| unavailable("every SID of this store is given out"))?;
+        let (sid, rest) = space.take().ok_or_else(|| unavailable("this store has no free SID left"))?;
         self.space = self.space.map(|(before, _)| (before, rest));
         let Entry { enabled, expires, comment } = entry.clone();
         let user = User {
