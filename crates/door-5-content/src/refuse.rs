@@ -174,7 +174,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise it: `enfilade datastore set NAME --quota`"),
     RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, or its client closed the connection", "repeat the request, which continues a DELETE; raise `tree_entries` or `tree_seconds`"),
     RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
-    RefusalRow::new("CT19", Fault::Client, "this user has no such lock there", "lock it again"),
+    RefusalRow::new("CT19", Fault::Client, "the user has no lock with this token on the path", "lock the path again"),
     RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks; limits `locks_per_user`, `locks_per_store`, `deep_locks_per_tree`"),
     RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "see the log for the disk's error"),
     RefusalRow::new("CT22", Fault::Client, "a file or directory cannot be copied or moved onto itself, an ancestor or a descendant", "choose another destination"),

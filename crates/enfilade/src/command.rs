@@ -108,5 +108,5 @@ fn or_dash(text: Option<impl ToString>) -> String {
 }
 
 fn until(expires: i64) -> String {
-    if expires == 0 { "for ever".to_owned() } else { crate::output::time(expires) }
+    if expires == 0 { "never".to_owned() } else { crate::output::time(expires) }
 }

@@ -120,7 +120,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT08", Fault::Client, "the XML body is refused", "the answer names the reason"),
     RefusalRow::new("HT09", Fault::Client, "`Depth: infinity` is not served", "use `Depth: 0` or `1`, or set `deep_listing_entries`"),
     RefusalRow::new("HT10", Fault::Client, "a header cannot be read", "the answer names the header"),
-    RefusalRow::new("HT11", Fault::Client, "this method takes no body", "send none"),
+    RefusalRow::new("HT11", Fault::Client, "this method takes no body", "send no body"),
     RefusalRow::new("HT12", Fault::Client, "a condition of the request does not hold", "read the file again and repeat the request"),
     RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
     RefusalRow::new("HT14", Fault::Source, "an internal error: a worker thread failed", "report it, with the lines of the log"),
@@ -136,7 +136,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "send the value without them"),
     RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "limits `body_seconds`, `upload_bytes_per_second`"),
     RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer names the reason; check a proxy in between"),
-    RefusalRow::new("HT27", Fault::Client, "a header came more than once", "send it once"),
+    RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
 ];
 

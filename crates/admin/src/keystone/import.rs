@@ -222,7 +222,7 @@ impl Taking<'_, '_> {
             return Ok(Err(why.to_string()));
         }
         if !self.has::<Domain>(&row.domain)? {
-            return Ok(Err(format!("domain {} is not here", row.domain.to_keystone())));
+            return Ok(Err(format!("domain {} does not exist in this store", row.domain.to_keystone())));
         }
         if let Some(parent) = &row.parent
             && !self.has::<Project>(parent)?
@@ -269,7 +269,7 @@ impl Taking<'_, '_> {
                 }
             }
             None if self.has::<Domain>(&user.domain)? => {}
-            None => return Ok(Err(format!("domain {} is not here", user.domain.to_keystone()))),
+            None => return Ok(Err(format!("domain {} does not exist in this store", user.domain.to_keystone()))),
         }
         if let Err(why) = crate::users::check_new_name(&user.name) {
             return Ok(Err(why.to_string()));
@@ -311,7 +311,7 @@ impl Taking<'_, '_> {
                 }
             }
             None if self.has::<Domain>(domain)? => {}
-            None => return Ok(Err(format!("domain {} is not here", domain.to_keystone()))),
+            None => return Ok(Err(format!("domain {} does not exist in this store", domain.to_keystone()))),
         }
         let key = NameKey::group(domain, name);
         if self.has::<Group>(id)? || self.has::<Name>(&key)? {

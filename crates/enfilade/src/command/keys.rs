@@ -27,7 +27,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
             let after = enfilade_admin::list_keys(&keys, &terms)?;
             let gone = match rotation.drops.as_slice() {
                 [] => String::new(),
-                drops => format!("; gone: {}", numbers(drops)),
+                drops => format!("; deleted: {}", numbers(drops)),
             };
             let value = json!({ "primary": rotation.primary, "dropped": rotation.drops });
             let text = format!(

@@ -80,9 +80,9 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     match (command & 15, family) {
         (0, _) => Ok(peer),
         (1, 0x11) => address::<4, 12>(&rest, |ip| Ipv4Addr::from(ip).into())
-            .ok_or_else(|| wrong("its addresses are cut short")),
+            .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
-            .ok_or_else(|| wrong("its addresses are cut short")),
+            .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         // A client address of an unsupported kind: the address of the load balancer is used.
         (1, _) => Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),

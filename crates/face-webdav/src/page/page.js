@@ -122,7 +122,7 @@ async function uploadAll(files) {
   for (const file of files) {
     if (there.has(file.name) && !(await confirmed(`${file.name} already exists. Replace it?`, "Replace"))) continue;
     file.replaces = there.has(file.name);
-    // One after the other: each is complete before the next begins.
+    // Uploads files one after the other.
     try { await upload(file); } catch { allDone = false; }
   }
   if (allDone) location.reload();

@@ -39,12 +39,12 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
     (
         "a role is taken from a user",
         "everything of the user where the role was given, and in the projects below if it was inherited",
-        "comes back with the role",
+        "the session is valid again when the role is given again",
     ),
     (
         "a role is taken from a group",
         "everything of its members where the role was given, and in the projects below if it was inherited",
-        "comes back with the role",
+        "the session is valid again when the role is given again",
     ),
     (
         "an implied role is removed from a role",

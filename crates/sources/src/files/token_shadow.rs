@@ -92,7 +92,7 @@ impl TokenShadow {
                         Entry::Occupied(first) => wrong.push((first.remove_entry().0, TWICE)),
                     }
                 }
-                _ => wrong.push((key, "its hash is no text")),
+                _ => wrong.push((key, "its hash is not a string")),
             }
         }
         for (key, reason) in wrong {
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(
             broken,
             [
-                "c@pbs!t: its hash is no text",
+                "c@pbs!t: its hash is not a string",
                 "d@pbs!t: it has more than one entry",
                 "e@pbs!t: the hash holds a NUL"
             ]
