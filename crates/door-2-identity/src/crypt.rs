@@ -270,6 +270,58 @@ mod tests {
         }
     }
 
+    /// The greatest form and cost of each scheme that is accepted, and the next ones.
+    #[test]
+    fn the_limits_of_each_scheme_are_exact() {
+        let sha =
+            |salt: usize, rounds: u32| format!("$5$rounds={rounds}${}${}", "s".repeat(salt), "a".repeat(43));
+        let yescrypt = |salt: &str, n: u64, p: u32| {
+            let params = yescrypt::Params::new(yescrypt::Mode::default(), n, 8, p).unwrap();
+            format!("$y${params}${salt}${}", "a".repeat(43))
+        };
+        let bcrypt = |cost: u32| format!("$2b${cost}${}", "a".repeat(53));
+        let argon2 = |(mebibytes, passes, lanes): (u32, u32, u32), salt: &str, digest: &str| {
+            format!("$argon2id$v=19$m={},t={passes},p={lanes}${salt}${digest}", mebibytes * 1024)
+        };
+        let (cheap, salt, digest) = ((1, 1, 1), "s".repeat(22), "d".repeat(43));
+        let keystone = format!("$pbkdf2-sha512$25000$w4vpDPVkylKe023bLvpVXQ${}", "A".repeat(86));
+        for hash in [
+            sha(16, limits::SHA_CRYPT_ROUNDS_MAX),
+            yescrypt(&"s".repeat(86), 1 << 16, 4),
+            bcrypt(limits::BCRYPT_COST_MAX),
+            argon2((64, limits::ARGON2_PASSES_MAX, 8), &salt, &digest),
+            argon2(cheap, &"s".repeat(11), &"d".repeat(22)),
+            argon2(cheap, &"s".repeat(86), &"d".repeat(86)),
+            keystone,
+        ] {
+            assert_eq!(check(&hash), Ok(()), "{hash}");
+        }
+        for hash in [
+            sha(17, 5000),
+            yescrypt(&"s".repeat(87), 1 << 10, 1),
+            yescrypt("salt!", 1 << 10, 1),
+            argon2(cheap, &salt, &"d".repeat(21)),
+            argon2(cheap, &salt, &"d".repeat(87)),
+            argon2(cheap, &salt, &"!".repeat(43)),
+            argon2(cheap, &"s".repeat(10), &digest),
+            argon2(cheap, &"s".repeat(87), &digest),
+            argon2(cheap, &"!".repeat(22), &digest),
+        ] {
+            assert!(matches!(check(&hash), Err(HashRefused::Form(_))), "{hash}: {:?}", check(&hash));
+        }
+        for hash in [
+            sha(16, limits::SHA_CRYPT_ROUNDS_MAX + 1),
+            yescrypt("salt", 1 << 17, 1),
+            yescrypt("salt", 1 << 10, 5),
+            bcrypt(limits::BCRYPT_COST_MAX + 1),
+            argon2((65, 1, 1), &salt, &digest),
+            argon2((1, limits::ARGON2_PASSES_MAX + 1, 1), &salt, &digest),
+            argon2((1, 1, 9), &salt, &digest),
+        ] {
+            assert!(matches!(check(&hash), Err(HashRefused::Cost(_))), "{hash}: {:?}", check(&hash));
+        }
+    }
+
     #[test]
     fn bcrypt_reads_72_bytes_so_longer_secrets_are_refused() {
         let long = "x".repeat(73);

@@ -125,9 +125,41 @@ mod tests {
             }
             assert!(!is_generated(&good.as_bytes()[1..]));
         }
-        for bad in ["", "enf__", "correct horse", "550e8400-e29b-11d4-a716-446655440000", "\u{ff}"] {
+        let summed = |body: &str| format!("{body}_{}", base62(&crc32(body.as_bytes()).to_be_bytes(), 6));
+        let (short, signs) = (format!("enf_{}", "a".repeat(26)), format!("enf_{}", "!".repeat(27)));
+        for bad in [
+            "",
+            "enf__",
+            "correct horse",
+            // Version 1, and a variant that RFC 9562 does not describe.
+            "550e8400-e29b-11d4-a716-446655440000",
+            "550e8400-e29b-41d4-0716-446655440000",
+            "\u{ff}",
+            &summed(&short),
+            &summed(&signs),
+        ] {
             assert!(!is_generated(bad.as_bytes()), "{bad}");
         }
+    }
+
+    #[test]
+    fn numbers_in_base_62_are_those_of_plain_division() {
+        let plain = |mut number: u128| {
+            let mut digits = [b'0'; 22];
+            for digit in digits.iter_mut().rev() {
+                *digit = BASE62[(number % 62) as usize];
+                number /= 62;
+            }
+            String::from_utf8(digits.to_vec()).unwrap()
+        };
+        for number in [0, 61, 62, 255, 256, 3843, 3844, u128::from(u64::MAX), 7 << 100, u128::MAX] {
+            assert_eq!(base62(&number.to_be_bytes(), 22), plain(number));
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_no_key() {
+        assert_eq!(format!("{:?}", HashKey::new(&[1; 32])), "HashKey");
     }
 
     #[test]

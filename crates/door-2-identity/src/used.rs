@@ -19,3 +19,19 @@ impl Used {
         self.0.load(Ordering::Relaxed) != minute && self.0.swap(minute, Ordering::Relaxed) != minute
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_use_in_each_minute_is_told_once() {
+        let used = Used::default();
+        for minute in [0, 1, 7] {
+            assert_eq!([used.is_first_in(minute), used.is_first_in(minute)], [true, false], "{minute}");
+        }
+        let copy = used.clone();
+        assert!(!copy.is_first_in(7), "a copy knows the last use");
+        assert!(copy.is_first_in(8) && used.is_first_in(8), "the two are counted apart");
+    }
+}

@@ -269,7 +269,9 @@ impl Taking<'_, '_> {
                 }
             }
             None if self.has::<Domain>(&user.domain)? => {}
-            None => return Ok(Err(format!("domain {} does not exist in this store", user.domain.to_keystone()))),
+            None => {
+                return Ok(Err(format!("domain {} does not exist in this store", user.domain.to_keystone())));
+            }
         }
         if let Err(why) = crate::users::check_new_name(&user.name) {
             return Ok(Err(why.to_string()));

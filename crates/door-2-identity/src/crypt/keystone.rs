@@ -136,6 +136,8 @@ mod tests {
             ("ln=63,r=8,p=1", true),
             ("ln=255,r=8,p=1", true),
             ("ln=0,r=8,p=1", false),
+            ("ln=16,r=0,p=1", false),
+            ("ln=16,r=8,p=0", false),
             ("ln=016,r=8,p=1", false),
             ("ln=16,r=8", false),
             ("r=8,ln=16,p=1", false),

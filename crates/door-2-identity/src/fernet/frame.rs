@@ -137,6 +137,32 @@ mod tests {
     }
 
     #[test]
+    fn what_was_signed_in_another_form_is_not_read() {
+        let ring = ring(&[(1, 1)]);
+        let signed = |version: u8, encrypted: &[u8]| {
+            let mut token = vec![version; HEAD_BYTES];
+            token.extend(encrypted);
+            let tag = hmac::sign(&ring.keys[0].signing, &token);
+            token.extend(tag.as_ref());
+            URL_SAFE_NO_PAD.encode(token)
+        };
+        let good = URL_SAFE_NO_PAD.decode(seal(&ring, 1, [VERSION; 16], b"payload").unwrap()).unwrap();
+        let block = &good[HEAD_BYTES..good.len() - TAG_BYTES];
+        assert!(open_owned(&ring, &signed(VERSION, block)).is_some());
+        let more = [block, &[0]].concat();
+        for (version, encrypted) in
+            [(VERSION + 1, block), (VERSION, &[]), (VERSION, &block[1..]), (VERSION, &more)]
+        {
+            assert_eq!(open_owned(&ring, &signed(version, encrypted)), None, "{version} {}", encrypted.len());
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_the_numbers_of_the_keys_only() {
+        assert_eq!(format!("{:?}", ring(&[(0, 7), (3, 3)])), "[3, 0]");
+    }
+
+    #[test]
     fn no_other_spelling_of_a_token_is_read() {
         let ring = ring(&[(1, 1)]);
         for length in 0..60 {

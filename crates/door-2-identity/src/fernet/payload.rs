@@ -478,6 +478,62 @@ mod tests {
         assert_eq!(Payload::decode(&[good.as_slice(), &[0]].concat()), Err(Unread::Malformed));
     }
 
+    /// The forms of the specification of MessagePack 2.0. The first of each row is the shortest, which Python's library writes.
+    #[test]
+    fn every_form_of_a_value_is_read_and_the_shortest_is_written() {
+        for (n, forms) in [
+            (0, &["00", "cc00", "cd0000", "ce00000000", "cf0000000000000000"][..]),
+            (0x7f, &["7f", "cc7f"]),
+            (0x80, &["cc80", "cd0080"]),
+            (0xff, &["ccff"]),
+            (0x100, &["cd0100", "ce00000100"]),
+            (0xffff, &["cdffff"]),
+            (0x1_0000, &["ce00010000"]),
+            (0xffff_ffff, &["ceffffffff"]),
+            (0x1_0000_0000, &["cf0000000100000000"]),
+        ] {
+            for form in forms {
+                assert_eq!(Reader(&bytes(form)).number(), Some(n), "{form}");
+            }
+            assert_eq!(Writer(Vec::new()).number(n).0, bytes(forms[0]));
+        }
+        for form in ["a3616c6c", "d903616c6c", "da0003616c6c", "c403616c6c", "c50003616c6c"] {
+            assert_eq!(Reader(&bytes(form)).text(), Some("all"), "{form}");
+        }
+        for (length, head) in [(31, "bf"), (32, "d920"), (255, "d9ff"), (256, "da0100")] {
+            let text = "x".repeat(length);
+            assert_eq!(Writer(Vec::new()).text(&text).0, [bytes(head), text.into_bytes()].concat());
+        }
+        for (form, length) in [("90", 0), ("9f", 15), ("dc0010", 16), ("dc0100", 256)] {
+            assert_eq!(Reader(&bytes(form)).array(), Some(length), "{form}");
+        }
+        for (form, value) in
+            [("cb3ff8000000000000", Some(1.5)), ("ca3fc00000", Some(1.5)), ("ca7f800000", None)]
+        {
+            assert_eq!(Reader(&bytes(form)).float(), value, "{form}");
+        }
+        // 16 bytes are a UUID, except in the older form of text where they are valid text.
+        let plain = b"0123456789abcdef";
+        let id = |head: &str, value: &[u8]| match Reader(&[&bytes(head), value].concat()).bare_id() {
+            Some(Id::Uuid(uuid)) => format!("uuid {}", uuid == value),
+            Some(Id::Text(text)) => text.to_owned(),
+            None => "none".to_owned(),
+        };
+        assert_eq!(id("c410", plain), "uuid true");
+        assert_eq!(id("b0", plain), "0123456789abcdef");
+        assert_eq!(id("b0", &[0xff; 16]), "uuid true");
+    }
+
+    #[test]
+    fn audit_ids_are_shown_in_base64url_without_padding() {
+        let id = std::array::from_fn(|at| 0xf0 + at as u8);
+        assert_eq!(audit_id_to_text(&id), "8PHy8_T19vf4-fr7_P3-_w");
+        assert_eq!(audit_id_from_text("8PHy8_T19vf4-fr7_P3-_w"), Some(id));
+        for wrong in ["", "8PHy", "8PHy8_T19vf4-fr7_P3-_w==", "8PHy8/T19vf4+fr7/P3+/w"] {
+            assert_eq!(audit_id_from_text(wrong), None, "{wrong}");
+        }
+    }
+
     fn id() -> impl Strategy<Value = (bool, [u8; 16], String)> {
         (any::<bool>(), any::<[u8; 16]>(), "[a-zA-Z0-9_-]{0,40}")
     }
