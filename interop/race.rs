@@ -5,7 +5,7 @@
 //! `cargo xtask race` is the campaign (10^6 checks against 10^4 revocations); as a test it is a smoke test of the same.
 
 use crate::server::{BINARY, Scratch};
-use enfilade_admin::{Desk, NewUser, PasswordRules, ReservedPaths, TokenTerms};
+use enfilade_admin::{ChangeContext, NewUser, PasswordRules, ReservedPaths, TokenTerms};
 use enfilade_facts::journal::Head;
 use enfilade_facts::tables::Credential;
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};
@@ -302,14 +302,14 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     );
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
-    let desk = desk(&lmdb, &files, &reserved);
+    let ctx = change_context(&lmdb, &files, &reserved);
     let owner: Userid = "robot@local".parse().unwrap();
     let new = NewUser::named(owner.clone());
-    enfilade_admin::add_user(&desk, &new).unwrap();
+    enfilade_admin::add_user(&ctx, &new).unwrap();
     let made = (0..count).map(|n| {
         let name: TokenName = format!("t{n}").parse().unwrap();
         enfilade_admin::create_token(
-            &desk,
+            &ctx,
             &enfilade_testkit::hash_key(),
             &owner,
             &name,
@@ -329,8 +329,8 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     data
 }
 
-fn desk<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a ReservedPaths) -> Desk<'a> {
-    Desk {
+fn change_context<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a ReservedPaths) -> ChangeContext<'a> {
+    ChangeContext {
         facts,
         files,
         passwords: PasswordRules::NONE,
@@ -358,7 +358,7 @@ fn race(checks: u64, without: &str) -> Outcome {
     let children: Vec<Child> = (0..PROCESSES).map(start).collect();
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
-    let desk = desk(&lmdb, &files, &reserved);
+    let ctx = change_context(&lmdb, &files, &reserved);
     let owner: Userid = "robot@local".parse().unwrap();
     for n in 0..count {
         let name: TokenName = format!("t{n}").parse().unwrap();
@@ -372,7 +372,7 @@ fn race(checks: u64, without: &str) -> Outcome {
                 .stdout(Stdio::null());
             assert!(command.status().unwrap().success());
         } else {
-            enfilade_admin::delete_token(&desk, &owner, &name).unwrap();
+            enfilade_admin::delete_token(&ctx, &owner, &name).unwrap();
         }
         // Acknowledged: every check that begins after this must see it.
         board.set(n + 1);

@@ -2,7 +2,7 @@
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
-use enfilade_admin::{Desk, FileSet, NewAcl, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, FileSet, NewAcl, PasswordRules, ReservedPaths};
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_sources::lmdb::Lmdb;
@@ -43,7 +43,7 @@ fn tree(server: &Server) {
     let facts = Lmdb::open(&server.data().join("facts")).unwrap();
     let root = server.data().join("datastores/main");
     let store = "main".parse().unwrap();
-    let desk = Desk {
+    let ctx = ChangeContext {
         facts: &facts,
         files: &FileSet::new(server.data()),
         passwords: PasswordRules::NONE,
@@ -65,7 +65,7 @@ fn tree(server: &Server) {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         for path in [name.clone(), format!("{name}/file.txt")] {
             let path = StorePath::from_plain(&path).unwrap();
-            enfilade_admin::set_acl(&desk, &store, &path, &NewAcl::Lines(lines.clone())).unwrap();
+            enfilade_admin::set_acl(&ctx, &store, &path, &NewAcl::Lines(lines.clone())).unwrap();
         }
     }
 }

@@ -31,9 +31,9 @@ fn every_rule_is_asked() {
         ("crates/door-2-identity/src/permit.rs", "#[derive(Default)]\npub struct IdentityPermit {\n}\n"),
         ("crates/door-3-datastore/src/other.rs", "x(DatastorePermit { a });\n"),
         ("crates/door-5-content/README.md", &"\n".repeat(13)),
-        ("crates/admin/src/lib.rs", "//! x\nmod desk;\nmod passwords;\n"),
-        ("crates/admin/src/desk.rs", "use crate::passwords::Password;\n"),
-        ("crates/admin/src/passwords.rs", "use super::desk::Desk;\n"),
+        ("crates/admin/src/lib.rs", "//! x\nmod ctx;\nmod passwords;\n"),
+        ("crates/admin/src/change_context.rs", "use crate::passwords::Password;\n"),
+        ("crates/admin/src/passwords.rs", "use super::change_context::ChangeContext;\n"),
         ("crates/faces/src/routes.rs", "let r = Route { path };\n"),
         ("crates/face-webdav/src/routes.rs", route),
     ] {
@@ -78,7 +78,7 @@ fn every_rule_is_asked() {
         "crates/faces/src/routes.rs:1: a route made by hand",
         "xtask/src/tidy/routes.rs:0: `/metrics` is no open route",
         // circles
-        "crates/admin/src/desk.rs:1: `desk` -> `passwords` -> `desk` is a circle of imports",
+        "crates/admin/src/change_context.rs:1: `change_context` -> `passwords` -> `change_context` is a circle of imports",
         // pages
         "README.md:0: the page is not there",
         "ARCHITECTURE.md:0: 301 lines",

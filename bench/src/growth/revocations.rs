@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, nanos, now};
 use crate::stores::{self, audit, id};
 use enfilade_admin::keystone::purge_revocations;
-use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, PasswordRules, ReservedPaths};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
 use enfilade_facts::tables::Revoked;
 use enfilade_facts::{Change, Index, Read, Source};
@@ -149,7 +149,7 @@ fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(),
 fn purge(cloud: &Cloud) -> Result<usize, Failure> {
     let files = FileSet::new(Path::new("/nowhere"));
     let reserved = ReservedPaths::default();
-    let desk = Desk {
+    let ctx = ChangeContext {
         facts: cloud.lmdb(),
         files: &files,
         passwords: PasswordRules::NONE,
@@ -159,7 +159,7 @@ fn purge(cloud: &Cloud) -> Result<usize, Failure> {
         requester: enfilade_facts::Requester::Administrator,
         now: clock::now(),
     };
-    Ok(purge_revocations(&desk, 0)?)
+    Ok(purge_revocations(&ctx, 0)?)
 }
 
 fn own_bytes() -> Result<u64, Failure> {

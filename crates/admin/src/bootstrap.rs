@@ -1,6 +1,6 @@
 //! The first facts of a new data directory.
 
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use enfilade_facts::tables::{Domain, Name, NameKey, SidSpace, SidSpaceKey, User};
 use enfilade_facts::vocabulary::{DomainId, Realm};
@@ -10,8 +10,8 @@ use enfilade_facts::{At, Read, Source};
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn ensure_local_realm(desk: &Desk<'_>) -> Result<At, Error> {
-    let ((), at) = desk.commit("make the realm local", |view, change| {
+pub fn ensure_local_realm(ctx: &ChangeContext<'_>) -> Result<At, Error> {
+    let ((), at) = ctx.commit("make the realm local", |view, change| {
         if view.get::<SidSpace>(&SidSpaceKey)?.is_none() {
             let [a, b, c] = [random::<4>()?, random::<4>()?, random::<4>()?].map(u32::from_be_bytes);
             let space = SidSpace { words: [a, b, c], next_rid: SidSpace::FIRST_RID };

@@ -1,6 +1,6 @@
 //! A password that is hashed before the change that sets it.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::passwords::{Choice, ChosenBy, PasswordRules};
 use enfilade_facts::tables::{Password, Profile, User};
@@ -19,13 +19,13 @@ impl Chosen {
     /// # Errors
     /// When the rules do not allow it.
     pub(crate) fn of(
-        desk: &Desk<'_>,
+        ctx: &ChangeContext<'_>,
         user: &User,
         profile: &Profile,
         (password, by): (&Secret, &ChosenBy),
     ) -> Result<Self, Error> {
-        let (before, now) = (user.password.as_ref(), desk.now.unix_seconds);
-        let password = desk.passwords.choose(&Choice { password, by, before, profile, now })?;
+        let (before, now) = (user.password.as_ref(), ctx.now.unix_seconds);
+        let password = ctx.passwords.choose(&Choice { password, by, before, profile, now })?;
         Ok(Chosen { instead_of: user.password.clone(), password })
     }
 
@@ -33,12 +33,17 @@ impl Chosen {
     ///
     /// # Errors
     /// When the user's password has changed since [`Chosen::of`].
-    pub(crate) fn put(&self, desk: &Desk<'_>, user: &mut User, profile: &Profile) -> Result<(), Error> {
+    pub(crate) fn put(
+        &self,
+        ctx: &ChangeContext<'_>,
+        user: &mut User,
+        profile: &Profile,
+    ) -> Result<(), Error> {
         if user.password != self.instead_of {
             return Err(PasswordRules::meanwhile());
         }
         let mut password = self.password.clone();
-        password.until = desk.passwords.until(&password, profile);
+        password.until = ctx.passwords.until(&password, profile);
         user.password = Some(password);
         Ok(())
     }

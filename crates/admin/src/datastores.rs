@@ -7,7 +7,7 @@ pub use describe::{
 };
 pub(crate) use describe::{overlap, roots};
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::object_acl::open_to_roles;
 use crate::roles::remove_roles_on;
@@ -44,7 +44,11 @@ pub enum DatastoreEdit {
 ///
 /// # Errors
 /// When the change is invalid, or the file cannot be changed; then nothing changes.
-pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<At, Error> {
+pub fn edit_datastore(
+    ctx: &ChangeContext<'_>,
+    name: &DatastoreName,
+    edit: &DatastoreEdit,
+) -> Result<At, Error> {
     let mut content = None;
     let verb = match edit {
         DatastoreEdit::Create { path, properties } => {
@@ -57,7 +61,7 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
                     .map(|(_, value)| value.clone()),
                 ..Datastore::default()
             };
-            check_path(desk, name, path, &row.root(name))?;
+            check_path(ctx, name, path, &row.root(name))?;
             // On a removable device the directory is created once the device is mounted.
             content = row.backing_device.is_none().then_some(path);
             "create"
@@ -70,18 +74,18 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
         DatastoreEdit::Maintenance(_) => "maintenance",
         DatastoreEdit::Remove => {
             // Roles on it are removed, so that a later datastore of the same name does not get them.
-            if desk.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
-                remove_roles_on(desk, &RolePath::of(name, &StorePath::root()))?;
+            if ctx.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
+                remove_roles_on(ctx, &RolePath::of(name, &StorePath::root()))?;
             }
             "remove"
         }
     };
     let file = FileName::Datastores;
     let mut made = Vec::new();
-    let at = desk.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
+    let at = ctx.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
         files.sections(file, |sections| {
             apply(sections, name, edit).map_err(Error::Invalid)?;
-            content.map_or(Ok(()), |path| make_content_directory(desk, path, &mut made))
+            content.map_or(Ok(()), |path| make_content_directory(ctx, path, &mut made))
         })
     });
     if at.is_err() {
@@ -92,7 +96,7 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
     // An unmounted network file system leaves an empty directory. The mount point is recorded, so that this directory is not served.
     match edit {
         DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
-            Some(point) => edit_profile(desk, name, |profile| profile.mounted_at = Some(point.clone())),
+            Some(point) => edit_profile(ctx, name, |profile| profile.mounted_at = Some(point.clone())),
             None => Ok(at),
         },
         _ => Ok(at),
@@ -104,11 +108,11 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
 /// # Errors
 /// When the datastore does not exist, the change is invalid, or the facts cannot be changed.
 pub fn edit_profile(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     name: &DatastoreName,
     edit: impl Fn(&mut DatastoreProfile),
 ) -> Result<At, Error> {
-    let (seeded, at) = desk.commit(&format!("datastore set {name}"), |view, change| {
+    let (seeded, at) = ctx.commit(&format!("datastore set {name}"), |view, change| {
         let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
             what: "datastore",
             name: name.to_string(),
@@ -140,25 +144,25 @@ pub fn edit_profile(
         Ok(seeded)
     })?;
     if let Some((root, acls)) = seeded {
-        open_to_roles(desk, &root, acls)?;
+        open_to_roles(ctx, &root, acls)?;
     }
     Ok(at)
 }
 
 /// Refuses a path that overlaps another datastore, which could permit what the other refuses, or that contains the server's own files.
-fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
+fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
     if !Path::new(said).is_absolute() || said.split('/').any(|part| part == "..") {
         return Err(Error::Invalid(format!("the path `{said}` is not absolute, or contains `..`")));
     }
     let path = Path::new(root);
-    let others = roots(desk.facts)?.into_iter().filter(|(other, _)| other != name);
+    let others = roots(ctx.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
     // The path with its symbolic links resolved, as far as it exists, is checked, too.
     let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     let real = real.unwrap_or_else(|| path.to_owned());
     let shared = || overlap(path, others.iter().cloned()).or_else(|| overlap(&real, others.iter().cloned()));
-    let own = || desk.reserved.overlap_of_path(path).or_else(|| desk.reserved.overlap_of_path(&real));
+    let own = || ctx.reserved.overlap_of_path(path).or_else(|| ctx.reserved.overlap_of_path(&real));
     let taken = || {
         own().map(|own| {
             let (path, own) = (path.display(), own.display());
@@ -166,12 +170,12 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
         })
     };
     // A path outside of the allowed roots is refused first: the other refusals would show whether a path exists, or the target of a link.
-    outside(desk, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
+    outside(ctx, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
 /// Why a datastore may not be created at this path, if the change is limited to some roots.
-fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
-    let roots = desk.roots?;
+fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> {
+    let roots = ctx.roots?;
     let is_beneath = |root: &PathBuf| {
         let is_in = |real_root: PathBuf| {
             let is_said = said.starts_with(root) || said.starts_with(&real_root);
@@ -191,10 +195,10 @@ fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
 
 /// Creates the directory if it does not exist. In a new directory only roles decide until an ACL is set. `made` receives the created
 /// directories, outermost first.
-fn make_content_directory(desk: &Desk<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
+fn make_content_directory(ctx: &ChangeContext<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
-    open_to_roles(desk, path, AclDialect::default())
+    open_to_roles(ctx, path, AclDialect::default())
 }
 
 fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<(), String> {

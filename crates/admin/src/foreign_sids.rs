@@ -1,6 +1,6 @@
 //! The table of foreign SIDs: SIDs in ACLs that another system wrote, each mapped to a user or group of this store.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::resolve::{Names, Target, dangling, group_id, user_id};
 use crate::users::is_free;
@@ -12,8 +12,8 @@ use enfilade_facts::{At, Read, Source};
 ///
 /// # Errors
 /// When it is not the SID of an account or is in use, the user or group does not exist, or the facts cannot be changed.
-pub fn map_sid(desk: &Desk<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("acl map {sid} {who}"), |view, change| {
+pub fn map_sid(ctx: &ChangeContext<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("acl map {sid} {who}"), |view, change| {
         is_free(&sid, view)?;
         match who {
             Target::User(name) => {
@@ -45,8 +45,8 @@ pub fn map_sid(desk: &Desk<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
 ///
 /// # Errors
 /// When it is not in the table, or the facts cannot be changed.
-pub fn unmap_sid(desk: &Desk<'_>, sid: Sid) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("acl unmap {sid}"), |view, change| {
+pub fn unmap_sid(ctx: &ChangeContext<'_>, sid: Sid) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("acl unmap {sid}"), |view, change| {
         for (id, mut user) in view.list::<User>(&[])? {
             if user.also.contains(&sid) {
                 change.expect_same(&id, &user);

@@ -1,6 +1,6 @@
 //! Groups and their members.
 
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::{Names, Target, domain_id, group_id, user_id};
 use crate::users::{check_comment, choose_sid};
@@ -31,14 +31,14 @@ pub struct GroupSummary {
 /// # Errors
 /// When the name is taken, or the facts cannot be changed.
 pub fn add_group(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     name: &GroupName,
     sid: Option<Sid>,
     gid: Option<u32>,
     comment: Option<String>,
 ) -> Result<(GroupId, At), Error> {
     check_comment(comment.as_deref())?;
-    desk.commit(&format!("group add {name}"), |view, change| {
+    ctx.commit(&format!("group add {name}"), |view, change| {
         let domain = domain_id(view, name.realm())?;
         let key = NameKey::group(&domain, name.name());
         if view.get::<Name>(&key)?.is_some() {
@@ -63,19 +63,19 @@ pub fn add_group(
 ///
 /// # Errors
 /// When the group does not exist, or the facts cannot be changed.
-pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
-    let id = desk.facts.read(|view| group_id(view, name))??;
-    crate::keystone::delete::<Group>(desk, &id)?;
-    crate::keystone::sweep_all(desk)?;
-    Ok(desk.facts.at())
+pub fn remove_group(ctx: &ChangeContext<'_>, name: &GroupName) -> Result<At, Error> {
+    let id = ctx.facts.read(|view| group_id(view, name))??;
+    crate::keystone::delete::<Group>(ctx, &id)?;
+    crate::keystone::sweep_all(ctx)?;
+    Ok(ctx.facts.at())
 }
 
 /// Adds a user or another group to a group.
 ///
 /// # Errors
 /// When one of them does not exist, the group would contain itself, or the facts cannot be changed.
-pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("group member add {group} {member}"), |view, change| {
+pub fn add_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("group member add {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;
         if let Member::Group(inner) = key.member
             && holds(view, inner, key.group)?
@@ -94,8 +94,8 @@ pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result
 ///
 /// # Errors
 /// When the user or group is not directly in the group, or the facts cannot be changed.
-pub fn remove_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("group member remove {group} {member}"), |view, change| {
+pub fn remove_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("group member remove {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;
         if view.get::<Membership>(&key)?.is_none() {
             return Err(Error::Invalid(format!(

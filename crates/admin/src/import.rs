@@ -1,7 +1,7 @@
 //! Imports the files of a Proxmox server, once. To keep editing the files, put them into the data directory instead.
 
+use crate::change_context::{ChangeContext, random};
 use crate::datastores::{overlap, roots};
-use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::resolve::Target;
 use crate::resolve::{dangling, token_id, user_id, who};
@@ -45,12 +45,16 @@ struct Files {
 /// # Errors
 /// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here, or the facts cannot be changed. Users, tokens and roles are imported
 /// in one change, so all of them or none.
-pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<(Vec<Imported>, At), Error> {
+pub fn import_proxmox(
+    ctx: &ChangeContext<'_>,
+    from: &FileSet,
+    pretend: bool,
+) -> Result<(Vec<Imported>, At), Error> {
     for file in [FileName::Users, FileName::Acl] {
-        if desk.uses(file)? {
+        if ctx.uses(file)? {
             return Err(Error::Invalid(format!(
                 "{file} is in use here and the truth for its records; put the files themselves into `{}`",
-                desk.files.directory().display()
+                ctx.files.directory().display()
             )));
         }
     }
@@ -65,19 +69,19 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
             domains: BTreeMap::new(),
             tokens: BTreeMap::new(),
             space: None,
-            now: desk.now.unix_seconds,
+            now: ctx.now.unix_seconds,
         };
         import.run(&files)?;
         Ok(import.report)
     };
     let (mut report, mut at) = match pretend {
-        false => desk.commit(&what, build)?,
+        false => ctx.commit(&what, build)?,
         true => {
-            let mut change = Change::requested_by(desk.requester, desk.audit(&what));
-            (desk.facts.read(|view| build(view, &mut change))??, desk.facts.at())
+            let mut change = Change::requested_by(ctx.requester, ctx.audit(&what));
+            (ctx.facts.read(|view| build(view, &mut change))??, ctx.facts.at())
         }
     };
-    let mut here = roots(desk.facts)?;
+    let mut here = roots(ctx.facts)?;
     let mut taken = Vec::new();
     for section in &files.datastores {
         let what = format!("datastore {}", section.id);
@@ -86,7 +90,7 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
             Ok((name, _)) if here.iter().any(|(store, _)| *store == name) => Some(HERE.to_owned()),
             Ok((name, row)) => {
                 let root = row.root(&name);
-                let own = desk.reserved.overlap_of_path(Path::new(&root));
+                let own = ctx.reserved.overlap_of_path(Path::new(&root));
                 let own = own.map(|own| {
                     format!(
                         "the path `{root}` overlaps with `{}`, which the server reserves for its own files",
@@ -104,7 +108,7 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
         report.push(Imported { what, left_out });
     }
     if !pretend && !taken.is_empty() {
-        at = desk.write_through(&what, &[FileName::Datastores], |files| {
+        at = ctx.write_through(&what, &[FileName::Datastores], |files| {
             files.sections(FileName::Datastores, |sections| {
                 let new = taken
                     .into_iter()

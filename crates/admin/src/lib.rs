@@ -3,7 +3,7 @@
 //! A change is built on a view together with its expectations, and committed as a whole. If another change came first, it is built again.
 //! Most functions that change facts return the revision from which on the change is in effect.
 
-mod desk;
+mod change_context;
 mod write_through;
 mod tree_acls;
 mod object_acl;
@@ -31,11 +31,11 @@ pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
     Verified,
 };
+pub use change_context::ChangeContext;
 pub use datastores::{
     DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
     edit_profile, list_datastores, show_datastore,
 };
-pub use desk::Desk;
 pub use enfilade_content::{Reserved, ReservedPaths};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;

@@ -1,6 +1,6 @@
 //! Ends WebDAV locks whose owner does not release them.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_content::{Lock, Locks};
 use enfilade_facts::Read as _;
@@ -27,7 +27,7 @@ pub struct EndedLock {
 /// # Errors
 /// When the datastore does not exist, or the locks or the facts cannot be read or written.
 pub fn unlock(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     locks: &dyn LockStore,
     limits: Limits,
     datastore: &DatastoreName,
@@ -38,13 +38,13 @@ pub fn unlock(
         name: datastore.to_string(),
         hint: "see `enfilade datastore list`",
     };
-    desk.facts.read(|view| view.get::<Datastore>(datastore))??.ok_or_else(missing)?;
-    let locks = Locks::new(locks, desk.now.unix_seconds, limits);
+    ctx.facts.read(|view| view.get::<Datastore>(datastore))??.ok_or_else(missing)?;
+    let locks = Locks::new(locks, ctx.now.unix_seconds, limits);
     let found = locks.covering(datastore, path)?;
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let (ended, _) = desk.commit(&format!("datastore unlock {datastore} {path}"), |view, change| {
+    let (ended, _) = ctx.commit(&format!("datastore unlock {datastore} {path}"), |view, change| {
         // Locks are not facts: this change writes no record, only a line of the change log.
         let row = view.get::<Datastore>(datastore)?.ok_or_else(missing)?;
         change.expect_same(datastore, &row).put(datastore, &row);

@@ -1,6 +1,6 @@
 //! ACLs on files, as the operator of the machine reads and sets them.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::resolve::{Names, Target, group_id, user_id};
 use enfilade_access::{AclLine, SecurityDescriptor, Subject, from_sddl, parse_line, print_lines, to_sddl};
@@ -28,10 +28,14 @@ pub struct AclLines {
 ///
 /// # Errors
 /// When the target does not exist, or its ACL is damaged.
-pub fn get_acl(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<AclLines, Error> {
-    let subject = find(desk, datastore, path)?.subject();
+pub fn get_acl(
+    ctx: &ChangeContext<'_>,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<AclLines, Error> {
+    let subject = find(ctx, datastore, path)?.subject();
     let descriptor = read_acl(&subject).map_err(|why| Error::Invalid(format!("the ACL of {path} {why}")))?;
-    let names = desk.facts.read(Names::read)??;
+    let names = ctx.facts.read(Names::read)??;
     let lines = descriptor.as_ref().map(|descriptor| print_lines(descriptor, &|sid| names.sid(sid)));
     let sddl = descriptor.as_ref().map(to_sddl);
     Ok(AclLines { lines, sddl, mode: subject.mode, uid: subject.uid, gid: subject.gid })
@@ -56,14 +60,14 @@ pub enum NewAcl {
 /// # Errors
 /// When the target does not exist, a line is malformed, or the ACL cannot be written.
 pub fn set_acl(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     acl: &NewAcl,
 ) -> Result<&'static str, Error> {
-    let node = find(desk, datastore, path)?;
+    let node = find(ctx, datastore, path)?;
     let subject = node.subject();
-    let descriptor = descriptor_of(desk.facts, acl, &subject, node.acls())?;
+    let descriptor = descriptor_of(ctx.facts, acl, &subject, node.acls())?;
     let blob = descriptor.written(node.acls(), subject.owner());
     let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
     Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name(node.acls()))
@@ -105,8 +109,8 @@ pub(crate) fn descriptor_of(
 ///
 /// # Errors
 /// When the ACL cannot be written.
-pub fn open_to_roles(desk: &Desk<'_>, path: &str, dialect: AclDialect) -> Result<(), Error> {
-    let root = Root::open(path, dialect, desk.reserved)?;
+pub fn open_to_roles(ctx: &ChangeContext<'_>, path: &str, dialect: AclDialect) -> Result<(), Error> {
+    let root = Root::open(path, dialect, ctx.reserved)?;
     let owner = root.find(&StorePath::root(), Blocking)?.subject().owner();
     let blob = enfilade_access::open_to_roles(dialect).written(dialect, owner);
     let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
@@ -116,15 +120,15 @@ pub fn open_to_roles(desk: &Desk<'_>, path: &str, dialect: AclDialect) -> Result
     }
 }
 
-pub(crate) fn find(desk: &Desk<'_>, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
-    let found = desk.facts.read(|view| (view.get::<Datastore>(name), view.get::<DatastoreProfile>(name)))?;
+pub(crate) fn find(ctx: &ChangeContext<'_>, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
+    let found = ctx.facts.read(|view| (view.get::<Datastore>(name), view.get::<DatastoreProfile>(name)))?;
     let (datastore, profile) = (found.0?, found.1?.unwrap_or_default());
     let datastore = datastore.ok_or_else(|| Error::Missing {
         what: "datastore",
         name: name.to_string(),
         hint: "see `enfilade datastore list`",
     })?;
-    Ok(Root::open(&datastore.root(name), profile.access.acls, desk.reserved)?.find(path, Blocking)?)
+    Ok(Root::open(&datastore.root(name), profile.access.acls, ctx.reserved)?.find(path, Blocking)?)
 }
 
 /// The SID of the user or group of this name; in an NFSv4 ACL, the SID that stands for its user or group number.

@@ -1,6 +1,6 @@
 //! Roles on paths.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::resolve::{Names, Target, who};
 use enfilade_facts::tables::{Assignment, AssignmentKey, FileName, Who};
@@ -30,21 +30,21 @@ pub struct AssignmentSummary {
 /// # Errors
 /// When the user, token or group does not exist, or the facts cannot be changed.
 pub fn assign_role(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     path: &RolePath,
     target: &Target,
     role: Role,
     propagate: bool,
 ) -> Result<At, Error> {
     let what = format!("role assign {role} to {target} on {path}");
-    match location_of(desk, path, target)? {
-        Location::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
+    match location_of(ctx, path, target)? {
+        Location::File(ugid) => ctx.write_through(&what, &[FileName::Acl], |files| {
             files.acl(|acl| {
                 acl.entries.entry((path.clone(), ugid)).or_default().insert(role, propagate);
                 Ok(())
             })
         }),
-        Location::Facts => edit(desk, &what, path, target, |assignment| {
+        Location::Facts => edit(ctx, &what, path, target, |assignment| {
             assignment.roles.retain(|(other, _)| *other != role);
             assignment.roles.push((role, propagate));
             assignment.roles.sort();
@@ -57,11 +57,16 @@ pub fn assign_role(
 ///
 /// # Errors
 /// When it does not exist, or the facts cannot be changed.
-pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role) -> Result<At, Error> {
+pub fn remove_role(
+    ctx: &ChangeContext<'_>,
+    path: &RolePath,
+    target: &Target,
+    role: Role,
+) -> Result<At, Error> {
     let what = format!("role remove {role} from {target} on {path}");
     let none = || Error::Invalid(format!("{target} has no role {role} on {path}; see `enfilade role list`"));
-    match location_of(desk, path, target)? {
-        Location::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
+    match location_of(ctx, path, target)? {
+        Location::File(ugid) => ctx.write_through(&what, &[FileName::Acl], |files| {
             files.acl(|acl| {
                 let entry = (path.clone(), ugid);
                 let roles = acl.entries.get_mut(&entry).ok_or_else(none)?;
@@ -72,7 +77,7 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
                 Ok(())
             })
         }),
-        Location::Facts => edit(desk, &what, path, target, |assignment| {
+        Location::Facts => edit(ctx, &what, path, target, |assignment| {
             let before = assignment.roles.len();
             assignment.roles.retain(|(other, _)| *other != role);
             if assignment.roles.len() == before { Err(none()) } else { Ok(()) }
@@ -84,18 +89,18 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
 ///
 /// # Errors
 /// When `acl.cfg` or the facts cannot be changed.
-pub(crate) fn remove_roles_on(desk: &Desk<'_>, path: &RolePath) -> Result<(), Error> {
+pub(crate) fn remove_roles_on(ctx: &ChangeContext<'_>, path: &RolePath) -> Result<(), Error> {
     let what = format!("role remove all on {path}");
     let is_on = |other: &RolePath| other.nodes().any(|node| node == path.as_str());
-    if desk.uses(FileName::Acl)? {
-        desk.write_through(&what, &[FileName::Acl], |files| {
+    if ctx.uses(FileName::Acl)? {
+        ctx.write_through(&what, &[FileName::Acl], |files| {
             files.acl(|acl| {
                 acl.entries.retain(|(other, _), _| !is_on(other));
                 Ok(())
             })
         })?;
     }
-    desk.commit(&what, |view, change| {
+    ctx.commit(&what, |view, change| {
         for (key, row) in view.list::<Assignment>(&[])? {
             // Assignments that are mirrored from `acl.cfg` were removed with their lines.
             if is_on(&key.path) && !matches!(key.who, Who::Named(_)) {
@@ -144,15 +149,15 @@ enum Location {
 }
 
 /// Chooses `acl.cfg`, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
-fn location_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Location, Error> {
+fn location_of(ctx: &ChangeContext<'_>, path: &RolePath, target: &Target) -> Result<Location, Error> {
     if *target == Target::User(Userid::root_pam()) {
         return Err(Error::Invalid("root@pam has every role, and no other can be given to it".into()));
     }
     let ugid = target.ugid().filter(|ugid| can_hold(path, ugid));
-    let Some(ugid) = ugid.filter(|_| desk.uses(FileName::Acl).unwrap_or(false)) else {
+    let Some(ugid) = ugid.filter(|_| ctx.uses(FileName::Acl).unwrap_or(false)) else {
         return Ok(Location::Facts);
     };
-    let has_facts = desk.facts.read(|view| {
+    let has_facts = ctx.facts.read(|view| {
         let key = AssignmentKey { path: path.clone(), who: who(view, target)? };
         Ok::<_, Error>(view.get::<Assignment>(&key)?.is_some())
     })??;
@@ -160,13 +165,13 @@ fn location_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Loca
 }
 
 fn edit(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     what: &str,
     path: &RolePath,
     target: &Target,
     edit: impl Fn(&mut Assignment) -> Result<(), Error>,
 ) -> Result<At, Error> {
-    let ((), at) = desk.commit(what, |view, change| {
+    let ((), at) = ctx.commit(what, |view, change| {
         let key = AssignmentKey { path: path.clone(), who: who(view, target)? };
         let before = view.get::<Assignment>(&key)?;
         let mut after = before.clone().unwrap_or_default();

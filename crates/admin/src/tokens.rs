@@ -1,6 +1,6 @@
 //! API tokens.
 
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
@@ -67,7 +67,7 @@ pub struct TokenTerms {
 /// # Errors
 /// When the user does not exist or has a token of that name, or the facts cannot be changed.
 pub fn create_token(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     key: &HashKey,
     owner: &Userid,
     name: &TokenName,
@@ -76,11 +76,11 @@ pub fn create_token(
     check_comment(terms.comment.as_deref())?;
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if is_mirrored(desk, owner)? {
-        let at = create_kept(desk, &tokenid, &value, terms)?;
+    if is_mirrored(ctx, owner)? {
+        let at = create_kept(ctx, &tokenid, &value, terms)?;
         return Ok(NewToken { tokenid, value, at });
     }
-    let ((), at) = desk.commit(&format!("token create {owner}!{name}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("token create {owner}!{name}"), |view, change| {
         let user = user_id(view, owner)?;
         let by_name = NameKey::token(&user, name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -88,14 +88,14 @@ pub fn create_token(
         }
         let id = CredentialId::from_bytes(random()?);
         let verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
-        put_new(change, &by_name, id, &row_of(desk, user, name, verifier, terms));
+        put_new(change, &by_name, id, &row_of(ctx, user, name, verifier, terms));
         Ok(())
     })?;
     Ok(NewToken { tokenid, value, at })
 }
 
 fn row_of(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     owner: UserId,
     name: &TokenName,
     verifier: Verifier,
@@ -108,7 +108,7 @@ fn row_of(
         previous: None,
         enabled: true,
         expires: terms.expires,
-        created: desk.now.unix_seconds,
+        created: ctx.now.unix_seconds,
         comment: terms.comment.clone(),
         own_roles: terms.own_roles,
         mirrored: None,
@@ -127,7 +127,7 @@ fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Crede
 /// # Errors
 /// When the user does not exist or has a token of that name, the certificate belongs to a token already, or the facts cannot be changed.
 pub fn create_certificate_token(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     owner: &Userid,
     name: &TokenName,
     fingerprint: &[u8; 32],
@@ -135,12 +135,12 @@ pub fn create_certificate_token(
 ) -> Result<At, Error> {
     check_comment(terms.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if is_mirrored(desk, owner)? {
+    if is_mirrored(ctx, owner)? {
         return Err(Error::Invalid(format!(
             "{owner} is defined in user.cfg, where every token has a secret; give the certificate to a user that is not defined there"
         )));
     }
-    let ((), at) = desk.commit(&format!("token create {tokenid}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("token create {tokenid}"), |view, change| {
         let user = user_id(view, owner)?;
         let (by_name, by_print) = (NameKey::token(&user, name), NameKey::certificate(fingerprint));
         if view.get::<Name>(&by_name)?.is_some() {
@@ -161,25 +161,30 @@ pub fn create_certificate_token(
             None => change.expect_absent::<Name>(&by_print),
         };
         change.put(&by_print, &Name(*id.bytes()));
-        put_new(change, &by_name, id, &row_of(desk, user, name, verifier, terms));
+        put_new(change, &by_name, id, &row_of(ctx, user, name, verifier, terms));
         Ok(())
     })?;
     Ok(at)
 }
 
 /// Whether a user, and so the user's new tokens, are mirrored from `user.cfg`.
-fn is_mirrored(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
-    desk.facts.read(|view| {
+fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
+    ctx.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;
         Ok(user.is_some_and(|user| user.mirrored.is_some()))
     })?
 }
 
 /// Writes the secret first, then the token: a token without a secret is refused, as in Proxmox.
-fn create_kept(desk: &Desk<'_>, tokenid: &Authid, value: &str, terms: &TokenTerms) -> Result<At, Error> {
+fn create_kept(
+    ctx: &ChangeContext<'_>,
+    tokenid: &Authid,
+    value: &str,
+    terms: &TokenTerms,
+) -> Result<At, Error> {
     let hash = enfilade_identity::hash_generated(value, random()?).map_err(Error::Invalid)?;
     let entry = Entry { enabled: true, expires: terms.expires, comment: terms.comment.clone() };
-    desk.write_through(&format!("token create {tokenid}"), &[FileName::Users, FileName::Secrets], |files| {
+    ctx.write_through(&format!("token create {tokenid}"), &[FileName::Users, FileName::Secrets], |files| {
         files.sections(FileName::Users, |sections| {
             if sections.iter().any(|section| section.id == tokenid.to_string()) {
                 return Err(exists(tokenid));
@@ -214,10 +219,15 @@ pub struct TokenEdit {
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
-pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &TokenEdit) -> Result<At, Error> {
+pub fn set_token(
+    ctx: &ChangeContext<'_>,
+    owner: &Userid,
+    name: &TokenName,
+    edit: &TokenEdit,
+) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    let is_mirrored = find(desk, owner, name)?.mirrored.is_some();
+    let is_mirrored = find(ctx, owner, name)?.mirrored.is_some();
     if is_mirrored && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!(
             "{tokenid} is defined in user.cfg, where a token has only its own roles"
@@ -228,10 +238,10 @@ pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &Token
             *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
         }
     };
-    let mut at = desk.facts.at();
+    let mut at = ctx.facts.at();
     let of_file = edit.enabled.is_some() || edit.expires.is_some() || edit.comment.is_some();
     if is_mirrored && of_file {
-        at = desk.write_through(&format!("token set {tokenid}"), &[FileName::Users], |files| {
+        at = ctx.write_through(&format!("token set {tokenid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
                 let change = |entry: &mut Entry| {
                     entry.enabled = edit.enabled.unwrap_or(entry.enabled);
@@ -243,7 +253,7 @@ pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &Token
         })?;
     }
     if !is_mirrored || edit.end_grace {
-        ((), at) = self::edit(desk, "set", owner, name, |_, token| {
+        ((), at) = self::edit(ctx, "set", owner, name, |_, token| {
             if token.mirrored.is_none() {
                 token.enabled = edit.enabled.unwrap_or(token.enabled);
                 token.expires = edit.expires.unwrap_or(token.expires);
@@ -259,8 +269,8 @@ pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &Token
     Ok(at)
 }
 
-fn find(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<Credential, Error> {
-    desk.facts.read(|view| {
+fn find(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> Result<Credential, Error> {
+    ctx.facts.read(|view| {
         let id = token_id(view, owner, name)?;
         view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))
     })?
@@ -272,7 +282,7 @@ fn find(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<Credential,
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
 pub fn regenerate_token(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     key: &HashKey,
     owner: &Userid,
     name: &TokenName,
@@ -280,14 +290,14 @@ pub fn regenerate_token(
 ) -> Result<NewToken, Error> {
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if matches!(find(desk, owner, name)?.verifier, Verifier::Certificate(_)) {
+    if matches!(find(ctx, owner, name)?.verifier, Verifier::Certificate(_)) {
         let what = "is a certificate, and has no secret: create a token for the new certificate, then delete this one";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
-    let (is_mirrored, mut at) = desk.commit(&format!("token regenerate {tokenid}"), |view, change| {
+    let (is_mirrored, mut at) = ctx.commit(&format!("token regenerate {tokenid}"), |view, change| {
         let id = token_id(view, owner, name)?;
         let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
-        let until = desk.now.unix_seconds.saturating_add(grace);
+        let until = ctx.now.unix_seconds.saturating_add(grace);
         let mut after = before.clone();
         after.previous = (grace > 0).then(|| Previous { verifier: before.verifier.clone(), until });
         // The verifier of a mirrored token follows from the file.
@@ -301,7 +311,7 @@ pub fn regenerate_token(
     })?;
     if is_mirrored {
         let hash = enfilade_identity::hash_generated(&value, random()?).map_err(Error::Invalid)?;
-        at = desk.write_through(&format!("token regenerate {tokenid}"), &[FileName::Secrets], |files| {
+        at = ctx.write_through(&format!("token regenerate {tokenid}"), &[FileName::Secrets], |files| {
             files.secrets(|secrets| secrets.set(&tokenid, hash))
         })?;
     }
@@ -309,13 +319,13 @@ pub fn regenerate_token(
 }
 
 fn edit<R>(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     verb: &str,
     owner: &Userid,
     name: &TokenName,
     edit: impl Fn(&CredentialId, &mut Credential) -> Result<R, Error>,
 ) -> Result<(R, At), Error> {
-    desk.commit(&format!("token {verb} {owner}!{name}"), |view, change| {
+    ctx.commit(&format!("token {verb} {owner}!{name}"), |view, change| {
         let id = token_id(view, owner, name)?;
         let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
         let mut after = before.clone();
@@ -339,7 +349,7 @@ pub struct Marked {
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
-pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<Marked>, At), Error> {
+pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Result<(Vec<Marked>, At), Error> {
     let what = token.map_or_else(|| "every token".to_owned(), ToString::to_string);
     let mark = |view: &View<'_>, change: &mut Change| {
         let rows = match token {
@@ -374,7 +384,7 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
         marked.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));
         Ok(marked)
     };
-    desk.commit(&format!("token upgrade {what}"), mark)
+    ctx.commit(&format!("token upgrade {what}"), mark)
 }
 
 /// Replaces the hash of a marked token, now that its secret was used. Returns whether the hash was replaced: a token that changed in the
@@ -382,7 +392,7 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn upgrade_token(desk: &Desk<'_>, upgrade: &Upgrade) -> Result<bool, Error> {
+pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool, Error> {
     let what = format!("token upgrade {}: its secret was used", upgrade.token);
     let put = |view: &View<'_>, change: &mut Change| {
         let Some(before) = view.get::<Credential>(&upgrade.token)? else { return Ok(false) };
@@ -393,27 +403,27 @@ pub fn upgrade_token(desk: &Desk<'_>, upgrade: &Upgrade) -> Result<bool, Error> 
         change.expect_same(&upgrade.token, &before).put(&upgrade.token, &after);
         Ok(true)
     };
-    desk.commit(&what, put).map(|(is_done, _)| is_done)
+    ctx.commit(&what, put).map(|(is_done, _)| is_done)
 }
 
 /// Deletes a token and the roles that were assigned to it; the next request with it is refused.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
-pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
+pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let what = format!("token delete {tokenid}");
-    let is_mirrored = find(desk, owner, name)?.mirrored.is_some();
+    let is_mirrored = find(ctx, owner, name)?.mirrored.is_some();
     // The files are changed before the facts, and the secret is removed first: after a power cut in between, the token has no secret
     // and is refused.
     let mut files = if is_mirrored { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
-    if desk.uses(FileName::Acl)? {
+    if ctx.uses(FileName::Acl)? {
         files.push(FileName::Acl);
     }
-    let mut at = desk.facts.at();
+    let mut at = ctx.facts.at();
     if !files.is_empty() {
-        let in_use = |file: FileName| files.contains(&file) && desk.uses(file).unwrap_or(true);
-        at = desk.write_through(&what, &files, |locked| {
+        let in_use = |file: FileName| files.contains(&file) && ctx.uses(file).unwrap_or(true);
+        at = ctx.write_through(&what, &files, |locked| {
             if in_use(FileName::Secrets) {
                 locked.secrets(|secrets| {
                     secrets.remove(&tokenid);
@@ -435,10 +445,10 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         })?;
     }
     // If `user.cfg` has errors elsewhere, the token's record was only marked stale: then it is deleted here.
-    if is_mirrored && find(desk, owner, name).is_err() {
+    if is_mirrored && find(ctx, owner, name).is_err() {
         return Ok(at);
     }
-    let ((), at) = desk.commit(&what, |view, change| {
+    let ((), at) = ctx.commit(&what, |view, change| {
         let by_name = NameKey::token(&user_id(view, owner)?, name);
         let id = token_id(view, owner, name)?;
         let row = Name(*id.bytes());

@@ -1,6 +1,6 @@
 //! ACLs of whole trees: propagate, save, restore.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::object_acl::{NewAcl, descriptor_of, find, read_acl};
 use enfilade_access::{
@@ -28,8 +28,12 @@ pub struct Propagated {
 ///
 /// # Errors
 /// When the path does not exist, or a directory cannot be read.
-pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<u64, Error> {
-    let (top, budget, mut count) = (find(desk, datastore, path)?, TreeBudget::unlimited(), 0);
+pub fn count_beneath(
+    ctx: &ChangeContext<'_>,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<u64, Error> {
+    let (top, budget, mut count) = (find(ctx, datastore, path)?, TreeBudget::unlimited(), 0);
     let mut walk = TreeWalk::begin(&budget);
     if top.kind() == NodeKind::Directory {
         walk.enter_as_operator(String::new(), top, ())?;
@@ -50,15 +54,15 @@ pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePat
 /// # Errors
 /// As [`set_acl`](crate::set_acl). Objects below the path that cannot be changed are in the result.
 pub fn propagate_acl(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     acl: &NewAcl,
     is_dry_run: bool,
     seen: &mut dyn FnMut(),
 ) -> Result<Propagated, Error> {
-    let top = find(desk, datastore, path)?;
-    let descriptor = descriptor_of(desk.facts, acl, &top.subject(), top.acls())?;
+    let top = find(ctx, datastore, path)?;
+    let descriptor = descriptor_of(ctx.facts, acl, &top.subject(), top.acls())?;
     let mut command = Command { propagated: Propagated::default(), is_dry_run, seen };
     put(&top, &descriptor, is_dry_run, &mut command.propagated)?;
     let (top, budget) = ((base(path), top), TreeBudget::unlimited());
@@ -129,12 +133,12 @@ fn put(
 /// # Errors
 /// When the path does not exist, or a directory cannot be read.
 pub fn save_acls(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     each: &mut dyn FnMut(&str, Result<String, String>),
 ) -> Result<(), Error> {
-    let top = find(desk, datastore, path)?;
+    let top = find(ctx, datastore, path)?;
     let (base, budget) = (base(path), TreeBudget::unlimited());
     save_one(if base.is_empty() { "/" } else { &base }, &top, each);
     let mut walk = TreeWalk::begin(&budget);
@@ -169,12 +173,12 @@ fn save_one(path: &str, node: &Node, each: &mut dyn FnMut(&str, Result<String, S
 /// # Errors
 /// When the path no longer exists, or the ACL cannot be read or written.
 pub fn restore_acl(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     sddl: &str,
 ) -> Result<bool, Error> {
-    let node = find(desk, datastore, path)?;
+    let node = find(ctx, datastore, path)?;
     let after = from_sddl(sddl).map_err(|why| Error::Invalid(format!("`{sddl}`: {why}")))?;
     let mut propagated = Propagated::default();
     put(&node, &after, false, &mut propagated)?;

@@ -1,7 +1,7 @@
 //! Users.
 
+use crate::change_context::{ChangeContext, random};
 use crate::chosen::Chosen;
-use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
 use crate::passwords::ChosenBy;
 use crate::resolve::{Names, dangling, domain_id, user_id};
@@ -70,16 +70,16 @@ pub struct UserSave {
 /// # Errors
 /// When the user does not exist, the name is taken or mirrored from `user.cfg`, or the facts cannot be changed.
 pub fn save_user(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     id: &UserId,
     build: &dyn Fn(&User, &UserAttributes) -> Result<UserSave, Error>,
 ) -> Result<(User, UserAttributes), Error> {
-    let (user, domain) = find_by_id(desk, id)?;
-    let save = build(&user, &desk.facts.read(|view| user_attributes(view, id))??)?;
+    let (user, domain) = find_by_id(ctx, id)?;
+    let save = build(&user, &ctx.facts.read(|view| user_attributes(view, id))??)?;
     let chosen = save
         .password
         .as_ref()
-        .map(|(password, by)| Chosen::of(desk, &user, &save.attributes.profile, (password, by)));
+        .map(|(password, by)| Chosen::of(ctx, &user, &save.attributes.profile, (password, by)));
     let chosen = chosen.transpose()?;
     if user.mirrored.is_some() {
         if save.name != user.name {
@@ -88,9 +88,9 @@ pub fn save_user(
         let userid: Userid = format!("{}@{}", user.name, domain.name).parse()?;
         let comment = Some(save.comment.clone().unwrap_or_default());
         let edit = UserEdit { enabled: Some(save.enabled), comment, ..UserEdit::default() };
-        set_user(desk, &userid, &edit)?;
+        set_user(ctx, &userid, &edit)?;
     }
-    let (saved, _) = desk.commit(&format!("user {id} update"), |view, change| {
+    let (saved, _) = ctx.commit(&format!("user {id} update"), |view, change| {
         let user = view.get::<User>(id)?.ok_or_else(|| missing("user", id))?;
         let before = user_attributes(view, id)?;
         let save = build(&user, &before)?;
@@ -113,9 +113,9 @@ pub fn save_user(
         }
         let profile = &save.attributes.profile;
         match (&chosen, &mut edited.password) {
-            (Some(chosen), _) => chosen.put(desk, &mut edited, profile)?,
+            (Some(chosen), _) => chosen.put(ctx, &mut edited, profile)?,
             (None, Some(unchanged)) if !profile.has_rules_of(&before.profile) => {
-                unchanged.until = desk.passwords.until(unchanged, profile);
+                unchanged.until = ctx.passwords.until(unchanged, profile);
             }
             (None, _) => {}
         }
@@ -152,14 +152,14 @@ fn put_attributes(change: &mut Change, id: &UserId, attributes: &UserAttributes)
 /// # Errors
 /// As [`add_user`].
 pub fn create_user(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     new: &NewUser,
     enabled: bool,
     attributes: &UserAttributes,
 ) -> Result<UserId, Error> {
-    let (id, _) = add_user(desk, new)?;
+    let (id, _) = add_user(ctx, new)?;
     if !enabled || attributes.profile != Profile::default() || !attributes.extra.is_empty() {
-        save_user(desk, &id, &|user, _| {
+        save_user(ctx, &id, &|user, _| {
             Ok(UserSave {
                 name: user.name.clone(),
                 enabled,
@@ -176,14 +176,14 @@ pub fn create_user(
 ///
 /// # Errors
 /// As [`remove_user`].
-pub fn delete_user(desk: &Desk<'_>, id: &UserId) -> Result<(), Error> {
-    let (user, domain) = find_by_id(desk, id)?;
-    remove_user(desk, &format!("{}@{}", user.name, domain.name).parse()?)?;
+pub fn delete_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
+    let (user, domain) = find_by_id(ctx, id)?;
+    remove_user(ctx, &format!("{}@{}", user.name, domain.name).parse()?)?;
     Ok(())
 }
 
-fn find_by_id(desk: &Desk<'_>, id: &UserId) -> Result<(User, Domain), Error> {
-    desk.facts.read(|view| {
+fn find_by_id(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(User, Domain), Error> {
+    ctx.facts.read(|view| {
         let missing = || crate::error::missing("user", id);
         let user = view.get::<User>(id)?.ok_or_else(missing)?;
         let domain = view.get::<Domain>(&user.domain)?.ok_or_else(missing)?;
@@ -224,15 +224,15 @@ pub struct UserSummary {
 ///
 /// # Errors
 /// When the name is taken, or the facts cannot be changed.
-pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
+pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
     check_new_name(new.userid.name())?;
-    let first = |password: &Secret| desk.passwords.first(password, desk.now.unix_seconds);
+    let first = |password: &Secret| ctx.passwords.first(password, ctx.now.unix_seconds);
     let password = new.password.as_ref().map(first).transpose()?;
-    if desk.uses(FileName::Users)? {
-        return add_kept_user(desk, new, password);
+    if ctx.uses(FileName::Users)? {
+        return add_kept_user(ctx, new, password);
     }
-    desk.commit(&format!("user add {}", new.userid), |view, change| {
+    ctx.commit(&format!("user add {}", new.userid), |view, change| {
         let domain = domain_id(view, new.userid.realm())?;
         let name = NameKey::user(&domain, new.userid.name());
         if view.get::<Name>(&name)?.is_some() {
@@ -259,13 +259,17 @@ pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
 }
 
 /// Writes the user's section in `user.cfg`, and the attributes that the file cannot hold into the facts.
-fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<Password>) -> Result<(UserId, At), Error> {
+fn add_kept_user(
+    ctx: &ChangeContext<'_>,
+    new: &NewUser,
+    password: Option<Password>,
+) -> Result<(UserId, At), Error> {
     let (what, authid) = (format!("user add {}", new.userid), Authid::from(new.userid.clone()));
     let find = |view: &View<'_>| user_id(view, &new.userid);
-    if desk.facts.read(find)?.is_ok() {
+    if ctx.facts.read(find)?.is_ok() {
         return Err(exists(&new.userid));
     }
-    let at = desk.write_through(&what, &[FileName::Users], |files| {
+    let at = ctx.write_through(&what, &[FileName::Users], |files| {
         files.sections(FileName::Users, |sections| {
             if sections.iter().any(|section| section.id == authid.to_string()) {
                 return Err(exists(&new.userid));
@@ -274,11 +278,11 @@ fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<Password>) -> 
             user_cfg::set(sections, &authid, &entry).map_err(Error::Invalid)
         })
     })?;
-    let id = desk.facts.read(find)??;
+    let id = ctx.facts.read(find)??;
     if password.is_none() && new.sid.is_none() && new.uid.is_none() && new.gid.is_none() {
         return Ok((id, at));
     }
-    let (_, at) = desk.commit(&format!("{what}: attributes that user.cfg cannot hold"), |view, change| {
+    let (_, at) = ctx.commit(&format!("{what}: attributes that user.cfg cannot hold"), |view, change| {
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let sid = if new.sid.is_some() { choose_sid(new.sid, view, change)? } else { user.sid };
         let (uid, gid, password) = (new.uid, new.gid, password.clone());
@@ -297,11 +301,11 @@ fn exists(user: &Userid) -> Error {
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be changed.
-pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
-    let (id, user) = find(desk, userid)?;
-    let profile = desk.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
-    let chosen = Chosen::of(desk, &user, &profile, (password, &ChosenBy::Another))?;
-    edit(desk, "passwd", userid, |user| chosen.put(desk, user, &profile))
+pub fn set_password(ctx: &ChangeContext<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
+    let (id, user) = find(ctx, userid)?;
+    let profile = ctx.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
+    let chosen = Chosen::of(ctx, &user, &profile, (password, &ChosenBy::Another))?;
+    edit(ctx, "passwd", userid, |user| chosen.put(ctx, user, &profile))
 }
 
 /// Changes of a user.
@@ -323,7 +327,7 @@ pub struct UserEdit {
 ///
 /// # Errors
 /// When the user does not exist, or the facts or `user.cfg` cannot be changed.
-pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At, Error> {
+pub fn set_user(ctx: &ChangeContext<'_>, userid: &Userid, edit: &UserEdit) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
     let comment = |old: &mut Option<String>| {
         if let Some(comment) = &edit.comment {
@@ -335,12 +339,12 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
         user.gid = edit.gid.or(user.gid);
         Ok(())
     };
-    if find(desk, userid)?.1.mirrored.is_some() {
+    if find(ctx, userid)?.1.mirrored.is_some() {
         // Attributes that the file cannot express are stored in the facts.
         if edit.uid.is_some() || edit.gid.is_some() {
-            self::edit(desk, "set", userid, numbers)?;
+            self::edit(ctx, "set", userid, numbers)?;
         }
-        return desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
+        return ctx.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
                 let change = |entry: &mut Entry| {
                     entry.enabled = edit.enabled.unwrap_or(entry.enabled);
@@ -351,7 +355,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
             })
         });
     }
-    self::edit(desk, "set", userid, |user| {
+    self::edit(ctx, "set", userid, |user| {
         user.enabled = edit.enabled.unwrap_or(user.enabled);
         user.expires = edit.expires.unwrap_or(user.expires);
         comment(&mut user.comment);
@@ -359,8 +363,8 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
     })
 }
 
-fn find(desk: &Desk<'_>, userid: &Userid) -> Result<(UserId, User), Error> {
-    desk.facts.read(|view| {
+fn find(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<(UserId, User), Error> {
+    ctx.facts.read(|view| {
         let id = user_id(view, userid)?;
         Ok((id, view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?))
     })?
@@ -370,24 +374,24 @@ fn find(desk: &Desk<'_>, userid: &Userid) -> Result<(UserId, User), Error> {
 ///
 /// # Errors
 /// When the user does not exist, or the facts or the files cannot be changed.
-pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
+pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error> {
     if *userid == Userid::root_pam() {
         return Err(Error::Invalid(
             "root@pam cannot be removed: it exists in every server with Proxmox's files".into(),
         ));
     }
     let what = format!("user remove {userid}");
-    let is_mirrored = find(desk, userid)?.1.mirrored.is_some();
+    let is_mirrored = find(ctx, userid)?.1.mirrored.is_some();
     let mut in_use = Vec::new();
     for file in [FileName::Users, FileName::Secrets, FileName::Acl] {
-        if (is_mirrored || file == FileName::Acl) && desk.uses(file)? {
+        if (is_mirrored || file == FileName::Acl) && ctx.uses(file)? {
             in_use.push(file);
         }
     }
-    let mut at = desk.facts.at();
+    let mut at = ctx.facts.at();
     if !in_use.is_empty() {
         // Secrets are removed first: after a power cut in between, the remaining tokens have no secret and are refused.
-        at = desk.write_through(&what, &in_use, |files| {
+        at = ctx.write_through(&what, &in_use, |files| {
             if in_use.contains(&FileName::Secrets) {
                 files.secrets(|secrets| secrets.remove_all_of(userid))?;
             }
@@ -409,10 +413,10 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
         })?;
     }
     // If `user.cfg` has errors elsewhere, the user's record was only marked stale: then it is deleted here.
-    if is_mirrored && find(desk, userid).is_err() {
+    if is_mirrored && find(ctx, userid).is_err() {
         return Ok(at);
     }
-    let ((), at) = desk.commit(&what, |view, change| {
+    let ((), at) = ctx.commit(&what, |view, change| {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         change.expect_same(&id, &user).delete::<Name>(&NameKey::user(&user.domain, &user.name));
@@ -480,12 +484,12 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
 }
 
 fn edit(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     verb: &str,
     userid: &Userid,
     edit: impl Fn(&mut User) -> Result<(), Error>,
 ) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("user {verb} {userid}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("user {verb} {userid}"), |view, change| {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let mut edited = user.clone();

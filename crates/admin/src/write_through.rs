@@ -1,6 +1,6 @@
 //! Changes mirrored records: first the file, under Proxmox's lock, then the facts.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_facts::tables::{FileName, MirroredFile};
 use enfilade_facts::{At, Read};
@@ -10,7 +10,7 @@ use enfilade_sources::files::mirror::{Editor, Mirror};
 use enfilade_sources::files::section_config::{self, Section};
 use enfilade_sources::files::token_shadow::TokenShadow;
 
-impl Desk<'_> {
+impl ChangeContext<'_> {
     /// Whether records are mirrored from this file.
     pub(crate) fn uses(&self, file: FileName) -> Result<bool, Error> {
         Ok(self.facts.read(|view| view.get::<MirroredFile>(&file))??.is_some())

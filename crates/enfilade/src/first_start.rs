@@ -4,7 +4,7 @@ use crate::home::{Home, make_directory};
 use crate::output;
 use crate::reserved::DATASTORES;
 use anyhow::Context;
-use enfilade_admin::{CertificatePlace, DatastoreEdit, Desk, NewUser, PasswordRules, Target};
+use enfilade_admin::{CertificatePlace, ChangeContext, DatastoreEdit, NewUser, PasswordRules, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
@@ -42,12 +42,12 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
-        enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
+        enfilade_admin::edit_datastore(&home.change_context(), &name, &edit)?;
     }
     // The user comes last but for its role: if the process ends before the user is made, the next start begins again.
     // The password is generated, so the rules for passwords do not apply.
     enfilade_admin::add_user(
-        &Desk { passwords: PasswordRules::NONE, ..home.desk() },
+        &ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() },
         &NewUser {
             password: Secret::new(password.as_bytes()),
             comment: Some("created at the first start".into()),
@@ -55,7 +55,13 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         },
     )?;
     let everywhere: RolePath = "/".parse()?;
-    enfilade_admin::assign_role(&home.desk(), &everywhere, &Target::User(admin.clone()), Role::Admin, true)?;
+    enfilade_admin::assign_role(
+        &home.change_context(),
+        &everywhere,
+        &Target::User(admin.clone()),
+        Role::Admin,
+        true,
+    )?;
     Ok(Some(Settled { admin, password }))
 }
 

@@ -7,7 +7,7 @@ use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules, Reserved, ReservedPaths};
+use enfilade_admin::{CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths};
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
@@ -125,7 +125,7 @@ impl Home {
             passwords,
             who,
         };
-        enfilade_admin::ensure_local_realm(&home.desk())?;
+        enfilade_admin::ensure_local_realm(&home.change_context())?;
         home.look_at_files()?;
         Ok(home)
     }
@@ -135,10 +135,10 @@ impl Home {
     }
 
     /// The context of changes by the user of this command.
-    pub(crate) fn desk(&self) -> Desk<'_> {
+    pub(crate) fn change_context(&self) -> ChangeContext<'_> {
         let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
         let (reserved, requester, now) = (&self.reserved, Requester::Administrator, clock::now());
-        Desk { facts: self.source(), files, passwords, reserved, roots: None, who, requester, now }
+        ChangeContext { facts: self.source(), files, passwords, reserved, roots: None, who, requester, now }
     }
 
     pub(crate) fn hash_key(&self) -> HashKey {
@@ -275,14 +275,23 @@ pub(crate) fn hash_slots(config: &Config) -> usize {
 }
 
 /// The context of changes by a server itself, which sets no passwords and creates no datastores.
-pub(crate) fn server_desk<'a>(
+pub(crate) fn server_change_context<'a>(
     facts: &'a dyn Source,
     files: &'a FileSet,
     reserved: &'a ReservedPaths,
     now: Clocks,
-) -> Desk<'a> {
+) -> ChangeContext<'a> {
     let (passwords, requester) = (PasswordRules::NONE, Requester::Administrator);
-    Desk { facts, files, passwords, reserved, roots: Some(&[]), who: "enfilade serve", requester, now }
+    ChangeContext {
+        facts,
+        files,
+        passwords,
+        reserved,
+        roots: Some(&[]),
+        who: "enfilade serve",
+        requester,
+        now,
+    }
 }
 
 /// How long sessions last.

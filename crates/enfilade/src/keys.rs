@@ -1,6 +1,6 @@
 //! Follows the repository of Fernet keys.
 
-use crate::home::{Home, key_terms, seed, server_desk};
+use crate::home::{Home, key_terms, seed, server_change_context};
 use crate::output;
 use enfilade_admin::keystone::purge_revocations;
 use enfilade_admin::{Error, FernetKeys, KeyLook, KeyNews, KeyWatch, rotate_due_keys};
@@ -75,9 +75,9 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             }
             look(&house, &keys, &mut watch, &mut told);
             if turn % PURGE_EVERY == 0 {
-                let desk = server_desk(&*source, &files, house.reserved(), house.now());
+                let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
                 // A failure is harmless: the next turn tries again.
-                let _ = purge_revocations(&desk, terms.expired_seconds + 1_800);
+                let _ = purge_revocations(&ctx, terms.expired_seconds + 1_800);
             }
         }
     })?;

@@ -5,7 +5,7 @@ use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
-use crate::home::{Home, server_desk};
+use crate::home::{Home, server_change_context};
 use crate::listen::{self, Admission, Door, Tls};
 use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
 use anyhow::Context;
@@ -215,8 +215,8 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (upgrades, queue) = sync_channel(64);
     std::thread::Builder::new().name("upgrades".into()).spawn(move || {
         for upgrade in queue {
-            let desk = server_desk(&*source, &files, &reserved, clock::now());
-            if let Err(why) = enfilade_admin::upgrade_token(&desk, &upgrade) {
+            let ctx = server_change_context(&*source, &files, &reserved, clock::now());
+            if let Err(why) = enfilade_admin::upgrade_token(&ctx, &upgrade) {
                 output::note(&format!("warning: token {} keeps its slow hash: {why}", upgrade.token));
             }
         }

@@ -1,6 +1,6 @@
 //! Deletes, in small transactions, the records that depended on removed records.
 
-use crate::home::{Home, server_desk};
+use crate::home::{Home, server_change_context};
 use enfilade_admin::keystone::sweep;
 use enfilade_passage::House;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (source, files, house) = (Arc::clone(&home.source), home.files.clone(), Arc::clone(house));
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
-            let desk = server_desk(&*source, &files, house.reserved(), house.now());
+            let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
             // Records that could not be deleted stay unreachable, and are deleted later.
-            let more = sweep(&desk).unwrap_or(false);
+            let more = sweep(&ctx).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });
         }
     })?;

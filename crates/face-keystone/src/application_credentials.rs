@@ -58,7 +58,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     };
     let permit = call.allow(&About { user: Some(&user), lineage: Some(&lineage), ..About::default() })?;
     let id = id.map_err(|_| ApiError::missing("application credential", call.parameter(1)))?;
-    call.at_desk(&permit, |desk| delete_application_credential(desk, &user, &id))?;
+    call.change(&permit, |ctx| delete_application_credential(ctx, &user, &id))?;
     Ok(ApiResponse::no_content())
 }
 
@@ -96,7 +96,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         },
     };
     let key = call.faces.house().hash_key();
-    let (made, secret, _) = call.at_desk(&permit, |desk| create_application_credential(desk, key, &new))?;
+    let (made, secret, _) = call.change(&permit, |ctx| create_application_credential(ctx, key, &new))?;
     let secret = secret.as_deref().or_else(|| text(given, "secret"));
     let body = body(call, &made, secret)?;
     Ok(ApiResponse::json(StatusCode::CREATED, &json!({ "application_credential": body })))

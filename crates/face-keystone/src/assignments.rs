@@ -98,14 +98,14 @@ pub(super) fn check(call: &mut Call) -> Outcome {
 pub(super) fn give(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let key = key(&named)?;
-    call.save(&named.permit, |desk| set_grant(desk, &key, true))?;
+    call.save(&named.permit, |ctx| set_grant(ctx, &key, true))?;
     Ok(ApiResponse::no_content())
 }
 
 pub(super) fn take(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let key = key(&named)?;
-    let was = call.save(&named.permit, |desk| set_grant(desk, &key, false))?;
+    let was = call.save(&named.permit, |ctx| set_grant(ctx, &key, false))?;
     if was {
         Ok(ApiResponse::no_content())
     } else {

@@ -101,7 +101,9 @@ pub(super) async fn login(
 /// Counts a use of a limited trust before its session is made, so that two requests cannot share the last use.
 async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), ApiError> {
     let faces = faces.clone();
-    let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who, Requester::User), &id)?));
+    let done = tokio::task::spawn_blocking(move || {
+        Ok(use_trust(&faces.change_context(&who, Requester::User), &id)?)
+    });
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
@@ -132,7 +134,7 @@ pub(super) async fn change_password(
     connection.anonymous.release();
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
-        super::users::set_own_password(&faces.desk(&who, Requester::User), &id, &old, &new)
+        super::users::set_own_password(&faces.change_context(&who, Requester::User), &id, &old, &new)
     });
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))?;
     Ok(ApiResponse::no_content())

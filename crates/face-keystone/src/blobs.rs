@@ -50,12 +50,12 @@ impl Resource for Blob {
     };
     const KIND: Option<ResourceKind> = None;
     const STORE: Store<Self> = Store {
-        change: |desk, before, given| {
+        change: |ctx, before, given| {
             let row = edited(given, before)?;
-            update_blob(desk, &before.id, &before.row, &row)?;
+            update_blob(ctx, &before.id, &before.row, &row)?;
             Ok(Record::bare(before.id, row))
         },
-        delete: |desk, found| delete_blob(desk, &found.id, &found.row),
+        delete: |ctx, found| delete_blob(ctx, &found.id, &found.row),
     };
     const HAS_OPTIONS: bool = false;
 
@@ -170,7 +170,7 @@ impl Resource for Blob {
         if row.ec2.is_some() {
             refuse_references(&row)?;
         }
-        call.save(&permit, |desk| create_blob(desk, &id, &row))?;
+        call.save(&permit, |ctx| create_blob(ctx, &id, &row))?;
         Ok(answer(call, StatusCode::CREATED, Record::bare(id, row), &permit))
     }
 }
@@ -328,13 +328,13 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
     let blob = json!({ "access": access, "secret": secret, "trust_id": null, "app_cred_id": lent, "access_token_id": null });
     let ec2 = Some(Ec2Key { secret, by });
     let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string(), ec2 };
-    call.save(&permit, |desk| create_blob(desk, &ec2_id(&access), &row))?;
+    call.save(&permit, |ctx| create_blob(ctx, &ec2_id(&access), &row))?;
     Ok(ApiResponse::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
 }
 
 pub(super) fn delete_ec2(call: &mut Call) -> Outcome {
     let (id, row, permit) = found_ec2(call)?;
-    call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
+    call.save(&permit, |ctx| delete_blob(ctx, &id, &row))?;
     Ok(ApiResponse::no_content())
 }
 

@@ -128,13 +128,13 @@ pub(super) fn has_user(call: &mut Call) -> Outcome {
 
 pub(super) fn add_user(call: &mut Call) -> Outcome {
     let (key, permit) = member(call)?;
-    call.save(&permit, |desk| set_member(desk, &key, true))?;
+    call.save(&permit, |ctx| set_member(ctx, &key, true))?;
     Ok(ApiResponse::no_content())
 }
 
 pub(super) fn remove_user(call: &mut Call) -> Outcome {
     let (key, permit) = member(call)?;
-    call.save(&permit, |desk| set_member(desk, &key, false))?;
+    call.save(&permit, |ctx| set_member(ctx, &key, false))?;
     Ok(ApiResponse::no_content())
 }
 

@@ -29,7 +29,7 @@ pub use request_body::wants_more_than_a_password;
 pub use routes::{V3, V3Need, V3Route};
 
 use bytes::Bytes;
-use enfilade_admin::Desk;
+use enfilade_admin::ChangeContext;
 use enfilade_faces::credential;
 use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route, Takes,
@@ -176,9 +176,9 @@ impl Call {
     fn save<R>(
         &self,
         permit: &ApiPermit,
-        change: impl FnOnce(&Desk<'_>) -> Result<R, enfilade_admin::Error>,
+        change: impl FnOnce(&ChangeContext<'_>) -> Result<R, enfilade_admin::Error>,
     ) -> Result<R, ApiError> {
-        Ok(self.at_desk(permit, change)?)
+        Ok(self.change(permit, change)?)
     }
 
     /// The position after the parameter `marker`.
@@ -197,8 +197,8 @@ impl Call {
     }
 
     /// Changes facts with a permit; the error is the caller's own type.
-    fn at_desk<R>(&self, permit: &ApiPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
-        change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
+    fn change<R>(&self, permit: &ApiPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
+        change(&self.faces.change_context(&permit.who().to_string(), permit.requester()))
     }
 
     /// The body as JSON.

@@ -259,8 +259,8 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
     let (project, permit) = Project::found(call)?;
     unless_immutable(&project, None)?;
     let tag = listing::plain(call.parameter(1));
-    let saved = call.save(&permit, |desk| {
-        save(desk, &RecordId::Existing(project.id), &|before: Option<(&Project, &str)>| {
+    let saved = call.save(&permit, |ctx| {
+        save(ctx, &RecordId::Existing(project.id), &|before: Option<(&Project, &str)>| {
             let (row, extra) = before.ok_or_else(|| invalid("the project was removed"))?;
             let mut row = row.clone();
             match edit(&mut row.tags) {

@@ -6,7 +6,7 @@ use super::request_body::{RequestBody, has_option, invalid};
 use super::schema::Schema;
 use super::{ApiError, ApiResponse, Call, Outcome, query};
 use enfilade_admin::keystone::{RecordId, Saved, StoredResource, delete, extra_of, save};
-use enfilade_admin::{Desk, Error};
+use enfilade_admin::{ChangeContext, Error};
 use enfilade_faces::percent::push_name;
 use enfilade_facts::View;
 use enfilade_facts::tables::{BlobId, Domain, Key, Name, NameKey, NameKind, RegionId, ResourceKind, Row};
@@ -66,22 +66,22 @@ pub(super) struct InDomain<R: Row> {
 pub(super) type Selection<R> = Box<dyn Fn(&R) -> bool + Send>;
 
 /// Changes a record as a request body says.
-type ChangeRecord<R> = fn(&Desk<'_>, &Record<R>, &RequestBody) -> Result<Record<R>, Error>;
+type ChangeRecord<R> = fn(&ChangeContext<'_>, &Record<R>, &RequestBody) -> Result<Record<R>, Error>;
 
 /// The functions that change and delete records of a kind.
 pub(super) struct Store<R: Row> {
     pub(super) change: ChangeRecord<R>,
-    pub(super) delete: fn(&Desk<'_>, &Record<R>) -> Result<(), Error>,
+    pub(super) delete: fn(&ChangeContext<'_>, &Record<R>) -> Result<(), Error>,
 }
 
 impl<R: Resource + StoredResource> Store<R> {
     /// The functions of a kind that is one record with additional attributes and nothing else.
     pub(super) const BY_ID: Self = Store {
-        change: |desk, record, given| {
+        change: |ctx, record, given| {
             let id = RecordId::Existing(record.id.clone());
-            Ok(save(desk, &id, &|before| edited(given, before, None))?.into())
+            Ok(save(ctx, &id, &|before| edited(given, before, None))?.into())
         },
-        delete: |desk, record| delete::<R>(desk, &record.id).map(drop),
+        delete: |ctx, record| delete::<R>(ctx, &record.id).map(drop),
     };
 }
 
@@ -238,7 +238,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         }
         unless_immutable(&found, Some(&given))?;
         found.row.keeps(&given)?;
-        let saved = call.save(&permit, |desk| (Self::STORE.change)(desk, &found, &given))?;
+        let saved = call.save(&permit, |ctx| (Self::STORE.change)(ctx, &found, &given))?;
         Ok(answer(call, StatusCode::OK, saved, &permit))
     }
 
@@ -246,7 +246,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     fn delete(call: &mut Call) -> Outcome {
         let (found, permit) = Self::found(call)?;
         unless_immutable(&found, None)?;
-        call.save(&permit, |desk| (Self::STORE.delete)(desk, &found))?;
+        call.save(&permit, |ctx| (Self::STORE.delete)(ctx, &found))?;
         Ok(ApiResponse::no_content())
     }
 }
@@ -293,7 +293,7 @@ pub(super) fn created<R: Resource + StoredResource>(
     id: &RecordId<R::Key>,
     new: &R,
 ) -> Outcome {
-    let saved = call.save(&permit, |desk| save(desk, id, &|before| edited(&given, before, Some(new))))?;
+    let saved = call.save(&permit, |ctx| save(ctx, id, &|before| edited(&given, before, Some(new))))?;
     Ok(answer::<R>(call, StatusCode::CREATED, saved.into(), &permit))
 }
 

@@ -136,13 +136,13 @@ pub(super) fn show_implied(call: &mut Call) -> Outcome {
 
 pub(super) fn imply(call: &mut Call) -> Outcome {
     let (prior, implied, permit) = both(call)?;
-    call.save(&permit, |desk| set_implied(desk, &prior.0, &implied.0, true))?;
+    call.save(&permit, |ctx| set_implied(ctx, &prior.0, &implied.0, true))?;
     Ok(ApiResponse::json(StatusCode::CREATED, &told(call, &prior, &implied)))
 }
 
 pub(super) fn delete_implied(call: &mut Call) -> Outcome {
     let (prior, implied, permit) = both(call)?;
-    let was = call.save(&permit, |desk| set_implied(desk, &prior.0, &implied.0, false))?;
+    let was = call.save(&permit, |ctx| set_implied(ctx, &prior.0, &implied.0, false))?;
     if was {
         Ok(ApiResponse::no_content())
     } else {

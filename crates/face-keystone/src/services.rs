@@ -101,7 +101,7 @@ impl Resource for Endpoint {
         if let (Some(Some(region)), false) = (given.text("region")?, given.has("region_id")) {
             let id = RecordId::NewWith(RegionId(region));
             let new = |_: Option<(&Region, &str)>| Ok((Region::default(), String::new()));
-            match call.at_desk(&permit, |desk| save(desk, &id, &new)) {
+            match call.change(&permit, |ctx| save(ctx, &id, &new)) {
                 Ok(_) | Err(Error::Exists { .. }) => {}
                 Err(why) => return Err(why.into()),
             }

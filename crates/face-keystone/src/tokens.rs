@@ -99,7 +99,7 @@ pub(super) fn revoke(call: &mut Call) -> Outcome {
     if call.query("cascade").is_none_or(|value| !value.eq_ignore_ascii_case("false")) {
         marks.push(Revoked::Chain(own));
     }
-    call.at_desk(&permit, |desk| revoke_marks(desk, &marks, Some(end), "a token"))?;
+    call.change(&permit, |ctx| revoke_marks(ctx, &marks, Some(end), "a token"))?;
     Ok(ApiResponse::no_content())
 }
 

@@ -66,7 +66,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
         Err(_) if !is_party(call, &trust) => return Err(ApiError::missing("trust", call.parameter(0))),
         judged => judged?,
     };
-    call.at_desk(&permit, |desk| delete_trust(desk, &id))?;
+    call.change(&permit, |ctx| delete_trust(ctx, &id))?;
     Ok(ApiResponse::no_content())
 }
 
@@ -81,7 +81,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     new.by = session.and_then(|session| session.claim.credential());
     let lends = Some(Lends { project: &new.project, roles: &new.roles });
     let permit = call.allow(&About { user: Some(&new.trustor), lends, ..About::default() })?;
-    let (id, trust, _) = call.at_desk(&permit, |desk| create_trust(desk, &new))?;
+    let (id, trust, _) = call.change(&permit, |ctx| create_trust(ctx, &new))?;
     Ok(ApiResponse::json(StatusCode::CREATED, &json!({ "trust": body(call, &id, &trust)? })))
 }
 

@@ -9,7 +9,7 @@ use super::resource::{
 use super::schema::{Schema, Type};
 use super::{ApiError, Call, Outcome, query};
 use enfilade_admin::{
-    ChosenBy, Desk, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
+    ChangeContext, ChosenBy, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
     user_attributes,
 };
 use enfilade_facts::tables::{Name, NameKind, Profile, ResourceKind, User};
@@ -40,11 +40,11 @@ impl Resource for User {
     };
     const KIND: Option<ResourceKind> = Some(ResourceKind::User);
     const STORE: Store<Self> = Store {
-        change: |desk, user, given| {
-            let (row, after) = save_user(desk, &user.id, &|user, before| changed(given, user, before))?;
+        change: |ctx, user, given| {
+            let (row, after) = save_user(ctx, &user.id, &|user, before| changed(given, user, before))?;
             Ok(Record { id: user.id, row, extra: with_profile(&after) })
         },
-        delete: |desk, user| delete_user(desk, &user.id),
+        delete: |ctx, user| delete_user(ctx, &user.id),
     };
     const IN_DOMAIN: Option<InDomain<Self>> =
         Some(InDomain { names: NameKind::User, id: Name::user, place: |row| (row.domain, &row.name) });
@@ -110,7 +110,7 @@ impl Resource for User {
         given.set_or_remove("description", &mut new.comment)?;
         let after = edited(&given, &UserAttributes::default())?;
         let enabled = given.flag("enabled")?.unwrap_or(true);
-        let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &after))?;
+        let id = call.save(&permit, |ctx| create_user(ctx, &new, enabled, &after))?;
         let row = existing(call, &id)?;
         let user = Record { id, row, extra: with_profile(&after) };
         Ok(answer(call, StatusCode::CREATED, user, &permit))
@@ -220,18 +220,18 @@ fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<
 
 /// A user's own change of password, after door 2 has verified the old password.
 pub(super) fn set_own_password(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     id: &UserId,
     old: &Secret,
     new: &str,
 ) -> Result<(), ApiError> {
-    let before = desk.facts.read(|view| user_attributes(view, id))??;
+    let before = ctx.facts.read(|view| user_attributes(view, id))??;
     if has_option(&attributes(&before.extra), "lock_password") {
         let why = "only an administrator may change the password of this user";
         return Err(Error::Refused(why.to_owned()).into());
     }
     let password = secret(new)?;
-    save_user(desk, id, &|user, before| {
+    save_user(ctx, id, &|user, before| {
         Ok(UserSave {
             name: user.name.clone(),
             enabled: user.enabled,

@@ -68,9 +68,9 @@ pub(super) fn change(call: &mut Call) -> Outcome {
     let role: Role = super::parsed(call.params.need("role")?)?;
     let propagate = call.params.flag("propagate")?.unwrap_or(true);
     let is_removed = call.params.flag("delete")?.unwrap_or(false);
-    call.at_desk(&permit, |desk| match is_removed {
-        true => enfilade_admin::remove_role(desk, &path, &target, role),
-        false => enfilade_admin::assign_role(desk, &path, &target, role, propagate),
+    call.change(&permit, |ctx| match is_removed {
+        true => enfilade_admin::remove_role(ctx, &path, &target, role),
+        false => enfilade_admin::assign_role(ctx, &path, &target, role, propagate),
     })?;
     Ok(Value::Null.into())
 }

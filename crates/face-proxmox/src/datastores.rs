@@ -100,7 +100,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         properties.push((key.to_owned(), call.params.need(key)?.to_owned()));
     }
     let edit = DatastoreEdit::Create { path, properties };
-    call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
+    call.change(&permit, |ctx| enfilade_admin::edit_datastore(ctx, &name, &edit))?;
     Ok(Value::Null.into())
 }
 
@@ -131,7 +131,7 @@ pub(super) fn change(call: &mut Call) -> Outcome {
         changes.push((key.clone(), None));
     }
     let edit = DatastoreEdit::Set(changes);
-    call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
+    call.change(&permit, |ctx| enfilade_admin::edit_datastore(ctx, &name, &edit))?;
     Ok(Value::Null.into())
 }
 
@@ -146,7 +146,7 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
             "parameter 'destroy-data': this server does not delete content; remove the directory by hand";
         return Err(why.to_owned().into());
     }
-    call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &DatastoreEdit::Remove))?;
+    call.change(&permit, |ctx| enfilade_admin::edit_datastore(ctx, &name, &DatastoreEdit::Remove))?;
     Ok(Value::Null.into())
 }
 

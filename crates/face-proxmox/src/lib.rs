@@ -2,7 +2,7 @@
 //! tokens.
 //!
 //! Responses are `{"data": …}`; errors are a status and one line of text, as in the original (Proxmox Backup Server). Every call asks door 4 for
-//! the privilege that the original requires, and gets the desk for changes only with the permit of door 4.
+//! the privilege that the original requires, and gets the context for changes only with the permit of door 4.
 
 mod acl;
 mod datastores;
@@ -14,7 +14,7 @@ mod users;
 
 pub use routes::{PROXMOX, ProxmoxRoute};
 
-use enfilade_admin::Desk;
+use enfilade_admin::ChangeContext;
 use enfilade_faces::{
     Aim, Answer, Body, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Takes, Trace,
     collect_form, collect_json, failed,
@@ -133,8 +133,8 @@ impl Call {
     }
 
     /// Makes a change with a permit.
-    fn at_desk<R>(&self, permit: &AdminPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
-        change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
+    fn change<R>(&self, permit: &AdminPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
+        change(&self.faces.change_context(&permit.who().to_string(), permit.requester()))
     }
 
     /// Refuses a change of an outdated state, as the original does.

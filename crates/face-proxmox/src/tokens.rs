@@ -68,11 +68,11 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let enabled = call.params.flag("enable")?;
     let terms = TokenTerms { expires, comment, own_roles: true };
     let key = call.faces.house().hash_key();
-    let made = call.at_desk(&permit, |desk| {
-        let made = enfilade_admin::create_token(desk, key, user, name, &terms)?;
+    let made = call.change(&permit, |ctx| {
+        let made = enfilade_admin::create_token(ctx, key, user, name, &terms)?;
         if enabled == Some(false) {
             let edit = TokenEdit { enabled, ..TokenEdit::default() };
-            enfilade_admin::set_token(desk, user, name, &edit)?;
+            enfilade_admin::set_token(ctx, user, name, &edit)?;
         }
         Ok::<_, enfilade_admin::Error>(made)
     })?;
@@ -97,9 +97,9 @@ pub(super) fn change(call: &mut Call) -> Outcome {
     }
     let regenerate = call.params.flag("regenerate")?.unwrap_or(false);
     let key = call.faces.house().hash_key();
-    let renewed = call.at_desk(&permit, |desk| {
-        enfilade_admin::set_token(desk, &user, &name, &edit)?;
-        let renew = || enfilade_admin::regenerate_token(desk, key, &user, &name, 0);
+    let renewed = call.change(&permit, |ctx| {
+        enfilade_admin::set_token(ctx, &user, &name, &edit)?;
+        let renew = || enfilade_admin::regenerate_token(ctx, key, &user, &name, 0);
         regenerate.then(renew).transpose()
     })?;
     Ok(renewed.map_or(Value::Null, |renewed| json!({ "secret": renewed.value })).into())
@@ -108,6 +108,6 @@ pub(super) fn change(call: &mut Call) -> Outcome {
 pub(super) fn remove(call: &mut Call) -> Outcome {
     let (user, name) = named(call)?;
     let permit = allow(call, &user, &["digest"])?;
-    call.at_desk(&permit, |desk| enfilade_admin::delete_token(desk, &user, &name))?;
+    call.change(&permit, |ctx| enfilade_admin::delete_token(ctx, &user, &name))?;
     Ok(Value::Null.into())
 }

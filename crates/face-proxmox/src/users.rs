@@ -47,11 +47,11 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         comment: call.params.get("comment")?.map(str::to_owned),
     };
     let enabled = call.params.flag("enable")?;
-    call.at_desk(&permit, |desk| {
-        enfilade_admin::add_user(desk, &new)?;
+    call.change(&permit, |ctx| {
+        enfilade_admin::add_user(ctx, &new)?;
         if enabled == Some(false) {
             let edit = UserEdit { enabled, ..UserEdit::default() };
-            enfilade_admin::set_user(desk, &userid, &edit)?;
+            enfilade_admin::set_user(ctx, &userid, &edit)?;
         }
         Ok::<_, enfilade_admin::Error>(())
     })?;
@@ -85,10 +85,10 @@ pub(super) fn change(call: &mut Call) -> Outcome {
         }
     }
     let password = password(call)?;
-    call.at_desk(&permit, |desk| {
-        enfilade_admin::set_user(desk, &user, &edit)?;
+    call.change(&permit, |ctx| {
+        enfilade_admin::set_user(ctx, &user, &edit)?;
         if let Some(password) = &password {
-            enfilade_admin::set_password(desk, &user, password)?;
+            enfilade_admin::set_password(ctx, &user, password)?;
         }
         Ok::<_, enfilade_admin::Error>(())
     })?;
@@ -100,7 +100,7 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, None)?;
     call.params.only(&["digest"])?;
     call.check_digest(&digest_now(call)?)?;
-    call.at_desk(&permit, |desk| enfilade_admin::remove_user(desk, &user))?;
+    call.change(&permit, |ctx| enfilade_admin::remove_user(ctx, &user))?;
     Ok(Value::Null.into())
 }
 

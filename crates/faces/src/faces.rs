@@ -6,7 +6,7 @@ use crate::metrics::Metrics;
 use crate::rendered::Rendered;
 use crate::trace::Trace;
 use enfilade_admin::keystone::Catalog;
-use enfilade_admin::{Desk, FileSet, PasswordRules};
+use enfilade_admin::{ChangeContext, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed, Requester};
@@ -115,9 +115,9 @@ impl Faces {
     }
 
     /// The context of a change of facts by `who`, with the rights of `requester`.
-    pub fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
+    pub fn change_context<'a>(&'a self, who: &'a str, requester: Requester) -> ChangeContext<'a> {
         let house = &self.house;
-        Desk {
+        ChangeContext {
             facts: house.source(),
             files: &self.files,
             passwords: &self.passwords,

@@ -2,7 +2,7 @@
 
 use crate::clock::FixedClock;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
+use enfilade_admin::{ChangeContext, DatastoreEdit, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
@@ -138,7 +138,7 @@ impl TestHouse {
         let clock = FixedClock::default();
         let scratch = Scratch::new();
         let files = FileSet::new(scratch.path());
-        let desk = Desk {
+        let ctx = ChangeContext {
             facts: &*source,
             files: &files,
             passwords: PasswordRules::NONE,
@@ -148,7 +148,7 @@ impl TestHouse {
             requester: Requester::Administrator,
             now: clock.now(),
         };
-        enfilade_admin::ensure_local_realm(&desk).unwrap();
+        enfilade_admin::ensure_local_realm(&ctx).unwrap();
         let events = Arc::new(Kept::default());
         let bytes = match remembering {
             Remembering::AsServed => 1 << 20,
@@ -185,8 +185,8 @@ impl TestHouse {
     }
 
     /// The context of changes by a test.
-    pub fn desk(&self) -> Desk<'_> {
-        Desk {
+    pub fn change_context(&self) -> ChangeContext<'_> {
+        ChangeContext {
             facts: self.facts(),
             files: &self.files,
             passwords: PasswordRules::NONE,
@@ -212,24 +212,29 @@ impl TestHouse {
     pub fn add_datastore(&self, name: &DatastoreName) {
         let path = self.content(name).to_str().unwrap().to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
-        enfilade_admin::edit_datastore(&self.desk(), name, &edit).unwrap();
+        enfilade_admin::edit_datastore(&self.change_context(), name, &edit).unwrap();
     }
 
     /// Assigns a role.
     pub fn assign(&self, path: &str, who: &Authid, role: &str) {
         let (path, role) = (path.parse().unwrap(), role.parse().unwrap());
         let who = who.to_string().parse().unwrap();
-        enfilade_admin::assign_role(&self.desk(), &path, &who, role, true).unwrap();
+        enfilade_admin::assign_role(&self.change_context(), &path, &who, role, true).unwrap();
     }
 
     /// Creates a user with a token `test`, which [`TestHouse::admit`] uses.
     pub fn add_user(&mut self, userid: &Userid, uid: Option<u32>) {
         let new = NewUser { uid, ..NewUser::named(userid.clone()) };
-        enfilade_admin::add_user(&self.desk(), &new).unwrap();
+        enfilade_admin::add_user(&self.change_context(), &new).unwrap();
         let name: TokenName = "test".parse().unwrap();
-        let made =
-            enfilade_admin::create_token(&self.desk(), &hash_key(), userid, &name, &TokenTerms::default())
-                .unwrap();
+        let made = enfilade_admin::create_token(
+            &self.change_context(),
+            &hash_key(),
+            userid,
+            &name,
+            &TokenTerms::default(),
+        )
+        .unwrap();
         self.secrets.insert(made.tokenid.to_string(), made.value);
     }
 

@@ -44,31 +44,34 @@ impl World {
             ["disable", user] => {
                 let user = user.parse().map_err(said)?;
                 let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
-                enfilade_admin::set_user(&self.house.desk(), &user, &edit).map_err(said)?;
+                enfilade_admin::set_user(&self.house.change_context(), &user, &edit).map_err(said)?;
             }
             ["withdraw", user] => {
                 let (user, name) = (user.parse().map_err(said)?, "test".parse().map_err(said)?);
-                enfilade_admin::delete_token(&self.house.desk(), &user, &name).map_err(said)?;
+                enfilade_admin::delete_token(&self.house.change_context(), &user, &name).map_err(said)?;
             }
             ["group", group] => {
                 let group = group.parse().map_err(said)?;
-                enfilade_admin::add_group(&self.house.desk(), &group, None, None, None).map_err(said)?;
+                enfilade_admin::add_group(&self.house.change_context(), &group, None, None, None)
+                    .map_err(said)?;
             }
             ["member", group, members @ ..] => {
                 for member in members {
                     let target: Target = member.parse().map_err(said)?;
                     let group = group.parse().map_err(said)?;
-                    enfilade_admin::add_member(&self.house.desk(), &group, &target).map_err(said)?;
+                    enfilade_admin::add_member(&self.house.change_context(), &group, &target)
+                        .map_err(said)?;
                 }
             }
             ["leave", group, member] => {
                 let (group, target) = (group.parse().map_err(said)?, member.parse().map_err(said)?);
-                enfilade_admin::remove_member(&self.house.desk(), &group, &target).map_err(said)?;
+                enfilade_admin::remove_member(&self.house.change_context(), &group, &target).map_err(said)?;
             }
             ["role", role, who, path] => {
                 let (role, who) = (role.parse().map_err(said)?, who.parse().map_err(said)?);
                 let path = path.parse().map_err(said)?;
-                enfilade_admin::assign_role(&self.house.desk(), &path, &who, role, true).map_err(said)?;
+                enfilade_admin::assign_role(&self.house.change_context(), &path, &who, role, true)
+                    .map_err(said)?;
             }
             ["datastore", name] => {
                 let name: DatastoreName = name.parse().map_err(said)?;
@@ -78,7 +81,8 @@ impl World {
             ["maintenance", mode] => {
                 let maintenance = (*mode != "none").then(|| Maintenance::from_property(mode));
                 let edit = DatastoreEdit::Maintenance(maintenance);
-                enfilade_admin::edit_datastore(&self.house.desk(), self.here()?, &edit).map_err(said)?;
+                enfilade_admin::edit_datastore(&self.house.change_context(), self.here()?, &edit)
+                    .map_err(said)?;
             }
             ["after", seconds] => self.house.clock.advance_seconds(seconds.parse().map_err(said)?),
             ["dir", path] => std::fs::create_dir_all(self.on_disk(path)?).map_err(said)?,
@@ -89,8 +93,13 @@ impl World {
                 let lines = line.split_once(path).map(|(_, rest)| rest).unwrap_or_default();
                 let lines: Vec<String> = lines.split(';').map(|ace| ace.trim().to_owned()).collect();
                 let path = StorePath::from_plain(path).map_err(said)?;
-                enfilade_admin::set_acl(&self.house.desk(), self.here()?, &path, &NewAcl::Lines(lines))
-                    .map_err(said)?;
+                enfilade_admin::set_acl(
+                    &self.house.change_context(),
+                    self.here()?,
+                    &path,
+                    &NewAcl::Lines(lines),
+                )
+                .map_err(said)?;
             }
             ["ask", who, verb, path, "->", expected @ ..] => {
                 let got = self.ask(who, verb, path).await?;

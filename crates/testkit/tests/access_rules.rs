@@ -25,7 +25,7 @@ async fn each_rule_of_a_datastore_is_obeyed() {
         ("above/file", "allow alice@local read-data,read-named-attributes,read-attributes"),
     ] {
         let lines = enfilade_admin::NewAcl::Lines(vec![acl.into()]);
-        enfilade_admin::set_acl(&house.desk(), &tank, &path(text), &lines).unwrap();
+        enfilade_admin::set_acl(&house.change_context(), &tank, &path(text), &lines).unwrap();
     }
     let visit = house.admit(&alice).await.unwrap();
     let windows = AccessRules::default();
@@ -36,7 +36,8 @@ async fn each_rule_of_a_datastore_is_obeyed() {
         ("each directory above is passed", AccessRules { checks_traverse: true, ..bytes }, Some("AC03")),
         ("not any more", bytes, None),
     ] {
-        enfilade_admin::edit_profile(&house.desk(), &tank, |profile| profile.access = access).unwrap();
+        enfilade_admin::edit_profile(&house.change_context(), &tank, |profile| profile.access = access)
+            .unwrap();
         let mut stay = visit.clone().enter(&tank, OperationKind::Read, Blocking).unwrap();
         let found = stay.find(&path("above/file"), AccessMask::READ_DATA, Blocking);
         assert_eq!(found.err().map(|refusal| refusal.code()), expected, "{what}");

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use enfilade_admin::{DatastoreEdit, Desk, NewAcl, PasswordRules};
+use enfilade_admin::{ChangeContext, DatastoreEdit, NewAcl, PasswordRules};
 use enfilade_facts::source::Source;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_facts::{At, Change, CommitError, Requester, SourceError, View};
@@ -80,7 +80,7 @@ impl World {
         house.add_user(&alice.user, None);
         house.assign("/datastore/main", &alice, "DatastorePowerUser");
         let everything = NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
-        enfilade_admin::set_acl(&house.desk(), &main, &StorePath::root(), &everything).unwrap();
+        enfilade_admin::set_acl(&house.change_context(), &main, &StorePath::root(), &everything).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         World { house, actor, ledger, runtime, main, alice }
     }
@@ -104,7 +104,7 @@ impl World {
         let files: FileSet = self.house.files.clone();
         move || {
             let reserved = ReservedPaths::default();
-            let desk = Desk {
+            let ctx = ChangeContext {
                 facts: &*facts,
                 files: &files,
                 passwords: PasswordRules::NONE,
@@ -115,13 +115,13 @@ impl World {
                 now: clock.now(),
             };
             let offline = DatastoreEdit::Maintenance(Some(Maintenance::from_property("offline")));
-            enfilade_admin::edit_datastore(&desk, &main, &offline).unwrap();
+            enfilade_admin::edit_datastore(&ctx, &main, &offline).unwrap();
         }
     }
 
     fn revoke(&self) {
         let name = "test".parse().unwrap();
-        enfilade_admin::delete_token(&self.house.desk(), &self.alice.user, &name).unwrap();
+        enfilade_admin::delete_token(&self.house.change_context(), &self.alice.user, &name).unwrap();
     }
 
     fn content(&self, name: &str) -> Option<String> {
@@ -229,7 +229,7 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
         // The root is known by name from here on, and not kept open.
         world.enter(OperationKind::Read).map(drop).unwrap();
         let domain = "later".parse().unwrap();
-        enfilade_admin::keystone::add_domain(&world.house.desk(), &domain, None).unwrap();
+        enfilade_admin::keystone::add_domain(&world.house.change_context(), &domain, None).unwrap();
         let at = world.house.house.close_idle_roots();
         assert_eq!(world.process().closed, at.revision);
         let visit = world.visit();
@@ -276,7 +276,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     house.add_user(&alice.user, None);
     house.assign("/datastore/main", &alice, "DatastoreReader");
     let everything = NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
-    enfilade_admin::set_acl(&house.desk(), &main, &StorePath::root(), &everything).unwrap();
+    enfilade_admin::set_acl(&house.change_context(), &main, &StorePath::root(), &everything).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let listing = || {
         let visit = runtime.block_on(house.admit(&alice)).unwrap();
@@ -284,7 +284,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     };
     let file = house.content(&main).join("file");
     std::fs::write(&file, "x").unwrap();
-    enfilade_admin::set_acl(&house.desk(), &main, &path("file"), &everything).unwrap();
+    enfilade_admin::set_acl(&house.change_context(), &main, &path("file"), &everything).unwrap();
     // The entry is read once, and then remembered by its state.
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
     assert!(
@@ -308,7 +308,8 @@ fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
             if is_there {
                 std::fs::write(world.house.content(&world.main).join(name), "before").unwrap();
                 let everything = NewAcl::Lines(vec!["allow everyone full".into()]);
-                enfilade_admin::set_acl(&world.house.desk(), &world.main, &path(name), &everything).unwrap();
+                enfilade_admin::set_acl(&world.house.change_context(), &world.main, &path(name), &everything)
+                    .unwrap();
             }
             let before = world.content(name);
             let mut upload = world.enter(OperationKind::Write).unwrap().upload(path(name), None).unwrap();
@@ -334,7 +335,7 @@ fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
         let mut upload = world.enter(OperationKind::Write).unwrap().upload(path("new"), None).unwrap();
         upload.write(b"a").unwrap();
         let edit = DatastoreEdit::Maintenance(Some(Maintenance::from_property(mode)));
-        enfilade_admin::edit_datastore(&world.house.desk(), &world.main, &edit).unwrap();
+        enfilade_admin::edit_datastore(&world.house.change_context(), &world.main, &edit).unwrap();
         assert_eq!(upload.write(b"b").is_ok(), goes_on, "{mode}");
         assert_eq!(upload.finish().is_ok(), goes_on, "{mode}");
         assert_eq!(world.content("new").is_some(), goes_on, "{mode}");
@@ -348,7 +349,7 @@ fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
     std::fs::write(world.house.content(&world.main).join("file"), "content").unwrap();
     let set = |line: &str| {
         let lines = NewAcl::Lines(vec![line.to_owned()]);
-        enfilade_admin::set_acl(&world.house.desk(), &world.main, &path("file"), &lines).unwrap();
+        enfilade_admin::set_acl(&world.house.change_context(), &world.main, &path("file"), &lines).unwrap();
     };
     set("allow everyone full");
     let mut reading = world.enter(OperationKind::Read).unwrap().read(&path("file"), Blocking).unwrap();

@@ -11,7 +11,8 @@
 )]
 
 use enfilade_admin::{
-    DatastoreEdit, Desk, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms, UserEdit,
+    ChangeContext, DatastoreEdit, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms,
+    UserEdit,
 };
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
@@ -51,7 +52,7 @@ fn user(n: u32) -> Userid {
 fn build(place: &Path) -> Vec<(String, String)> {
     let lmdb = Lmdb::open(&place.join("facts")).unwrap();
     let files = FileSet::new(place);
-    let desk = Desk {
+    let ctx = ChangeContext {
         facts: &lmdb,
         files: &files,
         passwords: PasswordRules::NONE,
@@ -61,31 +62,30 @@ fn build(place: &Path) -> Vec<(String, String)> {
         requester: Requester::Administrator,
         now: NOW,
     };
-    enfilade_admin::ensure_local_realm(&desk).unwrap();
+    enfilade_admin::ensure_local_realm(&ctx).unwrap();
     for name in ["alpha", "beta", "gamma"] {
         let path = place.join(name).to_str().unwrap().to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
-        enfilade_admin::edit_datastore(&desk, &name.parse().unwrap(), &edit).unwrap();
+        enfilade_admin::edit_datastore(&ctx, &name.parse().unwrap(), &edit).unwrap();
     }
     let path = |text: &str| text.parse().unwrap();
     let mut logins = Vec::new();
     for n in 0..GROUPS {
-        enfilade_admin::add_group(&desk, &format!("group{n}").parse().unwrap(), None, None, None).unwrap();
+        enfilade_admin::add_group(&ctx, &format!("group{n}").parse().unwrap(), None, None, None).unwrap();
     }
     for n in 0..USERS {
         let userid = user(n);
         let new = NewUser::named(userid.clone());
-        enfilade_admin::add_user(&desk, &new).unwrap();
+        enfilade_admin::add_user(&ctx, &new).unwrap();
         let target = Target::User(userid.clone());
         for group in 0..GROUPS {
             if n % (group + 2) == 0 {
-                enfilade_admin::add_member(&desk, &format!("group{group}").parse().unwrap(), &target)
-                    .unwrap();
+                enfilade_admin::add_member(&ctx, &format!("group{group}").parse().unwrap(), &target).unwrap();
             }
         }
         for name in ["one", "two", "three"] {
             let made = enfilade_admin::create_token(
-                &desk,
+                &ctx,
                 &hash_key(),
                 &userid,
                 &name.parse().unwrap(),
@@ -94,15 +94,9 @@ fn build(place: &Path) -> Vec<(String, String)> {
             .unwrap();
             logins.push((made.tokenid.to_string(), made.value));
         }
-        enfilade_admin::assign_role(
-            &desk,
-            &path("/datastore/alpha"),
-            &target,
-            Role::DatastorePowerUser,
-            true,
-        )
-        .unwrap();
-        enfilade_admin::assign_role(&desk, &path("/datastore/beta"), &target, Role::DatastoreReader, true)
+        enfilade_admin::assign_role(&ctx, &path("/datastore/alpha"), &target, Role::DatastorePowerUser, true)
+            .unwrap();
+        enfilade_admin::assign_role(&ctx, &path("/datastore/beta"), &target, Role::DatastoreReader, true)
             .unwrap();
     }
     for n in 0..USERS {
@@ -110,11 +104,11 @@ fn build(place: &Path) -> Vec<(String, String)> {
         match n % 6 {
             0 => {
                 let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
-                enfilade_admin::set_user(&desk, &userid, &edit).unwrap();
+                enfilade_admin::set_user(&ctx, &userid, &edit).unwrap();
             }
             1 => drop(
                 enfilade_admin::remove_role(
-                    &desk,
+                    &ctx,
                     &path("/datastore/alpha"),
                     &target,
                     Role::DatastorePowerUser,
@@ -122,31 +116,31 @@ fn build(place: &Path) -> Vec<(String, String)> {
                 .unwrap(),
             ),
             2 => drop(
-                enfilade_admin::assign_role(&desk, &path("/datastore/beta"), &target, Role::NoAccess, true)
+                enfilade_admin::assign_role(&ctx, &path("/datastore/beta"), &target, Role::NoAccess, true)
                     .unwrap(),
             ),
-            3 => drop(enfilade_admin::delete_token(&desk, &userid, &"one".parse().unwrap()).unwrap()),
+            3 => drop(enfilade_admin::delete_token(&ctx, &userid, &"one".parse().unwrap()).unwrap()),
             4 => {
                 let new =
-                    enfilade_admin::regenerate_token(&desk, &hash_key(), &userid, &"two".parse().unwrap(), 0)
+                    enfilade_admin::regenerate_token(&ctx, &hash_key(), &userid, &"two".parse().unwrap(), 0)
                         .unwrap();
                 logins.push((new.tokenid.to_string(), new.value));
             }
             _ => {
                 let edit = TokenEdit { enabled: Some(false), ..TokenEdit::default() };
-                enfilade_admin::set_token(&desk, &userid, &"three".parse().unwrap(), &edit).unwrap();
+                enfilade_admin::set_token(&ctx, &userid, &"three".parse().unwrap(), &edit).unwrap();
             }
         }
         if n % 4 == 0 {
-            enfilade_admin::remove_member(&desk, &"group0".parse().unwrap(), &target).unwrap();
+            enfilade_admin::remove_member(&ctx, &"group0".parse().unwrap(), &target).unwrap();
         }
     }
     let everybody = Target::Group("group1".parse().unwrap());
-    enfilade_admin::assign_role(&desk, &path("/datastore/gamma"), &everybody, Role::DatastoreReader, true)
+    enfilade_admin::assign_role(&ctx, &path("/datastore/gamma"), &everybody, Role::DatastoreReader, true)
         .unwrap();
     let offline = enfilade_facts::vocabulary::Maintenance::from_property("offline");
     let edit = DatastoreEdit::Maintenance(Some(offline));
-    enfilade_admin::edit_datastore(&desk, &"gamma".parse().unwrap(), &edit).unwrap();
+    enfilade_admin::edit_datastore(&ctx, &"gamma".parse().unwrap(), &edit).unwrap();
     logins.extend(kept_in_files(&lmdb, &files));
     logins
 }

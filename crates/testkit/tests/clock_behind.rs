@@ -20,9 +20,9 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     let house = TestHouse::new(Remembering::AsServed);
     house.house.set_keys(Some(KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()));
     let realm: Realm = "home".parse().unwrap();
-    admin::add_domain(&house.desk(), &realm, None).unwrap();
+    admin::add_domain(&house.change_context(), &realm, None).unwrap();
     let ann: Userid = "ann@home".parse().unwrap();
-    let (id, _) = enfilade_admin::add_user(&house.desk(), &NewUser::named(ann.clone())).unwrap();
+    let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(ann.clone())).unwrap();
     let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
     let mut change =
         Change::new(AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 });
@@ -43,11 +43,11 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     let early = come_in().await.issue(wanted()).await.unwrap();
     let end = early.session.claim.expires_at;
     let mark = Revoked::Token(early.session.claim.audit.own);
-    admin::revoke(&house.desk(), &[mark], Some(end), "a test").unwrap();
+    admin::revoke(&house.change_context(), &[mark], Some(end), "a test").unwrap();
     // Only the clock since boot proves that time has passed, so a purge needs two readings of it.
-    admin::purge_revocations(&house.desk(), 0).unwrap();
+    admin::purge_revocations(&house.change_context(), 0).unwrap();
     house.clock.advance_seconds(3 * DAY.unsigned_abs());
-    admin::purge_revocations(&house.desk(), 0).unwrap();
+    admin::purge_revocations(&house.change_context(), 0).unwrap();
     assert!(admin::list_revocations(house.facts()).unwrap().is_empty());
     let late = come_in().await.issue(wanted()).await.unwrap();
 

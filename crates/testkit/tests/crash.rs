@@ -150,7 +150,7 @@ fn worker() {
         path: place.join("main").to_str().unwrap().to_owned(),
         properties: Vec::new(),
     };
-    enfilade_admin::edit_datastore(&house.desk(), &name, &edit).unwrap();
+    enfilade_admin::edit_datastore(&house.change_context(), &name, &edit).unwrap();
     let root: Authid = "root@local".parse().unwrap();
     house.add_user(&root.user, None);
     house.assign("/datastore/main", &root, "DatastoreAdmin");

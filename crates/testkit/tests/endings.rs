@@ -38,33 +38,33 @@ impl World {
     fn new() -> Self {
         let house = TestHouse::new(Remembering::AsServed);
         house.house.set_keys(Some(keys()));
-        let desk = house.desk();
+        let ctx = house.change_context();
         let domains = ["tenant", "crews"].map(|name| {
             let realm: Realm = name.parse().unwrap();
-            let (id, _) = admin::add_domain(&desk, &realm, None).unwrap();
+            let (id, _) = admin::add_domain(&ctx, &realm, None).unwrap();
             (realm, id)
         });
         let user = |name: &str| {
             let userid: Userid = format!("{name}@tenant").parse().unwrap();
-            let (id, _) = enfilade_admin::add_user(&desk, &NewUser::named(userid.clone())).unwrap();
+            let (id, _) = enfilade_admin::add_user(&ctx, &NewUser::named(userid.clone())).unwrap();
             (userid, id)
         };
         let (ann, (_, bea)) = (user("ann"), user("bea"));
         for role in ["own", "given", "implied"] {
-            admin::add_role(&desk, role, None).unwrap();
+            admin::add_role(&ctx, role, None).unwrap();
         }
-        admin::add_implication(&desk, "given", "implied").unwrap();
-        let (project, _) = admin::add_project(&desk, &domains[0].0, "p", None).unwrap();
+        admin::add_implication(&ctx, "given", "implied").unwrap();
+        let (project, _) = admin::add_project(&ctx, &domains[0].0, "p", None).unwrap();
         let groups: [GroupName; 2] = ["inner@tenant", "outer@crews"].map(|name| {
             let name: GroupName = name.parse().unwrap();
-            enfilade_admin::add_group(&desk, &name, None, None, None).unwrap();
+            enfilade_admin::add_group(&ctx, &name, None, None, None).unwrap();
             name
         });
         let (who, [inner, outer]) = (Target::User(ann.0.clone()), groups.clone().map(Target::Group));
-        enfilade_admin::add_member(&desk, &groups[0], &who).unwrap();
-        enfilade_admin::add_member(&desk, &groups[1], &inner).unwrap();
-        admin::grant_role(&desk, &who, &On::Project(project), "own").unwrap();
-        admin::grant_role(&desk, &outer, &On::Project(project), "given").unwrap();
+        enfilade_admin::add_member(&ctx, &groups[0], &who).unwrap();
+        enfilade_admin::add_member(&ctx, &groups[1], &inner).unwrap();
+        admin::grant_role(&ctx, &who, &On::Project(project), "own").unwrap();
+        admin::grant_role(&ctx, &outer, &On::Project(project), "given").unwrap();
         let new = NewApplicationCredential {
             owner: ann.1,
             name: "c".parse().unwrap(),
@@ -77,7 +77,7 @@ impl World {
             comment: None,
             secret: None,
         };
-        let (made, ..) = admin::create_application_credential(&desk, &HashKey::new(&[42; 32]), &new).unwrap();
+        let (made, ..) = admin::create_application_credential(&ctx, &HashKey::new(&[42; 32]), &new).unwrap();
         let new = NewTrust {
             trustor: ann.1,
             trustee: bea,
@@ -90,8 +90,8 @@ impl World {
             parent: None,
             by: None,
         };
-        let (trust, ..) = admin::create_trust(&desk, &new).unwrap();
-        admin::create_blob(&desk, &KEY, &blob(ann.1, project, "secret")).unwrap();
+        let (trust, ..) = admin::create_trust(&ctx, &new).unwrap();
+        admin::create_blob(&ctx, &KEY, &blob(ann.1, project, "secret")).unwrap();
         let [domain, _] = domains;
         World { ann, bea, domain, groups, project, credential: made.id, trust, house }
     }
@@ -137,26 +137,28 @@ impl World {
 
     fn enable_user(&self, enabled: bool) {
         let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
-        enfilade_admin::set_user(&self.house.desk(), &self.ann.0, &edit).unwrap();
+        enfilade_admin::set_user(&self.house.change_context(), &self.ann.0, &edit).unwrap();
     }
 
     fn expire_user(&self, expires: i64) {
         let edit = UserEdit { expires: Some(expires), ..UserEdit::default() };
-        enfilade_admin::set_user(&self.house.desk(), &self.ann.0, &edit).unwrap();
+        enfilade_admin::set_user(&self.house.change_context(), &self.ann.0, &edit).unwrap();
     }
 
     fn set_credential(&self, edit: &TokenEdit) {
-        enfilade_admin::set_token(&self.house.desk(), &self.ann.0, &"c".parse().unwrap(), edit).unwrap();
+        enfilade_admin::set_token(&self.house.change_context(), &self.ann.0, &"c".parse().unwrap(), edit)
+            .unwrap();
     }
 
     fn regenerate(&self, grace: i64) {
         let key = HashKey::new(&[42; 32]);
         let name = "c".parse().unwrap();
-        enfilade_admin::regenerate_token(&self.house.desk(), &key, &self.ann.0, &name, grace).unwrap();
+        enfilade_admin::regenerate_token(&self.house.change_context(), &key, &self.ann.0, &name, grace)
+            .unwrap();
     }
 
     fn revoke(&self, mark: Revoked) {
-        admin::revoke(&self.house.desk(), &[mark], None, "a test").unwrap();
+        admin::revoke(&self.house.change_context(), &[mark], None, "a test").unwrap();
     }
 }
 
@@ -169,7 +171,7 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {
-    let desk = world.house.desk();
+    let ctx = world.house.change_context();
     let undo = |undo: fn(&World)| Some(Box::new(undo) as Box<dyn Fn(&World)>);
     let [inner, outer] = world.groups.clone();
     let on = On::Project(world.project);
@@ -179,13 +181,13 @@ fn take(what: &str, world: &World) -> Taken {
             ("in person", &[], undo(|world| world.enable_user(true)))
         }
         "a user is deleted" => {
-            enfilade_admin::remove_user(&desk, &world.ann.0).unwrap();
+            enfilade_admin::remove_user(&ctx, &world.ann.0).unwrap();
             ("in person", &[], None)
         }
         "a user gets another password" => {
             for password in ["one", "another"] {
                 let password = Secret::new(password.as_bytes()).unwrap();
-                enfilade_admin::set_password(&desk, &world.ann.0, &password).unwrap();
+                enfilade_admin::set_password(&ctx, &world.ann.0, &password).unwrap();
             }
             ("in person", &[], undo(|_| {}))
         }
@@ -194,80 +196,81 @@ fn take(what: &str, world: &World) -> Taken {
             ("in person", &[], undo(|world| world.expire_user(0)))
         }
         "a user is removed from a group" => {
-            enfilade_admin::remove_member(&desk, &inner, &world.ann()).unwrap();
+            enfilade_admin::remove_member(&ctx, &inner, &world.ann()).unwrap();
             let back = |world: &World| {
-                enfilade_admin::add_member(&world.house.desk(), &world.groups[0], &world.ann()).unwrap();
+                enfilade_admin::add_member(&world.house.change_context(), &world.groups[0], &world.ann())
+                    .unwrap();
             };
             ("in person", &[], undo(back))
         }
         "a group is removed from another group" => {
-            enfilade_admin::remove_member(&desk, &outer, &Target::Group(inner)).unwrap();
+            enfilade_admin::remove_member(&ctx, &outer, &Target::Group(inner)).unwrap();
             let back = |world: &World| {
                 let inner = Target::Group(world.groups[0].clone());
-                enfilade_admin::add_member(&world.house.desk(), &world.groups[1], &inner).unwrap();
+                enfilade_admin::add_member(&world.house.change_context(), &world.groups[1], &inner).unwrap();
             };
             ("in person", &[], undo(back))
         }
         "a group is deleted" => {
-            enfilade_admin::remove_group(&desk, &outer).unwrap();
+            enfilade_admin::remove_group(&ctx, &outer).unwrap();
             // A deleted group cannot come back, so the user gets the role directly.
             let back = |world: &World| {
                 let on = On::Project(world.project);
-                admin::grant_role(&world.house.desk(), &world.ann(), &on, "given").unwrap();
+                admin::grant_role(&world.house.change_context(), &world.ann(), &on, "given").unwrap();
             };
             ("in person", &[], undo(back))
         }
         "a role is taken from a user" => {
-            admin::take_role(&desk, &world.ann(), &on, "own").unwrap();
+            admin::take_role(&ctx, &world.ann(), &on, "own").unwrap();
             let back = |world: &World| {
                 let on = On::Project(world.project);
-                admin::grant_role(&world.house.desk(), &world.ann(), &on, "own").unwrap();
+                admin::grant_role(&world.house.change_context(), &world.ann(), &on, "own").unwrap();
             };
             ("in person", &[], undo(back))
         }
         "a role is taken from a group" => {
-            admin::take_role(&desk, &Target::Group(outer), &on, "given").unwrap();
+            admin::take_role(&ctx, &Target::Group(outer), &on, "given").unwrap();
             let back = |world: &World| {
                 let (on, group) = (On::Project(world.project), Target::Group(world.groups[1].clone()));
-                admin::grant_role(&world.house.desk(), &group, &on, "given").unwrap();
+                admin::grant_role(&world.house.change_context(), &group, &on, "given").unwrap();
             };
             ("in person", &[], undo(back))
         }
         "an implied role is removed from a role" => {
-            admin::set_implied(&desk, &world.role("given"), &world.role("implied"), false).unwrap();
+            admin::set_implied(&ctx, &world.role("given"), &world.role("implied"), false).unwrap();
             let back = |world: &World| {
                 let (role, implied) = (world.role("given"), world.role("implied"));
-                assert!(admin::set_implied(&world.house.desk(), &role, &implied, true).unwrap());
+                assert!(admin::set_implied(&world.house.change_context(), &role, &implied, true).unwrap());
             };
             ("in person", &[], undo(back))
         }
         "a role is deleted" => {
-            admin::remove_named_role(&desk, "given").unwrap();
+            admin::remove_named_role(&ctx, "given").unwrap();
             ("in person", &[], None)
         }
         "a project is disabled" => {
             let set = |world: &World, enabled| {
                 let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
-                admin::set_project(&world.house.desk(), &world.project, &edit).unwrap();
+                admin::set_project(&world.house.change_context(), &world.project, &edit).unwrap();
             };
             set(world, false);
             ("in person", &[], Some(Box::new(move |world| set(world, true))))
         }
         "a project is deleted" => {
-            admin::delete::<Project>(&desk, &world.project).unwrap();
+            admin::delete::<Project>(&ctx, &world.project).unwrap();
             ("in person", &[], None)
         }
         "a domain is disabled" => {
-            admin::set_domain(&desk, &"crews".parse().unwrap(), false).unwrap();
+            admin::set_domain(&ctx, &"crews".parse().unwrap(), false).unwrap();
             let back = |world: &World| {
-                admin::set_domain(&world.house.desk(), &"crews".parse().unwrap(), true).unwrap();
+                admin::set_domain(&world.house.change_context(), &"crews".parse().unwrap(), true).unwrap();
             };
             ("in person", &[], undo(back))
         }
         "a domain is deleted" => {
-            admin::set_domain(&desk, &world.domain.0, false).unwrap();
+            admin::set_domain(&ctx, &world.domain.0, false).unwrap();
             // Its records still exist and no longer count.
-            admin::delete::<Domain>(&desk, &world.domain.1).unwrap();
+            admin::delete::<Domain>(&ctx, &world.domain.1).unwrap();
             ("in person", &[], None)
         }
         "the secret of an application credential is replaced" => {
@@ -285,16 +288,16 @@ fn take(what: &str, world: &World) -> Taken {
             ("by a credential", &[], Some(Box::new(move |world| world.set_credential(&edit()))))
         }
         "an application credential is deleted" => {
-            admin::delete_application_credential(&desk, &world.ann.1, &world.credential).unwrap();
+            admin::delete_application_credential(&ctx, &world.ann.1, &world.credential).unwrap();
             ("by a credential", &[], None)
         }
         "a trust is deleted" => {
-            admin::delete_trust(&desk, &world.trust).unwrap();
+            admin::delete_trust(&ctx, &world.trust).unwrap();
             ("by a trust", &[], None)
         }
         "an EC2 key is deleted, or gets another secret" => {
             let [before, after] = ["secret", "next"].map(|secret| blob(world.ann.1, world.project, secret));
-            admin::update_blob(&desk, &KEY, &before, &after).unwrap();
+            admin::update_blob(&ctx, &KEY, &before, &after).unwrap();
             ("by a key", &[], undo(|_| {}))
         }
         "a token is revoked" => {

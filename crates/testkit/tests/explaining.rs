@@ -127,9 +127,9 @@ impl World {
             house.add_user(&user.parse().unwrap(), uid);
         }
         let staff = "staff@local".parse().unwrap();
-        enfilade_admin::add_group(&house.desk(), &staff, None, Some(50), None).unwrap();
+        enfilade_admin::add_group(&house.change_context(), &staff, None, Some(50), None).unwrap();
         for member in ["alice@local", "bob@local"] {
-            enfilade_admin::add_member(&house.desk(), &staff, &member.parse().unwrap()).unwrap();
+            enfilade_admin::add_member(&house.change_context(), &staff, &member.parse().unwrap()).unwrap();
         }
         let root = house.content(&tank);
         let rules = AccessRules::default();
@@ -139,7 +139,7 @@ impl World {
         if !world.dice.one_in(4) {
             let (node, staff) = ("/datastore/tank".parse().unwrap(), "@staff@local".parse().unwrap());
             let role = "DatastorePowerUser".parse().unwrap();
-            enfilade_admin::assign_role(&world.house.desk(), &node, &staff, role, true).unwrap();
+            enfilade_admin::assign_role(&world.house.change_context(), &node, &staff, role, true).unwrap();
         }
         for _ in 0..1 + world.dice.roll(4) {
             world.assign();
@@ -160,8 +160,10 @@ impl World {
             copy_keeps: dice.one_in(2),
         };
         let rules = self.rules;
-        enfilade_admin::edit_profile(&self.house.desk(), &self.tank, |profile| profile.access = rules)
-            .unwrap();
+        enfilade_admin::edit_profile(&self.house.change_context(), &self.tank, |profile| {
+            profile.access = rules
+        })
+        .unwrap();
     }
 
     fn assign(&mut self) {
@@ -169,7 +171,7 @@ impl World {
             (self.dice.pick(&NODES), self.dice.pick(&WHO), self.dice.pick(&ROLES).parse().unwrap());
         let below = !self.dice.one_in(5);
         let (node, who) = (node.parse().unwrap(), who.parse().unwrap());
-        enfilade_admin::assign_role(&self.house.desk(), &node, &who, role, below).unwrap();
+        enfilade_admin::assign_role(&self.house.change_context(), &node, &who, role, below).unwrap();
     }
 
     fn on_disk(&self, path: &str) -> PathBuf {
@@ -226,7 +228,7 @@ impl World {
                 });
                 let acl = NewAcl::Lines(lines.collect());
                 // An ACL that this dialect cannot express is skipped.
-                let _ = enfilade_admin::set_acl(&self.house.desk(), &self.tank, &plain(path), &acl);
+                let _ = enfilade_admin::set_acl(&self.house.change_context(), &self.tank, &plain(path), &acl);
             }
             _ => {}
         }
@@ -242,12 +244,12 @@ impl World {
                 let maintenance = (mode != "none").then(|| Maintenance::from_property(mode));
                 self.is_open = maintenance.is_none();
                 let edit = DatastoreEdit::Maintenance(maintenance);
-                enfilade_admin::edit_datastore(&self.house.desk(), &self.tank, &edit).unwrap();
+                enfilade_admin::edit_datastore(&self.house.change_context(), &self.tank, &edit).unwrap();
             }
             4 => {
                 let dan: Userid = "dan@local".parse().unwrap();
                 let edit = UserEdit { enabled: Some(!self.dice.one_in(3)), ..UserEdit::default() };
-                enfilade_admin::set_user(&self.house.desk(), &dan, &edit).unwrap();
+                enfilade_admin::set_user(&self.house.change_context(), &dan, &edit).unwrap();
             }
             _ => {
                 let path = self.dice.roll(self.paths.len());

@@ -44,7 +44,7 @@ impl World {
         let house = TestHouse::new(Remembering::AsServed);
         let userid: Userid = "ann@local".parse().unwrap();
         let new = NewUser::named(userid);
-        let (user, _) = enfilade_admin::add_user(&house.desk(), &new).unwrap();
+        let (user, _) = enfilade_admin::add_user(&house.change_context(), &new).unwrap();
         house.house.set_keys(Some(ring()));
         World { house, ring: ring(), user }
     }
@@ -115,7 +115,7 @@ fn fuzzed_spellings_of_tokens_are_refused() {
     };
     let (revoked, good) = (token(1), token(2));
     assert!(world.admits(revoked.as_bytes()) && world.admits(good.as_bytes()));
-    admin::revoke(&world.house.desk(), &[Revoked::Token([1; 16])], None, "a test").unwrap();
+    admin::revoke(&world.house.change_context(), &[Revoked::Token([1; 16])], None, "a test").unwrap();
     let known: [&[u8]; 2] = [revoked.as_bytes(), good.as_bytes()];
     let mut tried = [0; 2];
     for (of, token) in known.iter().enumerate() {

@@ -17,7 +17,7 @@ fn works(count: usize) -> Vec<Work> {
     let mut house = TestHouse::new(Remembering::AsServed);
     let alice: Userid = "alice@local".parse().unwrap();
     house.add_user(&alice, None);
-    enfilade_admin::set_password(&house.desk(), &alice, &Secret::new(b"0").unwrap()).unwrap();
+    enfilade_admin::set_password(&house.change_context(), &alice, &Secret::new(b"0").unwrap()).unwrap();
     let memo = IdentityMemo::new(MemoSeed([5; 16]), 1 << 16);
     let work = |n: usize| {
         let secret = Secret::new(n.to_string().as_bytes()).unwrap();

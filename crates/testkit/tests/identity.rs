@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_admin::{Desk, PasswordRules, TokenTerms, UserEdit};
+use enfilade_admin::{ChangeContext, PasswordRules, TokenTerms, UserEdit};
 use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::{
     AccessMask, Authid, DatastoreName, OperationKind, Secret, StorePath, Userid,
@@ -23,8 +23,12 @@ fn house() -> TestHouse {
 }
 
 fn password(house: &TestHouse, password: &str) {
-    enfilade_admin::set_password(&house.desk(), &alice(), &Secret::new(password.as_bytes()).unwrap())
-        .unwrap();
+    enfilade_admin::set_password(
+        &house.change_context(),
+        &alice(),
+        &Secret::new(password.as_bytes()).unwrap(),
+    )
+    .unwrap();
 }
 
 fn ask(authid: &str, secret: &str) -> SecretAsk {
@@ -94,8 +98,8 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     house.add_datastore(&main);
     house.assign("/", &alice().into(), "Admin");
     let rules = PasswordRules { seconds_max: 10, ..PasswordRules::default() };
-    let desk = Desk { passwords: &rules, ..house.desk() };
-    enfilade_admin::set_password(&desk, &alice(), &Secret::new(b"correct horse").unwrap()).unwrap();
+    let ctx = ChangeContext { passwords: &rules, ..house.change_context() };
+    enfilade_admin::set_password(&ctx, &alice(), &Secret::new(b"correct horse").unwrap()).unwrap();
     let right = || ask("alice@local", "correct horse");
     let visit = house.come_in(right()).await.unwrap();
     let mut inside = visit.enter(&main, OperationKind::Read, Blocking).unwrap();
@@ -117,7 +121,7 @@ async fn a_token_ends_with_its_second_though_it_is_remembered() {
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = "short".parse().unwrap();
     let made = enfilade_admin::create_token(
-        &house.desk(),
+        &house.change_context(),
         &key,
         &alice(),
         &name,
@@ -142,7 +146,7 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     let role = || {
         let path = "/datastore/tank".parse().unwrap();
         enfilade_admin::assign_role(
-            &house.desk(),
+            &house.change_context(),
             &path,
             &"alice@local".parse().unwrap(),
             "DatastoreReader".parse().unwrap(),
@@ -153,13 +157,14 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     let visit = house.admit(&Authid::from(alice())).await.unwrap();
     // A change that does not concern Alice.
     let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
-    enfilade_admin::set_user(&house.desk(), &bob, &edit).unwrap();
+    enfilade_admin::set_user(&house.change_context(), &bob, &edit).unwrap();
     assert!(visit.clone().enter(&tank, OperationKind::Read, Blocking).is_ok());
     // Alice's token is deleted and created again under the same name: it is another token.
     let name = "test".parse().unwrap();
-    enfilade_admin::delete_token(&house.desk(), &alice(), &name).unwrap();
+    enfilade_admin::delete_token(&house.change_context(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
-    enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default()).unwrap();
+    enfilade_admin::create_token(&house.change_context(), &key, &alice(), &name, &TokenTerms::default())
+        .unwrap();
     let refused = visit.enter(&tank, OperationKind::Read, Blocking).err().unwrap();
     assert_eq!(refused.code(), "ID03");
 }
@@ -171,7 +176,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     let expires = house.clock.now().unix_seconds + 10;
     let (key, name) = (enfilade_identity::HashKey::new(&[42; 32]), "short".parse().unwrap());
     let terms = TokenTerms { expires, ..TokenTerms::default() };
-    let made = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &terms).unwrap();
+    let made = enfilade_admin::create_token(&house.change_context(), &key, &alice(), &name, &terms).unwrap();
     let (last, from) = (LastVisitor::default(), [127, 0, 0, 1].into());
     let knows = |bytes: &[u8]| house.house.recognise(&last, (b"authorization", bytes), from);
     let come_in = async |bytes: &[u8], ask: SecretAsk| {
@@ -198,7 +203,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     // After any change the doors are asked.
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     enfilade_admin::set_user(
-        &house.desk(),
+        &house.change_context(),
         &alice(),
         &UserEdit { enabled: Some(false), ..UserEdit::default() },
     )
@@ -231,9 +236,11 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = "robot".parse().unwrap();
     let first =
-        enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default()).unwrap();
-    let again =
-        |grace| enfilade_admin::regenerate_token(&house.desk(), &key, &alice(), &name, grace).unwrap().value;
+        enfilade_admin::create_token(&house.change_context(), &key, &alice(), &name, &TokenTerms::default())
+            .unwrap();
+    let again = |grace| {
+        enfilade_admin::regenerate_token(&house.change_context(), &key, &alice(), &name, grace).unwrap().value
+    };
     let codes = |secrets: [&str; 3]| {
         let asks = secrets.map(|secret| ask(&first.tokenid.to_string(), secret));
         async {
@@ -253,7 +260,7 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     let fourth = again(60);
     assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "permit", "permit"]);
     let edit = enfilade_admin::TokenEdit { end_grace: true, ..Default::default() };
-    enfilade_admin::set_token(&house.desk(), &alice(), &name, &edit).unwrap();
+    enfilade_admin::set_token(&house.change_context(), &alice(), &name, &edit).unwrap();
     assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "ID05", "permit"]);
     let fifth = again(0);
     assert_eq!(codes([&third, &fourth, &fifth]).await, ["ID05", "ID05", "permit"]);
@@ -263,7 +270,8 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
 fn imported(house: &TestHouse, name: &str, secret: &str) -> Authid {
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = name.parse().unwrap();
-    let made = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default());
+    let made =
+        enfilade_admin::create_token(&house.change_context(), &key, &alice(), &name, &TokenTerms::default());
     let tokenid = made.unwrap().tokenid;
     let tokens = enfilade_admin::list_tokens(house.facts(), Some(&alice())).unwrap();
     let id = tokens.into_iter().find(|token| token.tokenid == tokenid.to_string()).unwrap().id;
@@ -284,15 +292,21 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     house.add_datastore(&tank);
     let path = "/datastore/tank".parse().unwrap();
     let target = "alice@local".parse().unwrap();
-    enfilade_admin::assign_role(&house.desk(), &path, &target, "DatastoreReader".parse().unwrap(), true)
-        .unwrap();
+    enfilade_admin::assign_role(
+        &house.change_context(),
+        &path,
+        &target,
+        "DatastoreReader".parse().unwrap(),
+        true,
+    )
+    .unwrap();
     let (uuid, chosen) = (imported(&house, "uuid", UUID), imported(&house, "chosen", "correct horse"));
     let come = |who: &Authid, secret: &str| house.come_in(ask(&who.to_string(), secret));
     let computed = || house.house.gate().counts().computed;
     assert!(come(&uuid, UUID).await.is_ok());
     assert!(house.upgrades.try_recv().is_err(), "no upgrade was requested");
 
-    let (marked, _) = enfilade_admin::mark_for_upgrade(&house.desk(), None).unwrap();
+    let (marked, _) = enfilade_admin::mark_for_upgrade(&house.change_context(), None).unwrap();
     let waiting: Vec<_> =
         marked.iter().filter(|token| token.left.is_none()).map(|token| &token.tokenid).collect();
     assert_eq!(waiting, ["alice@local!chosen", "alice@local!uuid"]);
@@ -301,8 +315,8 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     assert!(house.upgrades.try_recv().is_err(), "a chosen or wrong secret is not upgraded");
     let inside = come(&uuid, UUID).await.unwrap();
     let upgrade = house.upgrades.try_recv().unwrap();
-    assert!(enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap());
-    assert!(!enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap(), "once");
+    assert!(enfilade_admin::upgrade_token(&house.change_context(), &upgrade).unwrap());
+    assert!(!enfilade_admin::upgrade_token(&house.change_context(), &upgrade).unwrap(), "once");
 
     // Running sessions continue; a new request needs no slow hash, right or wrong.
     assert!(inside.enter(&tank, OperationKind::Read, Blocking).is_ok());

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{Desk, Error, NewUser, Target};
+use enfilade_admin::{ChangeContext, Error, NewUser, Target};
 use enfilade_facts::tables::{Blob, Ec2Key};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, TrustId, UserId, Userid};
 use enfilade_facts::{At, Change, CommitError, Source, SourceError, View};
@@ -45,21 +45,21 @@ struct World {
 impl World {
     fn new() -> Self {
         let house = TestHouse::new(Remembering::AsServed);
-        let desk = house.desk();
+        let ctx = house.change_context();
         let [ann, bob] = ["ann@local", "bob@local"].map(|name| {
             let name: Userid = name.parse().unwrap();
-            enfilade_admin::add_user(&desk, &NewUser::named(name)).unwrap().0
+            enfilade_admin::add_user(&ctx, &NewUser::named(name)).unwrap().0
         });
-        let (project, _) = admin::add_project(&desk, &"local".parse().unwrap(), "site", None).unwrap();
-        admin::add_role(&desk, "worker", None).unwrap();
+        let (project, _) = admin::add_project(&ctx, &"local".parse().unwrap(), "site", None).unwrap();
+        admin::add_role(&ctx, "worker", None).unwrap();
         let to_ann = Target::User("ann@local".parse().unwrap());
-        admin::grant_role(&desk, &to_ann, &admin::On::Project(project), "worker").unwrap();
+        admin::grant_role(&ctx, &to_ann, &admin::On::Project(project), "worker").unwrap();
         World { house, ann, bob, project }
     }
 
     fn credential(
         &self,
-        desk: &Desk<'_>,
+        ctx: &ChangeContext<'_>,
         name: &str,
         by: Option<CredentialId>,
     ) -> Result<CredentialId, Error> {
@@ -75,12 +75,12 @@ impl World {
             comment: None,
             secret: None,
         };
-        admin::create_application_credential(desk, &HashKey::new(&[42; 32]), &new).map(|(made, ..)| made.id)
+        admin::create_application_credential(ctx, &HashKey::new(&[42; 32]), &new).map(|(made, ..)| made.id)
     }
 
     fn trust(
         &self,
-        desk: &Desk<'_>,
+        ctx: &ChangeContext<'_>,
         by: Option<CredentialId>,
         parent: Option<TrustId>,
     ) -> Result<TrustId, Error> {
@@ -96,24 +96,24 @@ impl World {
             parent,
             by,
         };
-        admin::create_trust(desk, &new).map(|(id, ..)| id)
+        admin::create_trust(ctx, &new).map(|(id, ..)| id)
     }
 
-    fn ec2_key(&self, desk: &Desk<'_>, by: CredentialId) -> Result<(), Error> {
+    fn ec2_key(&self, ctx: &ChangeContext<'_>, by: CredentialId) -> Result<(), Error> {
         let ec2 = Some(Ec2Key { secret: "secret".to_owned(), by: Some(by) });
         let (kind, blob) = ("ec2".to_owned(), "{}".to_owned());
         let row = Blob { user: self.ann, project: Some(self.project), kind, blob, ec2 };
-        admin::create_blob(desk, &admin::random_id().unwrap(), &row)
+        admin::create_blob(ctx, &admin::random_id().unwrap(), &row)
     }
 }
 
-type Create = fn(&World, &Desk<'_>, CredentialId, TrustId) -> Result<(), Error>;
+type Create = fn(&World, &ChangeContext<'_>, CredentialId, TrustId) -> Result<(), Error>;
 
 const CREATED: [(&str, Create); 4] = [
-    ("a credential", |world, desk, by, _| world.credential(desk, "child", Some(by)).map(drop)),
-    ("a trust", |world, desk, by, _| world.trust(desk, Some(by), None).map(drop)),
-    ("a trust from a trust", |world, desk, _, from| world.trust(desk, None, Some(from)).map(drop)),
-    ("an EC2 key", |world, desk, by, _| world.ec2_key(desk, by)),
+    ("a credential", |world, ctx, by, _| world.credential(ctx, "child", Some(by)).map(drop)),
+    ("a trust", |world, ctx, by, _| world.trust(ctx, Some(by), None).map(drop)),
+    ("a trust from a trust", |world, ctx, _, from| world.trust(ctx, None, Some(from)).map(drop)),
+    ("an EC2 key", |world, ctx, by, _| world.ec2_key(ctx, by)),
 ];
 
 #[test]
@@ -121,16 +121,16 @@ fn nothing_is_created_from_what_is_deleted_meanwhile() {
     for (what, create) in CREATED {
         for deleted in [false, true] {
             let world = World::new();
-            let desk = world.house.desk();
-            let parent = world.credential(&desk, "parent", None).unwrap();
-            let lent = world.trust(&desk, None, None).unwrap();
+            let ctx = world.house.change_context();
+            let parent = world.credential(&ctx, "parent", None).unwrap();
+            let lent = world.trust(&ctx, None, None).unwrap();
             let delete = || {
-                admin::delete_application_credential(&desk, &world.ann, &parent).unwrap();
-                admin::delete_trust(&desk, &lent).unwrap();
+                admin::delete_application_credential(&ctx, &world.ann, &parent).unwrap();
+                admin::delete_trust(&ctx, &lent).unwrap();
             };
             let act = deleted.then(|| Box::new(delete) as Act<'_>);
-            let meanwhile = Meanwhile { facts: desk.facts, act: Mutex::new(act) };
-            let outcome = create(&world, &Desk { facts: &meanwhile, ..desk }, parent, lent);
+            let meanwhile = Meanwhile { facts: ctx.facts, act: Mutex::new(act) };
+            let outcome = create(&world, &ChangeContext { facts: &meanwhile, ..ctx }, parent, lent);
             let is_expected = match outcome {
                 Ok(()) => !deleted,
                 Err(ref why) => deleted && matches!(why, Error::Missing { .. }),

@@ -43,34 +43,34 @@ fn a_group_in_a_removed_group_that_is_gone_itself_ends_nothing_new() {
     for steps in 0..4 {
         let house = TestHouse::new(Remembering::AsServed);
         house.house.set_keys(Some(keys()));
-        let desk = || house.desk();
+        let ctx = || house.change_context();
         let domains = ["home", "crews"].map(|name| {
             let realm: Realm = name.parse().unwrap();
-            let (id, _) = admin::add_domain(&desk(), &realm, None).unwrap();
+            let (id, _) = admin::add_domain(&ctx(), &realm, None).unwrap();
             (realm, id)
         });
         let ann: Userid = "ann@home".parse().unwrap();
-        let (id, _) = enfilade_admin::add_user(&desk(), &NewUser::named(ann.clone())).unwrap();
+        let (id, _) = enfilade_admin::add_user(&ctx(), &NewUser::named(ann.clone())).unwrap();
         let [inner, outer] = ["inner@crews", "outer@home"].map(|name| {
             let name: GroupName = name.parse().unwrap();
-            enfilade_admin::add_group(&desk(), &name, None, None, None).unwrap();
+            enfilade_admin::add_group(&ctx(), &name, None, None, None).unwrap();
             name
         });
-        enfilade_admin::add_member(&desk(), &inner, &Target::User(ann)).unwrap();
-        enfilade_admin::add_member(&desk(), &outer, &Target::Group(inner)).unwrap();
+        enfilade_admin::add_member(&ctx(), &inner, &Target::User(ann)).unwrap();
+        enfilade_admin::add_member(&ctx(), &outer, &Target::Group(inner)).unwrap();
         let before = sign_in(&house, id, 1);
         assert!(stands(&house, &before));
         let [_, (crews, crews_id)] = &domains;
-        admin::set_domain(&desk(), crews, false).unwrap();
-        admin::delete::<Domain>(&desk(), crews_id).unwrap();
+        admin::set_domain(&ctx(), crews, false).unwrap();
+        admin::delete::<Domain>(&ctx(), crews_id).unwrap();
         assert!(!stands(&house, &before));
         for _ in 0..steps {
-            admin::sweep(&desk()).unwrap();
+            admin::sweep(&ctx()).unwrap();
         }
         let after = sign_in(&house, id, 2);
         assert!(stands(&house, &after), "after {steps} steps");
-        enfilade_admin::remove_group(&desk(), &outer).unwrap();
-        while admin::sweep(&desk()).unwrap() {}
+        enfilade_admin::remove_group(&ctx(), &outer).unwrap();
+        while admin::sweep(&ctx()).unwrap() {}
         assert!(stands(&house, &after), "after {steps} steps, and the outer group");
         assert!(!stands(&house, &before), "after {steps} steps, and the outer group");
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use enfilade_admin::keystone::{list_revocations, purge_revocations, revoke};
-use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, PasswordRules, ReservedPaths};
 use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{
@@ -83,13 +83,13 @@ impl World {
         World { counted, files: FileSet::new(Path::new("/nowhere")), reserved: ReservedPaths::default() }
     }
 
-    fn desk(&self, seconds: i64) -> Desk<'_> {
+    fn change_context(&self, seconds: i64) -> ChangeContext<'_> {
         let now = Clocks {
             unix_seconds: START + seconds,
             tick_millis: 1_000 * u64::try_from(seconds).unwrap(),
             mirror: MirrorHealth::Current,
         };
-        Desk {
+        ChangeContext {
             facts: &self.counted,
             files: &self.files,
             passwords: PasswordRules::NONE,
@@ -105,14 +105,14 @@ impl World {
     fn revoke(&self, ids: std::ops::Range<u64>, end: i64) {
         let ids: Vec<Revoked> = ids.map(mark).collect();
         for marks in ids.chunks(100) {
-            revoke(&self.desk(0), marks, Some(START + end), "some tokens").unwrap();
+            revoke(&self.change_context(0), marks, Some(START + end), "some tokens").unwrap();
         }
     }
 
     /// Purges. Returns the number of deleted marks, and the number of records that the purge read.
     fn purge(&self, seconds: i64) -> (usize, u64) {
         let before = self.counted.reads.load(Ordering::Relaxed);
-        let purged = purge_revocations(&self.desk(seconds), 0).unwrap();
+        let purged = purge_revocations(&self.change_context(seconds), 0).unwrap();
         (purged, self.counted.reads.load(Ordering::Relaxed) - before)
     }
 
@@ -172,7 +172,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
         world.revoke(0..600, 1_000);
         world.revoke(600..1_000, 100_000);
         let user = Revoked::User(UserId::from_bytes([7; 16]));
-        revoke(&world.desk(0), &[user], None, "a user").unwrap();
+        revoke(&world.change_context(0), &[user], None, "a user").unwrap();
         let mut older = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
         older.delete::<Revocation>(&Revoked::Last);
         let ends = world.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap()).unwrap();

@@ -33,12 +33,13 @@ async fn what_is_left_is_the_rest_of_the_quota_or_of_the_disk() {
     let one: DatastoreName = "one".parse().unwrap();
     house.assign("/datastore", &alice, "DatastoreAdmin");
     let everything = enfilade_admin::NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
-    enfilade_admin::set_acl(&house.desk(), &one, &StorePath::root(), &everything).unwrap();
+    enfilade_admin::set_acl(&house.change_context(), &one, &StorePath::root(), &everything).unwrap();
     let visit = house.admit(&alice).await.unwrap();
     let quota = || visit.clone().enter(&one, OperationKind::Write, Blocking).unwrap().quota().unwrap();
     let (left, used) = quota();
     assert!(left > 1_000_000 && used > 0, "{left} {used}: those of the disk");
-    enfilade_admin::edit_profile(&house.desk(), &one, |profile| profile.quota = Some(1_000_000)).unwrap();
+    enfilade_admin::edit_profile(&house.change_context(), &one, |profile| profile.quota = Some(1_000_000))
+        .unwrap();
     let mut upload = visit
         .clone()
         .enter(&one, OperationKind::Write, Blocking)

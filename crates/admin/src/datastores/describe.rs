@@ -1,6 +1,6 @@
 //! Details and warnings of datastores.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage};
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
@@ -63,8 +63,8 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
 ///
 /// # Errors
 /// When the datastore does not exist, or the facts cannot be read.
-pub fn show_datastore(desk: &Desk<'_>, name: &DatastoreName) -> Result<DatastoreDetails, Error> {
-    let (row, profile, project) = desk.facts.read(|view| {
+pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<DatastoreDetails, Error> {
+    let (row, profile, project) = ctx.facts.read(|view| {
         let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
             what: "datastore",
             name: name.to_string(),
@@ -77,7 +77,7 @@ pub fn show_datastore(desk: &Desk<'_>, name: &DatastoreName) -> Result<Datastore
         Ok::<_, Error>((row, view.get::<DatastoreProfile>(name)?.unwrap_or_default(), project))
     })??;
     let root = row.root(name);
-    let usage = Root::open(&root, profile.access.acls, desk.reserved).and_then(|root| {
+    let usage = Root::open(&root, profile.access.acls, ctx.reserved).and_then(|root| {
         let disk = root.usage()?;
         let Some(quota) = profile.quota else { return Ok(disk) };
         let used = Fill::default().used(&root)?;

@@ -2,7 +2,7 @@
 
 use super::delegations::{end_within, forget};
 use super::made::forget_made;
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::role_id;
 use crate::users::check_comment;
@@ -54,7 +54,7 @@ pub struct ApplicationCredential {
 /// # Errors
 /// When its owner has one of that name, a role does not exist, or the facts cannot be changed.
 pub fn create_application_credential(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     key: &HashKey,
     new: &NewApplicationCredential,
 ) -> Result<(ApplicationCredential, Option<String>, At), Error> {
@@ -65,46 +65,41 @@ pub fn create_application_credential(
     };
     let chosen = new.secret.as_ref().map(enfilade_identity::hash_password).transpose();
     let chosen = chosen.map_err(Error::Invalid)?;
-    let (made, at) =
-        desk.commit(&format!("application credential {} create", new.name), |view, change| {
-            let by_name = NameKey::token(&new.owner, &new.name);
-            if view.get::<Name>(&by_name)?.is_some() {
-                let hint = "delete it first, or choose another name";
-                return Err(Error::Exists {
-                    what: "application credential",
-                    name: new.name.to_string(),
-                    hint,
-                });
-            }
-            let roles: Vec<RoleId> =
-                new.roles.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
-            let id = CredentialId::from_bytes(random()?);
-            let verifier = match (&generated, &chosen) {
-                (Some(secret), _) => Verifier::Keyed(key.digest(&id, secret.as_bytes())),
-                (None, Some(hash)) => Verifier::Crypt(hash.clone()),
-                (None, None) => Verifier::Missing,
-            };
-            let credential = Credential {
-                owner: new.owner,
-                name: new.name.clone(),
-                verifier,
-                previous: None,
-                enabled: true,
-                expires: end_within(view, change, new.by, (&new.project, &roles), new.expires)?,
-                created: desk.now.unix_seconds,
-                comment: new.comment.clone(),
-                own_roles: false,
-                mirrored: None,
-            };
-            let with_id = |rule: &AccessRule| Ok(AccessRule { id: random()?, ..rule.clone() });
-            let rules = new.rules.iter().map(with_id).collect::<Result<_, Error>>()?;
-            let delegation =
-                Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules, by: new.by };
-            change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
-            change.put(&by_name, &Name(*id.bytes())).put(&id, &credential).put(&id, &delegation);
-            change.put(&ReverseKey::For(new.project, id), &Reverse);
-            Ok(ApplicationCredential { id, credential, delegation })
-        })?;
+    let (made, at) = ctx.commit(&format!("application credential {} create", new.name), |view, change| {
+        let by_name = NameKey::token(&new.owner, &new.name);
+        if view.get::<Name>(&by_name)?.is_some() {
+            let hint = "delete it first, or choose another name";
+            return Err(Error::Exists { what: "application credential", name: new.name.to_string(), hint });
+        }
+        let roles: Vec<RoleId> =
+            new.roles.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
+        let id = CredentialId::from_bytes(random()?);
+        let verifier = match (&generated, &chosen) {
+            (Some(secret), _) => Verifier::Keyed(key.digest(&id, secret.as_bytes())),
+            (None, Some(hash)) => Verifier::Crypt(hash.clone()),
+            (None, None) => Verifier::Missing,
+        };
+        let credential = Credential {
+            owner: new.owner,
+            name: new.name.clone(),
+            verifier,
+            previous: None,
+            enabled: true,
+            expires: end_within(view, change, new.by, (&new.project, &roles), new.expires)?,
+            created: ctx.now.unix_seconds,
+            comment: new.comment.clone(),
+            own_roles: false,
+            mirrored: None,
+        };
+        let with_id = |rule: &AccessRule| Ok(AccessRule { id: random()?, ..rule.clone() });
+        let rules = new.rules.iter().map(with_id).collect::<Result<_, Error>>()?;
+        let delegation =
+            Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules, by: new.by };
+        change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
+        change.put(&by_name, &Name(*id.bytes())).put(&id, &credential).put(&id, &delegation);
+        change.put(&ReverseKey::For(new.project, id), &Reverse);
+        Ok(ApplicationCredential { id, credential, delegation })
+    })?;
     Ok((made, generated, at))
 }
 
@@ -135,11 +130,11 @@ pub fn application_credentials_of(
 /// # Errors
 /// When the owner has none with that id, or the facts cannot be changed.
 pub fn delete_application_credential(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     owner: &UserId,
     id: &CredentialId,
 ) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("application credential {id} delete"), |view, change| {
+    let ((), at) = ctx.commit(&format!("application credential {id} delete"), |view, change| {
         let is_theirs = view.get::<Credential>(id)?.is_some_and(|row| row.owner == *owner);
         if !is_theirs || view.get::<Delegation>(id)?.is_none() {
             let hint = "see `openstack application credential list`";

@@ -1,7 +1,7 @@
 //! Credentials that services store for users, such as EC2 keys.
 
 use super::delegations::maker_of;
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use enfilade_facts::Change;
 use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, User};
@@ -30,9 +30,9 @@ fn check(row: &Blob) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the id or access key is taken, its user or project does not exist, or the facts cannot be changed.
-pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
+pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     check(row)?;
-    desk.commit(&format!("credential create for {}", row.user), |view, change| {
+    ctx.commit(&format!("credential create for {}", row.user), |view, change| {
         view.get::<User>(&row.user)?.ok_or_else(|| missing("user", row.user))?;
         if view.get::<Blob>(id)?.is_some() {
             return Err(Error::Exists {
@@ -63,9 +63,9 @@ fn end(change: &mut Change, id: &BlobId) {
 ///
 /// # Errors
 /// When it has changed since it was read, or the facts cannot be changed.
-pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> Result<(), Error> {
+pub fn update_blob(ctx: &ChangeContext<'_>, id: &BlobId, before: &Blob, row: &Blob) -> Result<(), Error> {
     check(row)?;
-    desk.commit(&format!("credential {id} update"), |_, change| {
+    ctx.commit(&format!("credential {id} update"), |_, change| {
         change.expect_same(id, before).put(id, row);
         if before.ec2 != row.ec2 {
             end(change, id);
@@ -79,8 +79,8 @@ pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> R
 ///
 /// # Errors
 /// When it has changed since it was read, or the facts cannot be changed.
-pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
-    desk.commit(&format!("credential {id} delete"), |_, change| {
+pub fn delete_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
+    ctx.commit(&format!("credential {id} delete"), |_, change| {
         remove_blob(change, id, row);
         Ok(())
     })?;

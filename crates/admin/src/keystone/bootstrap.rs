@@ -6,7 +6,7 @@ use super::extra::{IMMUTABLE, put_extra};
 use super::grants::{On, grant_role};
 use super::projects::{add_project, find_project};
 use super::roles::{add_implication, add_role};
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::passwords::PasswordRules;
 use crate::resolve::Target;
@@ -40,10 +40,10 @@ const ROLES: [&str; 3] = ["manager", "member", "reader"];
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
+pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     // The operator chooses this password, so it need not be changed at the first login.
-    let passwords = &PasswordRules { change_given: false, ..*desk.passwords };
-    let desk = &Desk { passwords, ..*desk };
+    let passwords = &PasswordRules { change_given: false, ..*ctx.passwords };
+    let ctx = &ChangeContext { passwords, ..*ctx };
     let fresh = |made: Result<(), Error>| match made {
         Err(Error::Exists { .. }) => Ok(()),
         other => other,
@@ -51,7 +51,7 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     let realm = new.user.realm();
     // The domain `Default` has the id that clients are configured with.
     let id = (realm.as_str() == "Default").then_some(DomainId::DEFAULT);
-    fresh(add_domain(desk, realm, id).map(drop))?;
+    fresh(add_domain(ctx, realm, id).map(drop))?;
     let user = NewUser {
         userid: new.user.clone(),
         password: Some(new.password.clone()),
@@ -61,37 +61,37 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
         expires: 0,
         comment: None,
     };
-    if let Err(why) = add_user(desk, &user) {
+    if let Err(why) = add_user(ctx, &user) {
         let Error::Exists { .. } = why else { return Err(why) };
-        set_password(desk, &new.user, &new.password)?;
+        set_password(ctx, &new.user, &new.password)?;
     }
     let full = format!("{}@{realm}", new.project);
-    fresh(add_project(desk, realm, &new.project, Some("made by bootstrap")).map(drop))?;
-    let project = find_project(desk.facts, &full)?;
+    fresh(add_project(ctx, realm, &new.project, Some("made by bootstrap")).map(drop))?;
+    let project = find_project(ctx.facts, &full)?;
     for role in [new.role.as_str(), "service"].iter().chain(&ROLES) {
-        fresh(add_role(desk, role, None).and_then(|(id, _)| make_immutable(desk, &id)))?;
+        fresh(add_role(ctx, role, None).and_then(|(id, _)| make_immutable(ctx, &id)))?;
     }
     let mut above = new.role.as_str();
     for role in ROLES {
         if above != role {
-            add_implication(desk, above, role)?;
+            add_implication(ctx, above, role)?;
         }
         above = role;
     }
     let who = Target::User(new.user.clone());
-    grant_role(desk, &who, &On::Project(project), &new.role)?;
-    grant_role(desk, &who, &On::System, &new.role)?;
-    let (service, _) = add_service(desk, "identity", &new.service)?;
+    grant_role(ctx, &who, &On::Project(project), &new.role)?;
+    grant_role(ctx, &who, &On::System, &new.role)?;
+    let (service, _) = add_service(ctx, "identity", &new.service)?;
     for (interface, url) in &new.urls {
-        add_endpoint(desk, &service, *interface, new.region.as_deref(), url)?;
+        add_endpoint(ctx, &service, *interface, new.region.as_deref(), url)?;
     }
     Ok(project)
 }
 
 /// Sets the option `immutable`, as `keystone-manage bootstrap --immutable-roles` (its default): the API neither changes nor deletes the
 /// role unless the option is removed first.
-fn make_immutable(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
-    desk.commit(&format!("role {id} is immutable"), |_, change| {
+fn make_immutable(ctx: &ChangeContext<'_>, id: &RoleId) -> Result<(), Error> {
+    ctx.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);
         put_extra(change, ResourceKind::Role, id, IMMUTABLE)
     })?;

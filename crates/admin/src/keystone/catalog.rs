@@ -2,7 +2,7 @@
 
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, delete};
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::users::check_comment;
 use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, RegionId, ResourceKind, Service};
@@ -121,10 +121,10 @@ pub struct CatalogEntry {
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn add_service(desk: &Desk<'_>, kind: &str, name: &str) -> Result<(ServiceId, At), Error> {
+pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(ServiceId, At), Error> {
     check_name("service", name)?;
     check_name("service's kind", kind)?;
-    desk.commit(&format!("service add {kind} {name}"), |view, change| {
+    ctx.commit(&format!("service add {kind} {name}"), |view, change| {
         let same = |(_, row): &(ServiceId, Service)| row.kind == kind && row.name == name;
         if let Some((id, _)) = view.list::<Service>(&[])?.into_iter().find(same) {
             return Ok(id);
@@ -140,10 +140,10 @@ pub fn add_service(desk: &Desk<'_>, kind: &str, name: &str) -> Result<(ServiceId
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn add_region(desk: &Desk<'_>, id: &str) -> Result<At, Error> {
+pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
     check_name("region", id)?;
     let key = RegionId(id.to_owned());
-    let ((), at) = desk.commit(&format!("region add {id}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("region add {id}"), |view, change| {
         if view.get::<Region>(&key)?.is_none() {
             change.put(&key, &Region::default());
         }
@@ -165,7 +165,7 @@ pub(super) fn check_url(url: &str) -> Result<(), Error> {
 /// # Errors
 /// When the service does not exist, the URL is not one of HTTP, or the facts cannot be changed.
 pub fn add_endpoint(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     service: &ServiceId,
     interface: Interface,
     region: Option<&str>,
@@ -174,9 +174,9 @@ pub fn add_endpoint(
     check_url(url)?;
     let region = region.map(str::to_owned);
     if let Some(region) = &region {
-        add_region(desk, region)?;
+        add_region(ctx, region)?;
     }
-    desk.commit(&format!("endpoint add {interface} {url}"), |view, change| {
+    ctx.commit(&format!("endpoint add {interface} {url}"), |view, change| {
         change.expect_present::<Service>(service);
         let same = |(_, row): &(EndpointId, Endpoint)| {
             (row.service, row.interface, &row.region) == (*service, interface, &region)
@@ -194,16 +194,16 @@ pub fn add_endpoint(
 ///
 /// # Errors
 /// When it does not exist, or the facts cannot be changed.
-pub fn remove_service(desk: &Desk<'_>, id: &ServiceId) -> Result<At, Error> {
-    delete::<Service>(desk, id).map_err(see_catalog)
+pub fn remove_service(ctx: &ChangeContext<'_>, id: &ServiceId) -> Result<At, Error> {
+    delete::<Service>(ctx, id).map_err(see_catalog)
 }
 
 /// Removes an endpoint.
 ///
 /// # Errors
 /// When it does not exist, or the facts cannot be changed.
-pub fn remove_endpoint(desk: &Desk<'_>, id: &EndpointId) -> Result<At, Error> {
-    delete::<Endpoint>(desk, id).map_err(see_catalog)
+pub fn remove_endpoint(ctx: &ChangeContext<'_>, id: &EndpointId) -> Result<At, Error> {
+    delete::<Endpoint>(ctx, id).map_err(see_catalog)
 }
 
 fn see_catalog(why: Error) -> Error {

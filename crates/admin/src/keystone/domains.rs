@@ -1,7 +1,7 @@
 //! Domains: a domain's name is the realm of its users and groups.
 
 use super::resource::{Saving, StoredResource, put_and_end};
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::{dangling, domain_id};
 use crate::users::check_comment;
@@ -57,8 +57,12 @@ pub struct DomainSummary {
 ///
 /// # Errors
 /// When the name or id is taken, or the facts cannot be changed.
-pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result<(DomainId, At), Error> {
-    desk.commit(&format!("domain add {name}"), |view, change| {
+pub fn add_domain(
+    ctx: &ChangeContext<'_>,
+    name: &Realm,
+    id: Option<DomainId>,
+) -> Result<(DomainId, At), Error> {
+    ctx.commit(&format!("domain add {name}"), |view, change| {
         let by_name = NameKey::domain(name);
         let id = id.map_or_else(|| random().map(DomainId::from_bytes), Ok)?;
         if view.get::<Name>(&by_name)?.is_some() || view.get::<Domain>(&id)?.is_some() {
@@ -83,8 +87,8 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
 ///
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.
-pub fn set_domain(desk: &Desk<'_>, name: &Realm, enabled: bool) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("domain set {name}"), |view, change| {
+pub fn set_domain(ctx: &ChangeContext<'_>, name: &Realm, enabled: bool) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("domain set {name}"), |view, change| {
         let id = domain_id(view, name)?;
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
         change.replace(&id, &row, &Domain { enabled, ..row.clone() });
@@ -97,11 +101,11 @@ pub fn set_domain(desk: &Desk<'_>, name: &Realm, enabled: bool) -> Result<At, Er
 ///
 /// # Errors
 /// When the domain does not exist or is not empty, or the facts cannot be changed.
-pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
+pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error> {
     if *name == Realm::local() {
         return Err(Error::Invalid("the domain `local` cannot be removed: every server has it".into()));
     }
-    let ((), at) = desk.commit(&format!("domain remove {name}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("domain remove {name}"), |view, change| {
         let id = domain_id(view, name)?;
         let count = |kind| view.list::<Name>(&NameKey::all_of(kind, &id)).map(|names| names.len());
         let (users, groups, projects) = (count(NameKind::User)?, count(NameKind::Group)?, count(NameKind::Project)?);
@@ -115,7 +119,7 @@ pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
         Ok(())
     })?;
     // The domain's own roles, and the role assignments on the domain, are deleted.
-    super::leaving::sweep_all(desk)?;
+    super::leaving::sweep_all(ctx)?;
     Ok(at)
 }
 

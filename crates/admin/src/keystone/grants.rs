@@ -1,6 +1,6 @@
 //! Role assignments.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
 use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Group, NamedRole, Project, User};
@@ -56,8 +56,8 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
 ///
 /// # Errors
 /// When the user, group, scope or role does not exist, or the facts cannot be changed.
-pub fn grant_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("role {role} for {who}"), |view, change| {
+pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("role {role} for {who}"), |view, change| {
         change.put(&key_of(view, who, on, role)?, &Grant);
         Ok(())
     })?;
@@ -68,8 +68,8 @@ pub fn grant_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<
 ///
 /// # Errors
 /// When it does not exist, or the facts cannot be changed.
-pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("role {role} from {who}"), |view, change| {
+pub fn take_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("role {role} from {who}"), |view, change| {
         let key = key_of(view, who, on, role)?;
         if view.get::<Grant>(&key)?.is_none() {
             let hint = "see `enfilade role list --named`";
@@ -85,9 +85,9 @@ pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<A
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn set_grant(desk: &Desk<'_>, key: &GrantKey, is_so: bool) -> Result<bool, Error> {
+pub fn set_grant(ctx: &ChangeContext<'_>, key: &GrantKey, is_so: bool) -> Result<bool, Error> {
     let verb = if is_so { "assigned" } else { "removed" };
-    let (changed, _) = desk.commit(&format!("role {} {verb}", key.role), |view, change| {
+    let (changed, _) = ctx.commit(&format!("role {} {verb}", key.role), |view, change| {
         let was = view.get::<Grant>(key)?.is_some();
         match is_so {
             true => {

@@ -3,7 +3,7 @@
 use super::leaving::of_group;
 use super::names::check_name;
 use super::resource::{Saving, StoredResource};
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::users::{check_comment, choose_sid};
 use enfilade_facts::tables::{
@@ -48,9 +48,9 @@ impl StoredResource for Group {
 ///
 /// # Errors
 /// When a member to remove is not in the group, or the facts cannot be changed.
-pub fn set_member(desk: &Desk<'_>, key: &MembershipKey, is_so: bool) -> Result<(), Error> {
+pub fn set_member(ctx: &ChangeContext<'_>, key: &MembershipKey, is_so: bool) -> Result<(), Error> {
     let verb = if is_so { "add" } else { "remove" };
-    desk.commit(&format!("group {} member {verb}", key.group), |view, change| {
+    ctx.commit(&format!("group {} member {verb}", key.group), |view, change| {
         let was = view.get::<Membership>(key)?.is_some();
         match (was, is_so) {
             (false, false) => return Err(missing("user in group", key.group)),

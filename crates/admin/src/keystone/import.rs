@@ -2,7 +2,7 @@
 
 use super::extra::IMMUTABLE;
 use super::names::check_name;
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::import::Imported;
 use crate::resolve::dangling;
@@ -106,14 +106,14 @@ const AT_ONCE: usize = 200;
 /// # Errors
 /// When the facts cannot be read or changed.
 pub fn import_cloud(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     things: &[CloudRecord],
     pretend: bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
     // An import under the id of a deleted record must not bring back dependents that are still being deleted: they are deleted first.
     if !pretend {
-        super::sweep_all(desk)?;
+        super::sweep_all(ctx)?;
     }
     let mut report = Vec::with_capacity(things.len());
     // Later records refer to earlier ones, so a pretended import is one change, which is not committed.
@@ -126,10 +126,10 @@ pub fn import_cloud(
             Ok(report)
         };
         report.extend(match pretend {
-            false => desk.commit("import keystone", build)?.0,
+            false => ctx.commit("import keystone", build)?.0,
             true => {
-                let mut change = Change::requested_by(desk.requester, desk.audit("import keystone"));
-                desk.facts.read(|view| build(view, &mut change))??
+                let mut change = Change::requested_by(ctx.requester, ctx.audit("import keystone"));
+                ctx.facts.read(|view| build(view, &mut change))??
             }
         });
         progress(report.len());

@@ -2,7 +2,7 @@
 
 use super::delegations::forget;
 use super::trusts::remove_trusts;
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::users::forget_user;
 use enfilade_facts::tables::{
@@ -24,9 +24,9 @@ const LOOKED_THROUGH: usize = 20_000;
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
+pub fn sweep(ctx: &ChangeContext<'_>) -> Result<bool, Error> {
     let mut next = None;
-    desk.facts.read(|view| {
+    ctx.facts.read(|view| {
         view.page::<Leaving>(&[], None, |key, _| {
             next = Some(key);
             ControlFlow::Break(())
@@ -34,9 +34,9 @@ pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
     })??;
     let Some(key) = next else { return Ok(false) };
     match key {
-        LeavingKey::Role(role) => sweep_role(desk, &role)?,
+        LeavingKey::Role(role) => sweep_role(ctx, &role)?,
         key => {
-            desk.commit("delete the dependents of a deleted record", |view, change| {
+            ctx.commit("delete the dependents of a deleted record", |view, change| {
                 let is_done = match key {
                     LeavingKey::Domain(id) => of_domain(view, change, &id)?,
                     LeavingKey::Project(id) => of_project(view, change, &id)?,
@@ -60,8 +60,8 @@ pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn sweep_all(desk: &Desk<'_>) -> Result<(), Error> {
-    while sweep(desk)? {}
+pub fn sweep_all(ctx: &ChangeContext<'_>) -> Result<(), Error> {
+    while sweep(ctx)? {}
     Ok(())
 }
 
@@ -207,11 +207,11 @@ fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -
 }
 
 /// Deletes the assignments of a role. No index leads from a role to them, so all assignments are read, one part at a time.
-fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
+fn sweep_role(ctx: &ChangeContext<'_>, role: &RoleId) -> Result<(), Error> {
     let mut after: Option<Vec<u8>> = None;
     loop {
         let (mut of_role, mut looked, mut last, mut is_over) = (Vec::new(), 0, None, true);
-        desk.facts.read(|view| {
+        ctx.facts.read(|view| {
             view.page::<Grant>(&[], after.as_deref(), |key, _| {
                 // `group` is the key prefix of all assignments of one grantee on one scope. A part ends only between two prefixes, because
                 // the next part begins after all keys with the prefix `last`.
@@ -227,7 +227,7 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
             })
         })??;
         for some in of_role.chunks(AT_ONCE) {
-            desk.commit("delete assignments of a deleted role", |view, change| {
+            ctx.commit("delete assignments of a deleted role", |view, change| {
                 let ended = view.get::<Revocation>(&Revoked::Role(*role))?;
                 some.iter().for_each(|key| {
                     change.remove_as_of::<Grant>(key, ended.as_ref());
@@ -236,7 +236,7 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
             })?;
         }
         if is_over {
-            desk.commit("all assignments of a deleted role are deleted", |_, change| {
+            ctx.commit("all assignments of a deleted role are deleted", |_, change| {
                 change.delete::<Leaving>(&LeavingKey::Role(*role));
                 Ok(())
             })?;

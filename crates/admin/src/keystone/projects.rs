@@ -3,7 +3,7 @@
 use super::leaving::{forget_project, of_project};
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, put_and_end};
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
@@ -166,14 +166,14 @@ pub struct ProjectEdit {
 /// # Errors
 /// When the name is taken in the domain, or the facts cannot be changed.
 pub fn add_project(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     domain: &Realm,
     name: &str,
     description: Option<&str>,
 ) -> Result<(ProjectId, At), Error> {
     check_comment(description)?;
     check_name("project", name)?;
-    desk.commit(&format!("project add {name}@{domain}"), |view, change| {
+    ctx.commit(&format!("project add {name}@{domain}"), |view, change| {
         let domain_id = domain_id(view, domain)?;
         let by_name = NameKey::project(&domain_id, name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -230,9 +230,9 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
 ///
 /// # Errors
 /// When it no longer exists, or the facts cannot be changed.
-pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
+pub fn set_project(ctx: &ChangeContext<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
     check_comment(edit.description.as_deref())?;
-    let ((), at) = desk.commit(&format!("project set {id}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("project set {id}"), |view, change| {
         let row = view.get::<Project>(id)?.ok_or_else(|| dangling("project", id))?;
         let mut edited = row.clone();
         edited.enabled = edit.enabled.unwrap_or(row.enabled);
@@ -274,11 +274,11 @@ pub fn list_projects(source: &dyn Source) -> Result<Vec<ProjectSummary>, Error> 
 /// # Errors
 /// When one of them does not exist, or the facts cannot be changed.
 pub fn bind_datastore(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
     project: Option<ProjectId>,
 ) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("datastore bind {datastore}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("datastore bind {datastore}"), |view, change| {
         if view.get::<Datastore>(datastore)?.is_none() {
             let hint = "see `enfilade datastore list`";
             return Err(Error::Missing { what: "datastore", name: datastore.to_string(), hint });
@@ -300,8 +300,12 @@ pub fn bind_datastore(
 ///
 /// # Errors
 /// When one of them does not exist, or the facts cannot be changed.
-pub fn set_default_project(desk: &Desk<'_>, user: &Userid, project: Option<ProjectId>) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("user set {user}: default project"), |view, change| {
+pub fn set_default_project(
+    ctx: &ChangeContext<'_>,
+    user: &Userid,
+    project: Option<ProjectId>,
+) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("user set {user}: default project"), |view, change| {
         let id = user_id(view, user)?;
         let profile = view.get::<Profile>(&id)?.unwrap_or_default();
         if let Some(project) = &project {

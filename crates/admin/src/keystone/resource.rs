@@ -2,7 +2,7 @@
 //! dependents; [`save`] and [`delete`] are the same for all kinds.
 
 use super::extra::{extra_of, put_extra};
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, ResourceKind, Row};
 use enfilade_facts::{At, Change, View};
@@ -102,12 +102,12 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
 /// # Errors
 /// When the record to change does not exist, the record to create does, the record is invalid, or the facts cannot be changed.
 pub fn save<R: StoredResource>(
-    desk: &Desk<'_>,
+    ctx: &ChangeContext<'_>,
     id: &RecordId<R::Key>,
     build: Build<'_, R>,
 ) -> Result<Saved<R::Key, R>, Error> {
     let verb = if let RecordId::Existing(_) = id { "update" } else { "create" };
-    let (saved, _) = desk.commit(&format!("{} {verb}", R::NAME), |view, change| {
+    let (saved, _) = ctx.commit(&format!("{} {verb}", R::NAME), |view, change| {
         let (key, before) = match id {
             RecordId::New => (R::new_id(random()?).ok_or_else(|| missing(R::NAME, "new"))?, None),
             RecordId::NewWith(key) => match view.get::<R>(key)? {
@@ -136,8 +136,8 @@ pub fn save<R: StoredResource>(
 ///
 /// # Errors
 /// When it does not exist, its state does not allow it, or the facts cannot be changed.
-pub fn delete<R: StoredResource>(desk: &Desk<'_>, id: &R::Key) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("{} {} {id}", R::NAME, R::DELETE), |view, change| {
+pub fn delete<R: StoredResource>(ctx: &ChangeContext<'_>, id: &R::Key) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("{} {} {id}", R::NAME, R::DELETE), |view, change| {
         let row = view.get::<R>(id)?.ok_or_else(|| missing(R::NAME, id))?;
         change.expect_same(id, &row).delete::<Extra>(&ExtraKey::of(R::KIND, id));
         row.forget(view, change, id)

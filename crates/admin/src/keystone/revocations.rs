@@ -1,6 +1,6 @@
 //! Revocations.
 
-use crate::desk::Desk;
+use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_facts::tables::{Key, Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::{
@@ -23,8 +23,8 @@ pub struct RevocationSummary {
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("revoke {what}"), |_, change| {
+pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what: &str) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("revoke {what}"), |_, change| {
         for mark in marks {
             match end {
                 Some(end) => change.end_until(*mark, end),
@@ -61,17 +61,17 @@ const PURGED_AT_ONCE: usize = 256;
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize, Error> {
-    let mut passed = desk.facts.read(|view| Passed::by(view, desk.now))??;
+pub fn purge_revocations(ctx: &ChangeContext<'_>, expired_seconds: i64) -> Result<usize, Error> {
+    let mut passed = ctx.facts.read(|view| Passed::by(view, ctx.now))??;
     let over = passed.unix_seconds.saturating_sub(expired_seconds);
-    desk.commit("record the purge time", |view, change| note_passed(view, change, passed))?;
-    take_in_older_marks(desk)?;
+    ctx.commit("record the purge time", |view, change| note_passed(view, change, passed))?;
+    take_in_older_marks(ctx)?;
     let mut purged = 0;
     loop {
-        let old = desk.facts.read(|view| ended_before(view, over))??;
+        let old = ctx.facts.read(|view| ended_before(view, over))??;
         let Some((last, _)) = old.last() else { return Ok(purged) };
         passed = passed.purging(*last);
-        desk.commit("purge revocations of tokens that have expired", |view, change| {
+        ctx.commit("purge revocations of tokens that have expired", |view, change| {
             note_passed(view, change, passed)?;
             for (until, mark) in &old {
                 change.delete::<Reverse>(&ReverseKey::Ends(*until, *mark));
@@ -108,13 +108,13 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
 }
 
 /// Indexes all marks by their ends, also those that were set before format 4. Records that this is done, so that it is done once.
-fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
-    if desk.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
+fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
+    if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());
     }
     // From this commit on each new mark is indexed when it is set; the older marks are indexed below.
     let what = "index revocations by their ends";
-    desk.commit(what, |view, change| {
+    ctx.commit(what, |view, change| {
         let row = view.get::<Revocation>(&Revoked::Last)?;
         change.expect_unchanged(&Revoked::Last, row.as_ref());
         change.put_last_marks(LastMarks::of(view)?.unwrap_or(LastMarks::NONE));
@@ -123,7 +123,7 @@ fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
     let (mut last, mut after) = (LastMarks::NONE, None::<Vec<u8>>);
     loop {
         let mut marks = Vec::new();
-        desk.facts.read(|view| {
+        ctx.facts.read(|view| {
             view.page::<Revocation>(&[], after.as_deref(), |mark, row| {
                 marks.push((mark, row));
                 if marks.len() < PURGED_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -133,7 +133,7 @@ fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
         after = Some(mark.bytes());
         marks.retain(|(mark, _)| mark.is_mark());
         marks.iter().for_each(|(mark, row)| last.take_in(mark, row.issued_before));
-        desk.commit(what, |view, change| {
+        ctx.commit(what, |view, change| {
             for (mark, _) in &marks {
                 if let Some(row) = view.get::<Revocation>(mark)? {
                     change.expect_same(mark, &row).put(&ReverseKey::Ends(row.until, *mark), &Reverse);
@@ -142,7 +142,7 @@ fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
             Ok(())
         })?;
     }
-    desk.commit(what, |view, change| {
+    ctx.commit(what, |view, change| {
         let row = view.get::<Revocation>(&Revoked::Last)?;
         let known = LastMarks::of(view)?.unwrap_or(LastMarks::NONE);
         change.expect_unchanged(&Revoked::Last, row.as_ref());

@@ -3,7 +3,7 @@
 use super::leaving::sweep_all;
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, delete, put_and_end};
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, role_id};
 use crate::users::check_comment;
@@ -52,9 +52,13 @@ impl StoredResource for NamedRole {
 ///
 /// # Errors
 /// When the name is taken, or the facts cannot be changed.
-pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Result<(RoleId, At), Error> {
+pub fn add_role(
+    ctx: &ChangeContext<'_>,
+    name: &str,
+    description: Option<&str>,
+) -> Result<(RoleId, At), Error> {
     check_name("role", name)?;
-    desk.commit(&format!("role define {name}"), |view, change| {
+    ctx.commit(&format!("role define {name}"), |view, change| {
         let by_name = NameKey::role(name);
         if view.get::<Name>(&by_name)?.is_some() {
             let hint = "choose another name";
@@ -72,8 +76,8 @@ pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Resul
 ///
 /// # Errors
 /// When one of them does not exist, or the facts cannot be changed.
-pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("role {role} implies {implied}"), |view, change| {
+pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("role {role} implies {implied}"), |view, change| {
         let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
         let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
         let mut edited = row.clone();
@@ -90,19 +94,24 @@ pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At,
 ///
 /// # Errors
 /// When it does not exist, or the facts cannot be changed.
-pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
-    let id = desk.facts.read(|view| role_id(view, name))??;
-    delete::<NamedRole>(desk, &id)?;
-    sweep_all(desk)?;
-    Ok(desk.facts.at())
+pub fn remove_named_role(ctx: &ChangeContext<'_>, name: &str) -> Result<At, Error> {
+    let id = ctx.facts.read(|view| role_id(view, name))??;
+    delete::<NamedRole>(ctx, &id)?;
+    sweep_all(ctx)?;
+    Ok(ctx.facts.at())
 }
 
 /// Makes a role imply another role, or removes the implication; returns whether that changed anything.
 ///
 /// # Errors
 /// When one of them does not exist, the role would imply itself or a role of another domain, or the facts cannot be changed.
-pub fn set_implied(desk: &Desk<'_>, role: &RoleId, implied: &RoleId, is_so: bool) -> Result<bool, Error> {
-    let (changed, _) = desk.commit(&format!("role {role} implies {implied}: {is_so}"), |view, change| {
+pub fn set_implied(
+    ctx: &ChangeContext<'_>,
+    role: &RoleId,
+    implied: &RoleId,
+    is_so: bool,
+) -> Result<bool, Error> {
+    let (changed, _) = ctx.commit(&format!("role {role} implies {implied}: {is_so}"), |view, change| {
         let row = view.get::<NamedRole>(role)?.ok_or_else(|| missing("role", role))?;
         let other = view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
         if is_so && (role == implied || other.domain.is_some() && row.domain != other.domain) {

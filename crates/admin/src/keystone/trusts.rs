@@ -1,7 +1,7 @@
 //! Trusts: a trustor lends roles on a project to a trustee.
 
 use super::delegations::end_within;
-use crate::desk::{Desk, random};
+use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{Project, Reverse, ReverseKey, Trust, User};
@@ -39,9 +39,9 @@ pub struct NewTrust {
 /// # Errors
 /// When it lends no role, or a role that the trustor does not have; when a user or the project does not exist, or the facts cannot be
 /// changed.
-pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
+pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
-    let ((id, trust), at) = desk.commit(&what, |view, change| {
+    let ((id, trust), at) = ctx.commit(&what, |view, change| {
         let held = enfilade_identity::roles_of(view, &new.trustor, &new.project, None)?;
         // Only roles of the trustor are considered: the response does not show which other roles exist.
         let lent = |said: &String| {
@@ -125,8 +125,8 @@ pub fn list_trusts(source: &dyn Source) -> Result<Vec<(TrustId, Trust)>, Error> 
 ///
 /// # Errors
 /// When no use is left, or the facts cannot be changed.
-pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
-    desk.commit(&format!("trust {id} use"), |view, change| {
+pub fn use_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<(), Error> {
+    ctx.commit(&format!("trust {id} use"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| missing("trust", id))?;
         let Some(uses) = row.uses else { return Ok(()) };
         let left = uses
@@ -142,8 +142,8 @@ pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
 ///
 /// # Errors
 /// When it does not exist, or the facts cannot be changed.
-pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("trust delete {id}"), |view, change| {
+pub fn delete_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("trust delete {id}"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| {
             let hint = "see `openstack trust list`";
             Error::Missing { what: "trust", name: id.to_string(), hint }

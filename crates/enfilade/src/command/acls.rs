@@ -21,7 +21,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     match command {
         Acl::Get { datastore, path, sddl } => {
             let path = StorePath::from_plain(&path)?;
-            let acl = enfilade_admin::get_acl(&home.desk(), &datastore, &path)?;
+            let acl = enfilade_admin::get_acl(&home.change_context(), &datastore, &path)?;
             let value = json!({
                 "datastore": datastore.to_string(), "path": path.to_string(), "acl": acl.lines, "sddl": acl.sddl,
                 "mode": acl.mode,
@@ -44,8 +44,8 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             if recursive {
                 return propagate(home, &datastore, &path, &acl, dry_run, json);
             }
-            let place = enfilade_admin::set_acl(&home.desk(), &datastore, &path, &acl)?;
-            let now = enfilade_admin::get_acl(&home.desk(), &datastore, &path)?;
+            let place = enfilade_admin::set_acl(&home.change_context(), &datastore, &path, &acl)?;
+            let now = enfilade_admin::get_acl(&home.change_context(), &datastore, &path)?;
             let value = json!({
                 "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
             });
@@ -54,13 +54,18 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
         Acl::Save { datastore, path } => {
             let path = StorePath::from_plain(&path)?;
             let mut bad = 0;
-            enfilade_admin::save_acls(&home.desk(), &datastore, &path, &mut |path, acl| match acl {
-                Ok(sddl) => output::json_line(&json!({ "path": path, "sddl": sddl })),
-                Err(why) => {
-                    bad += 1;
-                    output::note(&format!("warning: {path}: its ACL {why}"));
-                }
-            })?;
+            enfilade_admin::save_acls(
+                &home.change_context(),
+                &datastore,
+                &path,
+                &mut |path, acl| match acl {
+                    Ok(sddl) => output::json_line(&json!({ "path": path, "sddl": sddl })),
+                    Err(why) => {
+                        bad += 1;
+                        output::note(&format!("warning: {path}: its ACL {why}"));
+                    }
+                },
+            )?;
             anyhow::ensure!(bad == 0, "{bad} ACLs were not saved");
         }
         Acl::Restore { datastore } => restore(home, &datastore, json)?,
@@ -75,12 +80,12 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             )?;
         }
         Acl::Map { sid, who } => {
-            let at = enfilade_admin::map_sid(&home.desk(), sid, &who)?;
+            let at = enfilade_admin::map_sid(&home.change_context(), sid, &who)?;
             let value = json!({ "sid": sid.to_string(), "who": who.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("{sid} is mapped to {who}"));
         }
         Acl::Unmap { sid } => {
-            let at = enfilade_admin::unmap_sid(&home.desk(), sid)?;
+            let at = enfilade_admin::unmap_sid(&home.change_context(), sid)?;
             let value = json!({ "sid": sid.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("{sid} is no longer mapped"));
         }
@@ -119,12 +124,13 @@ fn propagate(
     dry_run: bool,
     json: bool,
 ) -> anyhow::Result<()> {
-    let all = enfilade_admin::count_beneath(&home.desk(), datastore, path)?;
+    let all = enfilade_admin::count_beneath(&home.change_context(), datastore, path)?;
     let (mut progress, mut done) = (Progress::start("setting ACLs"), 0);
-    let propagated = enfilade_admin::propagate_acl(&home.desk(), datastore, path, acl, dry_run, &mut || {
-        done += 1;
-        progress.at(done, all);
-    });
+    let propagated =
+        enfilade_admin::propagate_acl(&home.change_context(), datastore, path, acl, dry_run, &mut || {
+            done += 1;
+            progress.at(done, all);
+        });
     drop(progress);
     let Propagated { changed, same, protected, left } = propagated?;
     let would = if dry_run { "would be changed" } else { "changed" };
@@ -162,7 +168,7 @@ fn restore(home: &Home, datastore: &DatastoreName, json: bool) -> anyhow::Result
             anyhow::bail!("line {number} is not a line of `acl save`: expected JSON with `path` and `sddl`");
         };
         let path = StorePath::from_plain(path)?;
-        match enfilade_admin::restore_acl(&home.desk(), datastore, &path, sddl) {
+        match enfilade_admin::restore_acl(&home.change_context(), datastore, &path, sddl) {
             Ok(true) => changed += 1,
             Ok(false) => same += 1,
             Err(why) => {

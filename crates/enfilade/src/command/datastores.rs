@@ -102,7 +102,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                     "" => None,
                     project => Some(keystone::find_project(home.source(), project)?),
                 };
-                keystone::bind_datastore(&home.desk(), &name, id)?;
+                keystone::bind_datastore(&home.change_context(), &name, id)?;
             }
             let comment = comment.map(|text| ("comment".to_owned(), text));
             let set = comment.into_iter().chain(properties);
@@ -128,10 +128,10 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     // If no property of `datastore.cfg` changes, the file is not written.
     let is_of_file = !matches!(&edit, DatastoreEdit::Set(set) if set.is_empty());
     if is_of_file {
-        enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
+        enfilade_admin::edit_datastore(&home.change_context(), &name, &edit)?;
     }
     if profile.changes_anything() {
-        enfilade_admin::edit_profile(&home.desk(), &name, |after| profile.change(after))?;
+        enfilade_admin::edit_profile(&home.change_context(), &name, |after| profile.change(after))?;
     }
     let at = home.source().at();
     if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, &edit) {
@@ -178,7 +178,8 @@ fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) 
 
 fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::Result<()> {
     let path = StorePath::from_plain(path)?;
-    let ended = enfilade_admin::unlock(&home.desk(), &*home.locks()?, home.config.limits.0, name, &path)?;
+    let ended =
+        enfilade_admin::unlock(&home.change_context(), &*home.locks()?, home.config.limits.0, name, &path)?;
     for lock in &ended {
         let what = if lock.is_deep { " and everything below it" } else { "" };
         let text = format!(
@@ -264,7 +265,7 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
 
 fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
     let DatastoreDetails { row, root, project, profile, mount_point, usage } =
-        show_datastore(&home.desk(), name)?;
+        show_datastore(&home.change_context(), name)?;
     let mounts = mounts::now().unwrap_or_default();
     let mounted = mount_point.as_ref().map(|point| mounts.is_mount_point(point));
     let warnings: Vec<String> = datastore_warnings(home.source(), &mounts, &home.reserved)?

@@ -11,7 +11,7 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
     let source = home.source();
     match command {
         Group::Add { group, sid, gid, comment } => {
-            let (id, at) = enfilade_admin::add_group(&home.desk(), &group, sid, gid, comment)?;
+            let (id, at) = enfilade_admin::add_group(&home.change_context(), &group, sid, gid, comment)?;
             let value =
                 json!({ "group": group.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("group @{group} created"));
@@ -43,14 +43,14 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
             output::table(&["GROUP", "GID", "SID", "MEMBERS", "COMMENT"], &rows);
         }
         Group::Remove { group } => {
-            let at = enfilade_admin::remove_group(&home.desk(), &group)?;
+            let at = enfilade_admin::remove_group(&home.change_context(), &group)?;
             let value = json!({ "group": group.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("group @{group} removed, with its memberships and roles"));
         }
         Group::Member(Member::Add { group, members }) => {
             for member in members {
                 let target: Target = member.parse()?;
-                let at = enfilade_admin::add_member(&home.desk(), &group, &target)?;
+                let at = enfilade_admin::add_member(&home.change_context(), &group, &target)?;
                 let value =
                     json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
                 output::done(json, &value, &format!("{target} is in @{group}"));
@@ -59,7 +59,7 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
         Group::Member(Member::Remove { group, members }) => {
             for member in members {
                 let target: Target = member.parse()?;
-                let at = enfilade_admin::remove_member(&home.desk(), &group, &target)?;
+                let at = enfilade_admin::remove_member(&home.change_context(), &group, &target)?;
                 let value =
                     json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
                 output::done(json, &value, &format!("{target} is no longer in @{group}"));

@@ -14,12 +14,12 @@ pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()
     let (report, at, pretend) = match command {
         Import::Proxmox { directory, pretend } => {
             let (report, at) =
-                enfilade_admin::import_proxmox(&home.desk(), &FileSet::new(&directory), pretend)?;
+                enfilade_admin::import_proxmox(&home.change_context(), &FileSet::new(&directory), pretend)?;
             (report, at, pretend)
         }
         Import::Keystone { os_cloud, passwords, pretend } => {
             let report = keystone::run(home, &os_cloud, passwords.as_deref(), pretend)?;
-            (report, home.desk().facts.at(), pretend)
+            (report, home.change_context().facts.at(), pretend)
         }
     };
     let taken = report.iter().filter(|item| item.left_out.is_none()).count();

@@ -37,7 +37,7 @@ pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Resu
             (Interface::Admin, administrators),
         ],
     };
-    let project = admin::bootstrap(&home.desk(), &wanted)?;
+    let project = admin::bootstrap(&home.change_context(), &wanted)?;
     let (user, realm) = (wanted.user.name(), wanted.user.realm());
     let value = json!({ "user": wanted.user.to_string(), "project": project.to_string(), "url": public });
     let text = format!(
@@ -60,17 +60,17 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
     };
     match command {
         Domain::Add { domain } => {
-            let (id, at) = admin::add_domain(&home.desk(), &domain, None)?;
+            let (id, at) = admin::add_domain(&home.change_context(), &domain, None)?;
             let value =
                 json!({ "domain": domain.to_string(), "id": id.to_keystone(), "revision": at.revision.0 });
             output::done(json, &value, &format!("domain {domain} created"));
         }
         Domain::Enable { domain } => {
-            let at = admin::set_domain(&home.desk(), &domain, true)?;
+            let at = admin::set_domain(&home.change_context(), &domain, true)?;
             said(domain.as_str(), at, &format!("domain {domain} enabled"));
         }
         Domain::Disable { domain } => {
-            let at = admin::set_domain(&home.desk(), &domain, false)?;
+            let at = admin::set_domain(&home.change_context(), &domain, false)?;
             said(
                 domain.as_str(),
                 at,
@@ -78,7 +78,7 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             );
         }
         Domain::Remove { domain } => {
-            let at = admin::remove_domain(&home.desk(), &domain)?;
+            let at = admin::remove_domain(&home.change_context(), &domain)?;
             said(domain.as_str(), at, &format!("domain {domain} removed"));
         }
         Domain::List => {
@@ -103,21 +103,22 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
     let find = |text: &str| admin::find_project(home.source(), text);
     match command {
         Project::Add { name, domain, description } => {
-            let (id, at) = admin::add_project(&home.desk(), &domain, &name, description.as_deref())?;
+            let (id, at) =
+                admin::add_project(&home.change_context(), &domain, &name, description.as_deref())?;
             let value = json!({ "project": name, "domain": domain.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {name}@{domain} created: {id}"));
         }
         Project::Set { project, description, enable, disable } => {
             let id = find(&project)?;
             let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
-            let at = admin::set_project(&home.desk(), &id, &edit)?;
+            let at = admin::set_project(&home.change_context(), &id, &edit)?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {project} changed"));
         }
         Project::Remove { project } => {
             let id = find(&project)?;
-            let at = admin::delete::<tables::Project>(&home.desk(), &id)?;
-            admin::sweep_all(&home.desk())?;
+            let at = admin::delete::<tables::Project>(&home.change_context(), &id)?;
+            admin::sweep_all(&home.change_context())?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {project} removed; its sessions have ended"));
         }
@@ -192,21 +193,22 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
             }
         }
         Catalog::Service { kind, name } => {
-            let (id, at) = admin::add_service(&home.desk(), &kind, &name)?;
+            let (id, at) = admin::add_service(&home.change_context(), &kind, &name)?;
             let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("service {name} ({kind}) created: {id}"));
         }
         Catalog::Endpoint { service, interface, url, region } => {
-            let (id, at) = admin::add_endpoint(&home.desk(), &service, interface, region.as_deref(), &url)?;
+            let (id, at) =
+                admin::add_endpoint(&home.change_context(), &service, interface, region.as_deref(), &url)?;
             let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("the {interface} endpoint is {url}: {id}"));
         }
         Catalog::RemoveService { service } => {
-            let at = admin::remove_service(&home.desk(), &service)?;
+            let at = admin::remove_service(&home.change_context(), &service)?;
             output::done(json, &json!({ "revision": at.revision.0 }), &format!("service {service} removed"));
         }
         Catalog::RemoveEndpoint { endpoint } => {
-            let at = admin::remove_endpoint(&home.desk(), &endpoint)?;
+            let at = admin::remove_endpoint(&home.change_context(), &endpoint)?;
             output::done(
                 json,
                 &json!({ "revision": at.revision.0 }),
@@ -243,7 +245,7 @@ pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result
             (Revoked::Domain(id), format!("all sessions of users of domain {domain} and for it revoked"))
         }
     };
-    let at = admin::revoke(&home.desk(), &[mark], None, &text)?;
+    let at = admin::revoke(&home.change_context(), &[mark], None, &text)?;
     output::done(json, &json!({ "revision": at.revision.0 }), &text);
     Ok(())
 }
@@ -254,7 +256,7 @@ pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Resu
         Session::End { user } => user,
     };
     let text = format!("all sessions of {user} ended");
-    let at = admin::revoke(&home.desk(), &[user_mark(home, &user)?], None, &text)?;
+    let at = admin::revoke(&home.change_context(), &[user_mark(home, &user)?], None, &text)?;
     output::done(json, &json!({ "user": user.to_string(), "revision": at.revision.0 }), &text);
     Ok(())
 }

@@ -28,32 +28,32 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
     match command {
         RoleCommand::Assign { assignment, no_propagate } => {
             let Assignment { on, auth_id, role } = &assignment;
-            let (who, desk) = (auth_id.parse()?, home.desk());
+            let (who, ctx) = (auth_id.parse()?, home.change_context());
             let at = match &on.path {
-                Some(path) => enfilade_admin::assign_role(&desk, path, &who, role.parse()?, !no_propagate)?,
-                None => grant_role(&desk, &who, &named(home, on)?, role)?,
+                Some(path) => enfilade_admin::assign_role(&ctx, path, &who, role.parse()?, !no_propagate)?,
+                None => grant_role(&ctx, &who, &named(home, on)?, role)?,
             };
             said(&assignment, at, &format!("{auth_id} is {role} on {on}"));
         }
         RoleCommand::Remove { assignment } => {
             let Assignment { on, auth_id, role } = &assignment;
-            let (who, desk) = (auth_id.parse()?, home.desk());
+            let (who, ctx) = (auth_id.parse()?, home.change_context());
             let at = match &on.path {
-                Some(path) => enfilade_admin::remove_role(&desk, path, &who, role.parse()?)?,
-                None => take_role(&desk, &who, &named(home, on)?, role)?,
+                Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
+                None => take_role(&ctx, &who, &named(home, on)?, role)?,
             };
             said(&assignment, at, &format!("{auth_id} is no longer {role} on {on}"));
         }
         RoleCommand::Define { name, implies, description } => {
-            let (id, mut at) = add_role(&home.desk(), &name, description.as_deref())?;
+            let (id, mut at) = add_role(&home.change_context(), &name, description.as_deref())?;
             for implied in &implies {
-                at = add_implication(&home.desk(), &name, implied)?;
+                at = add_implication(&home.change_context(), &name, implied)?;
             }
             let value = json!({ "role": name, "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("role {name} created"));
         }
         RoleCommand::Undefine { name } => {
-            let at = remove_named_role(&home.desk(), &name)?;
+            let at = remove_named_role(&home.change_context(), &name)?;
             let value = json!({ "role": name, "revision": at.revision.0 });
             output::done(json, &value, &format!("role {name} removed, with all its assignments"));
         }

@@ -26,7 +26,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let (owner, name) = parts(&token)?;
             let key = home.hash_key();
             let new = enfilade_admin::create_token(
-                &home.desk(),
+                &home.change_context(),
                 &key,
                 owner,
                 name,
@@ -36,7 +36,13 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         }
         Token::Regenerate { token, grace } => {
             let (owner, name) = parts(&token)?;
-            let new = enfilade_admin::regenerate_token(&home.desk(), &home.hash_key(), owner, name, grace)?;
+            let new = enfilade_admin::regenerate_token(
+                &home.change_context(),
+                &home.hash_key(),
+                owner,
+                name,
+                grace,
+            )?;
             show_secret(&new, json);
         }
         Token::Set { token, enable, disable, expires, comment, end_grace, own_roles, owner_roles } => {
@@ -44,7 +50,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let enabled = (enable || disable).then_some(enable);
             let own_roles = (own_roles || owner_roles).then_some(own_roles);
             let edit = TokenEdit { enabled, expires, comment, end_grace, own_roles };
-            let at = enfilade_admin::set_token(&home.desk(), owner, name, &edit)?;
+            let at = enfilade_admin::set_token(&home.change_context(), owner, name, &edit)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("token {token} changed"));
         }
@@ -58,37 +64,11 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 json,
             );
         }
-        Token::List { user } => {
-            let tokens = enfilade_admin::list_tokens(source, user.as_ref())?;
-            let last_used = home.last_used()?;
-            if json {
-                tokens.iter().for_each(|token| output::json_line(&described(token, &last_used)));
-                return Ok(());
-            }
-            let rows: Vec<Vec<String>> = tokens
-                .into_iter()
-                .map(|token| {
-                    let used = last_used.of(&token.id).map(|used| output::time(used.unix_seconds));
-                    vec![
-                        token.tokenid,
-                        enabled(token.enabled),
-                        until(token.expires),
-                        (if token.own_roles { "own" } else { "owner's" }).to_owned(),
-                        or_dash(used),
-                        defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg"),
-                        or_dash(token.comment),
-                    ]
-                })
-                .collect();
-            output::table(
-                &["TOKEN", "ENABLED", "EXPIRES", "ROLES", "LAST USED", "KEPT IN", "COMMENT"],
-                &rows,
-            );
-        }
+        Token::List { user } => list(home, user.as_ref(), json)?,
         Token::Upgrade { token, all: _ } => upgrade(home, token.as_ref(), json)?,
         Token::Delete { token } => {
             let (owner, name) = parts(&token)?;
-            let at = enfilade_admin::delete_token(&home.desk(), owner, name)?;
+            let at = enfilade_admin::delete_token(&home.change_context(), owner, name)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
             output::done(
                 json,
@@ -100,8 +80,34 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
     Ok(())
 }
 
+fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
+    let tokens = enfilade_admin::list_tokens(home.source(), user)?;
+    let last_used = home.last_used()?;
+    if json {
+        tokens.iter().for_each(|token| output::json_line(&described(token, &last_used)));
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = tokens
+        .into_iter()
+        .map(|token| {
+            let used = last_used.of(&token.id).map(|used| output::time(used.unix_seconds));
+            vec![
+                token.tokenid,
+                enabled(token.enabled),
+                until(token.expires),
+                (if token.own_roles { "own" } else { "owner's" }).to_owned(),
+                or_dash(used),
+                defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg"),
+                or_dash(token.comment),
+            ]
+        })
+        .collect();
+    output::table(&["TOKEN", "ENABLED", "EXPIRES", "ROLES", "LAST USED", "KEPT IN", "COMMENT"], &rows);
+    Ok(())
+}
+
 fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()> {
-    let (marked, at) = enfilade_admin::mark_for_upgrade(&home.desk(), token)?;
+    let (marked, at) = enfilade_admin::mark_for_upgrade(&home.change_context(), token)?;
     let count = marked.iter().filter(|marked| marked.left.is_none()).count();
     for Marked { tokenid, left } in &marked {
         if json {
@@ -135,7 +141,8 @@ fn create_of_certificate(
     let pem = read_text(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
     let fingerprint = enfilade_tls::fingerprint(&pem)
         .map_err(|why| anyhow::anyhow!("`{}` is not a usable certificate: {why}", file.display()))?;
-    let at = enfilade_admin::create_certificate_token(&home.desk(), owner, name, &fingerprint, terms)?;
+    let at =
+        enfilade_admin::create_certificate_token(&home.change_context(), owner, name, &fingerprint, terms)?;
     let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
     output::done(json, &value, &format!("`{}` authenticates as token {token} from now on", file.display()));
     Ok(())
@@ -174,7 +181,8 @@ fn create_for_project(
         comment,
         secret: None,
     };
-    let (made, secret, at) = keystone::create_application_credential(&home.desk(), &home.hash_key(), &new)?;
+    let (made, secret, at) =
+        keystone::create_application_credential(&home.change_context(), &home.hash_key(), &new)?;
     let secret = secret.unwrap_or_default();
     let value = json!({
         "tokenid": token.to_string(), "id": made.id.to_string(), "value": secret, "revision": at.revision.0,

@@ -17,7 +17,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         User::Add { user, password_stdin, sid, uid, gid, expires, comment } => {
             let password = if password_stdin { Some(password_from_stdin()?) } else { None };
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
-            let (id, at) = enfilade_admin::add_user(&home.desk(), &new)?;
+            let (id, at) = enfilade_admin::add_user(&home.change_context(), &new)?;
             let value =
                 json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             let password = if new.password.is_none() {
@@ -66,7 +66,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                     "pass the new password on standard input: `enfilade user passwd {user} --password-stdin`"
                 );
             }
-            let at = enfilade_admin::set_password(&home.desk(), &user, &password_from_stdin()?)?;
+            let at = enfilade_admin::set_password(&home.change_context(), &user, &password_from_stdin()?)?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} has a new password"));
         }
@@ -77,7 +77,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &format!("user {user} changed"));
         }
         User::Remove { user } => {
-            let at = enfilade_admin::remove_user(&home.desk(), &user)?;
+            let at = enfilade_admin::remove_user(&home.change_context(), &user)?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(
                 json,
@@ -87,13 +87,13 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
         User::Disable { user } => {
             let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
-            let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
+            let at = enfilade_admin::set_user(&home.change_context(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} disabled, with all tokens and sessions"));
         }
         User::Enable { user } => {
             let edit = UserEdit { enabled: Some(true), ..UserEdit::default() };
-            let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
+            let at = enfilade_admin::set_user(&home.change_context(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": true, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} enabled"));
         }
@@ -116,10 +116,10 @@ fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str
             "" => None,
             project => Some(keystone::find_project(home.source(), project)?),
         };
-        at = keystone::set_default_project(&home.desk(), user, id)?;
+        at = keystone::set_default_project(&home.change_context(), user, id)?;
     }
     if *edit != UserEdit::default() {
-        at = enfilade_admin::set_user(&home.desk(), user, edit)?;
+        at = enfilade_admin::set_user(&home.change_context(), user, edit)?;
     }
     Ok(at)
 }

@@ -74,7 +74,8 @@ impl World {
             TestHouse::with_locks(Remembering::AsServed, Arc::clone(&locks) as Arc<dyn LockStore>);
         let name: DatastoreName = "main".parse().unwrap();
         house.add_datastore(&name);
-        enfilade_admin::edit_profile(&house.desk(), &name, |profile| profile.quota = Some(QUOTA)).unwrap();
+        enfilade_admin::edit_profile(&house.change_context(), &name, |profile| profile.quota = Some(QUOTA))
+            .unwrap();
         let people = ["alice@local", "bob@local", "carol@local"].map(|who| who.parse::<Authid>().unwrap());
         for who in &people {
             house.add_user(&who.user, None);
@@ -85,7 +86,7 @@ impl World {
         let (mut acls, mut attribute) = (Vec::new(), "");
         for acl in Acl::EVERY {
             let new = NewAcl::Lines(lines(acl));
-            attribute = enfilade_admin::set_acl(&house.desk(), &name, &path("acl"), &new).unwrap();
+            attribute = enfilade_admin::set_acl(&house.change_context(), &name, &path("acl"), &new).unwrap();
             let mut room = [0; 4096];
             let count = getxattr(&place, attribute, &mut room).unwrap();
             acls.push((acl, if acl == Acl::Hurt { b"nonsense".to_vec() } else { room[..count].to_vec() }));

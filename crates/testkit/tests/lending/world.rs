@@ -109,20 +109,20 @@ impl World {
         let house = TestHouse::new(Remembering::AsServed);
         let bytes: [u8; 32] = [7; 32];
         house.house.set_keys(Some(KeyRing::new(&[(0, &bytes), (1, &bytes)]).unwrap()));
-        let desk = house.desk();
+        let ctx = house.change_context();
         let realm: Realm = "Default".parse().unwrap();
-        admin::add_domain(&desk, &realm, Some(DomainId::DEFAULT)).unwrap();
+        admin::add_domain(&ctx, &realm, Some(DomainId::DEFAULT)).unwrap();
         let roles: BTreeMap<&'static str, RoleId> = ROLES
             .iter()
             .chain(&["service"])
-            .map(|role| (*role, admin::add_role(&desk, role, None).unwrap().0))
+            .map(|role| (*role, admin::add_role(&ctx, role, None).unwrap().0))
             .collect();
         for pair in ROLES.windows(2) {
-            admin::add_implication(&desk, pair[0], pair[1]).unwrap();
+            admin::add_implication(&ctx, pair[0], pair[1]).unwrap();
         }
         let users: BTreeMap<&'static str, UserId> =
             USERS.iter().map(|name| (*name, add_user(&house, name))).collect();
-        let project = |name: &str| admin::add_project(&desk, &realm, name, None).unwrap().0;
+        let project = |name: &str| admin::add_project(&ctx, &realm, name, None).unwrap().0;
         let (a, b, m) = (project("a"), project("b"), project("m"));
         let row = Project {
             domain: DomainId::DEFAULT,
@@ -132,9 +132,9 @@ impl World {
             description: None,
             tags: Vec::new(),
         };
-        admin::save::<Project>(&desk, &admin::RecordId::New, &|_| Ok((row.clone(), String::new()))).unwrap();
+        admin::save::<Project>(&ctx, &admin::RecordId::New, &|_| Ok((row.clone(), String::new()))).unwrap();
         let (group, _) =
-            enfilade_admin::add_group(&desk, &"crew@Default".parse().unwrap(), None, None, None).unwrap();
+            enfilade_admin::add_group(&ctx, &"crew@Default".parse().unwrap(), None, None, None).unwrap();
         let user = |name: &str| Grantee::User(users[name]);
         for (who, scope, role) in [
             (user("alice"), GrantScope::Project(b), "admin"),
@@ -145,12 +145,12 @@ impl World {
             (user("service"), GrantScope::Project(m), "service"),
             (Grantee::Group(group), GrantScope::Project(b), "admin"),
         ] {
-            admin::set_grant(&desk, &GrantKey { who, scope, role: roles[role] }, true).unwrap();
+            admin::set_grant(&ctx, &GrantKey { who, scope, role: roles[role] }, true).unwrap();
         }
         for (store, project) in [("of-a", a), ("of-b", b)] {
             let name: DatastoreName = store.parse().unwrap();
             house.add_datastore(&name);
-            admin::bind_datastore(&desk, &name, Some(project)).unwrap();
+            admin::bind_datastore(&ctx, &name, Some(project)).unwrap();
         }
         house.assign("/", &"alice@Default".parse().unwrap(), "Admin");
         keep_secrets(&house, &users, b);
@@ -181,10 +181,10 @@ impl World {
     /// Alice gets one random role on the project instead of her others, and lends Mallory a credential for it.
     pub(crate) fn lend(&mut self, dice: &mut Dice) -> Way {
         let role = *dice.of(&ROLES);
-        let desk = self.house.desk();
+        let ctx = self.house.change_context();
         let (who, scope) = (Grantee::User(self.users["alice"]), GrantScope::Project(self.a));
         for one in ROLES {
-            admin::set_grant(&desk, &GrantKey { who, scope, role: self.roles[one] }, one == role).unwrap();
+            admin::set_grant(&ctx, &GrantKey { who, scope, role: self.roles[one] }, one == role).unwrap();
         }
         let (first, way, ends) = lend((&self.house, &self.users, self.a), role, dice);
         (self.first, self.ends) = (first, ends);
@@ -242,22 +242,22 @@ impl World {
     }
 
     pub(crate) fn end_first(&self) {
-        let desk = self.house.desk();
+        let ctx = self.house.change_context();
         let alice: Userid = "alice@Default".parse().unwrap();
         // The lent credential may have deleted itself.
         match &self.ends {
             Ends::Credential(id) => {
-                drop(admin::delete_application_credential(&desk, &self.users["alice"], id));
+                drop(admin::delete_application_credential(&ctx, &self.users["alice"], id));
             }
-            Ends::Trust(id) => drop(admin::delete_trust(&desk, id)),
+            Ends::Trust(id) => drop(admin::delete_trust(&ctx, id)),
             Ends::Key(id) => {
                 let row = self.house.facts().read(|view| view.get::<Blob>(id)).unwrap().unwrap();
                 if let Some(row) = row {
-                    admin::delete_blob(&desk, id, &row).unwrap();
+                    admin::delete_blob(&ctx, id, &row).unwrap();
                 }
             }
             Ends::ApiToken => {
-                drop(enfilade_admin::delete_token(&desk, &alice, &"lent".parse().unwrap()));
+                drop(enfilade_admin::delete_token(&ctx, &alice, &"lent".parse().unwrap()));
             }
         }
     }
@@ -404,7 +404,7 @@ struct Powers {
 
 fn add_user(house: &TestHouse, name: &str) -> UserId {
     let userid: Userid = format!("{name}@Default").parse().unwrap();
-    let (id, _) = enfilade_admin::add_user(&house.desk(), &NewUser::named(userid)).unwrap();
+    let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(userid)).unwrap();
     let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
     let audit = AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 };
     let mut change = Change::new(audit);
@@ -415,16 +415,16 @@ fn add_user(house: &TestHouse, name: &str) -> UserId {
 
 /// Credentials of alice and bob that are never lent.
 fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: ProjectId) {
-    let desk = house.desk();
+    let ctx = house.change_context();
     for (name, n) in [("alice", 1), ("bob", 2)] {
         let secret = format!("{CANARY}-{name}");
         let blob = json!({ "access": format!("access-{name}"), "secret": secret }).to_string();
         let ec2 = Some(Ec2Key { secret, by: None });
         let row = Blob { user: users[name], project: Some(b), kind: "ec2".to_owned(), blob, ec2 };
-        admin::create_blob(&desk, &id_of_access(&format!("access-{name}")), &row).unwrap();
+        admin::create_blob(&ctx, &id_of_access(&format!("access-{name}")), &row).unwrap();
         let kind = "totp".to_owned();
         let row = Blob { user: users[name], project: None, kind, blob: CANARY.to_owned(), ec2: None };
-        admin::create_blob(&desk, &BlobId([n; 32]), &row).unwrap();
+        admin::create_blob(&ctx, &BlobId([n; 32]), &row).unwrap();
     }
     let other = NewApplicationCredential {
         owner: users["alice"],
@@ -438,12 +438,12 @@ fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: Pr
         comment: None,
         secret: None,
     };
-    admin::create_application_credential(&desk, &key(), &other).unwrap();
+    admin::create_application_credential(&ctx, &key(), &other).unwrap();
     let trust = NewTrust { trustee: users["bob"], ..trust(users, b, "admin") };
-    admin::create_trust(&desk, &trust).unwrap();
+    admin::create_trust(&ctx, &trust).unwrap();
     let terms = TokenTerms { expires: 0, comment: None, own_roles: false };
     let alice: Userid = "alice@Default".parse().unwrap();
-    enfilade_admin::create_token(&desk, &key(), &alice, &"machine".parse().unwrap(), &terms).unwrap();
+    enfilade_admin::create_token(&ctx, &key(), &alice, &"machine".parse().unwrap(), &terms).unwrap();
 }
 
 fn trust(users: &BTreeMap<&'static str, UserId>, project: ProjectId, role: &str) -> NewTrust {
@@ -474,7 +474,7 @@ fn lend(
     role: &str,
     dice: &mut Dice,
 ) -> (First, Way, Ends) {
-    let desk = house.desk();
+    let ctx = house.change_context();
     let firsts = [
         First::Unrestricted,
         First::Unrestricted,
@@ -502,7 +502,7 @@ fn lend(
                 comment: None,
                 secret: None,
             };
-            let (made, secret, _) = admin::create_application_credential(&desk, &key(), &new).unwrap();
+            let (made, secret, _) = admin::create_application_credential(&ctx, &key(), &new).unwrap();
             let authid = "alice@Default!lent".to_owned();
             let way = Way::Credential { id: made.id.to_string(), secret: secret.unwrap(), authid };
             (first, way, Ends::Credential(made.id))
@@ -510,7 +510,7 @@ fn lend(
         First::Trust => {
             let redelegations = dice.roll(4) as u8;
             let new = NewTrust { redelegations, impersonation: dice.once_in(2), ..trust(users, a, role) };
-            let (id, ..) = admin::create_trust(&desk, &new).unwrap();
+            let (id, ..) = admin::create_trust(&ctx, &new).unwrap();
             (first, Way::Trust { id: id.to_string(), trustee: users["mallory"].to_string() }, Ends::Trust(id))
         }
         First::Key => {
@@ -519,18 +519,18 @@ fn lend(
             let ec2 = Some(Ec2Key { secret: secret.clone(), by: None });
             let id = id_of_access(&access);
             let row = Blob { user: users["alice"], project: Some(a), kind: "ec2".to_owned(), blob, ec2 };
-            admin::create_blob(&desk, &id, &row).unwrap();
+            admin::create_blob(&ctx, &id, &row).unwrap();
             (first, Way::Key { access, secret }, Ends::Key(id))
         }
         First::ApiToken => {
             let terms = TokenTerms { expires: 0, comment: None, own_roles: true };
             let alice: Userid = "alice@Default".parse().unwrap();
             let name: enfilade_facts::vocabulary::TokenName = "lent".parse().unwrap();
-            let made = enfilade_admin::create_token(&desk, &key(), &alice, &name, &terms).unwrap();
+            let made = enfilade_admin::create_token(&ctx, &key(), &alice, &name, &terms).unwrap();
             let (path, role) =
                 *dice.of(&[("/", "Admin"), ("/", "Audit"), ("/datastore/of-a", "DatastoreAdmin")]);
             let (path, role) = (path.parse().unwrap(), role.parse().unwrap());
-            enfilade_admin::assign_role(&desk, &path, &Target::Token(alice, name), role, true).unwrap();
+            enfilade_admin::assign_role(&ctx, &path, &Target::Token(alice, name), role, true).unwrap();
             (first, Way::ApiToken { authid: made.tokenid.to_string(), secret: made.value }, Ends::ApiToken)
         }
     }

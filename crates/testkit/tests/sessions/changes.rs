@@ -20,7 +20,7 @@ impl World {
             _ => Where::Project(dice.roll(PROJECTS)),
         };
         let (user, role) = (dice.roll(USERS), dice.roll(ROLES.len()));
-        let desk = self.house.desk();
+        let ctx = self.house.change_context();
         match dice.roll(20) {
             0..=5 => {
                 let holder = self.some_holder(dice, user);
@@ -55,7 +55,7 @@ impl World {
                 let is_so = self.implied.len() < 2 || dice.roll(3) != 0;
                 let (role, implied) = IMPLIED[dice.roll(2)];
                 let (id, implied_id) = (self.roles[role], self.roles[implied]);
-                admin::set_implied(&desk, &id, &implied_id, is_so).unwrap();
+                admin::set_implied(&ctx, &id, &implied_id, is_so).unwrap();
                 match is_so {
                     true => drop(self.implied.insert((role, implied))),
                     false if self.implied.remove(&(role, implied)) => self.take(Taken::Role(id)),
@@ -103,7 +103,7 @@ impl World {
                     secret: None,
                 };
                 let key = HashKey::new(&[42; 32]);
-                let (made, secret, _) = admin::create_application_credential(&desk, &key, &new).unwrap();
+                let (made, secret, _) = admin::create_application_credential(&ctx, &key, &new).unwrap();
                 let (id, secret) = (made.id, secret.unwrap());
                 self.credentials.push(Delegation {
                     id,
@@ -122,12 +122,12 @@ impl World {
                     let (owner, name) = (&self.users[delegation.user].0, format!("c{n}").parse().unwrap());
                     if dice.roll(2) == 0 {
                         let key = HashKey::new(&[42; 32]);
-                        let made = enfilade_admin::regenerate_token(&desk, &key, owner, &name, 0).unwrap();
+                        let made = enfilade_admin::regenerate_token(&ctx, &key, owner, &name, 0).unwrap();
                         self.credentials[n].secret = made.value;
                         self.take(Taken::Credential(n));
                     } else {
                         let edit = TokenEdit { enabled: Some(!delegation.enabled), ..TokenEdit::default() };
-                        enfilade_admin::set_token(&desk, owner, &name, &edit).unwrap();
+                        enfilade_admin::set_token(&ctx, owner, &name, &edit).unwrap();
                         self.credentials[n].enabled = !delegation.enabled;
                         if delegation.enabled {
                             self.take(Taken::Credential(n));
@@ -140,7 +140,7 @@ impl World {
                 let delegation = self.credentials[n].clone();
                 if delegation.is_there {
                     let owner = self.users[delegation.user].1;
-                    admin::delete_application_credential(&desk, &owner, &delegation.id).unwrap();
+                    admin::delete_application_credential(&ctx, &owner, &delegation.id).unwrap();
                     self.credentials[n].is_there = false;
                 }
             }
@@ -169,7 +169,7 @@ impl World {
             Where::System => GrantScope::System,
         };
         let key = GrantKey { who, scope, role: self.roles[role] };
-        admin::set_grant(&self.house.desk(), &key, is_so).unwrap();
+        admin::set_grant(&self.house.change_context(), &key, is_so).unwrap();
         match is_so {
             true => drop(self.grants.insert((holder, on, role))),
             false => {
@@ -182,7 +182,7 @@ impl World {
     /// Deletes the last role, and creates another role with its name. Grants of the deleted role are swept later.
     fn make_role_again(&mut self) {
         let role = ROLES.len() - 1;
-        admin::delete::<NamedRole>(&self.house.desk(), &self.roles[role]).unwrap();
+        admin::delete::<NamedRole>(&self.house.change_context(), &self.roles[role]).unwrap();
         let gone: Vec<_> = self.grants.iter().copied().filter(|(.., given)| *given == role).collect();
         for grant in gone {
             self.grants.remove(&grant);
@@ -198,12 +198,12 @@ impl World {
             self.trusts[n].roles.remove(&role);
             self.take(Taken::Trust(n));
         }
-        self.roles[role] = admin::add_role(&self.house.desk(), ROLES[role], None).unwrap().0;
+        self.roles[role] = admin::add_role(&self.house.change_context(), ROLES[role], None).unwrap().0;
     }
 
     fn enable_user(&mut self, user: usize, enabled: bool) {
         let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
-        enfilade_admin::set_user(&self.house.desk(), &self.users[user].0, &edit).unwrap();
+        enfilade_admin::set_user(&self.house.change_context(), &self.users[user].0, &edit).unwrap();
         if std::mem::replace(&mut self.user_enabled[user], enabled) && !enabled {
             self.mark(Revoked::User(self.users[user].1));
             self.note_losses();
@@ -212,7 +212,7 @@ impl World {
 
     fn enable_project(&mut self, n: usize, enabled: bool) {
         let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
-        admin::set_project(&self.house.desk(), &self.projects[n].0, &edit).unwrap();
+        admin::set_project(&self.house.change_context(), &self.projects[n].0, &edit).unwrap();
         if std::mem::replace(&mut self.project_enabled[n], enabled) && !enabled {
             self.mark(Revoked::Project(self.projects[n].0));
             self.note_losses();
@@ -220,7 +220,7 @@ impl World {
     }
 
     fn enable_domain(&mut self, n: usize, enabled: bool) {
-        admin::set_domain(&self.house.desk(), &self.domains[n].0, enabled).unwrap();
+        admin::set_domain(&self.house.change_context(), &self.domains[n].0, enabled).unwrap();
         if std::mem::replace(&mut self.domain_enabled[n], enabled) && !enabled {
             self.mark(Revoked::Domain(self.domains[n].1));
             self.take(Taken::Domain(self.domains[n].1));
@@ -229,11 +229,11 @@ impl World {
 
     /// Changes the members of groups, and deletes groups, with their domain or alone.
     fn change_groups(&mut self, dice: &mut Dice) {
-        let desk = self.house.desk();
+        let ctx = self.house.change_context();
         let n = dice.roll(GROUPS.len());
         let Some(group) = self.groups[n].clone() else {
             // The group is created again together with its domain, which gets another id.
-            let (id, _) = admin::add_domain(&desk, &self.domains[GUESTS].0, None).unwrap();
+            let (id, _) = admin::add_domain(&ctx, &self.domains[GUESTS].0, None).unwrap();
             self.domains[GUESTS].1 = id;
             self.domain_enabled[GUESTS] = true;
             self.groups[n] = Some(make_group(&self.house, n));
@@ -244,10 +244,10 @@ impl World {
                 let user = dice.roll(USERS);
                 let member = Target::User(self.users[user].0.clone());
                 if self.members.remove(&(n, user)) {
-                    enfilade_admin::remove_member(&desk, &group.name, &member).unwrap();
+                    enfilade_admin::remove_member(&ctx, &group.name, &member).unwrap();
                     self.mark(Revoked::User(self.users[user].1));
                 } else {
-                    enfilade_admin::add_member(&desk, &group.name, &member).unwrap();
+                    enfilade_admin::add_member(&ctx, &group.name, &member).unwrap();
                     self.members.insert((n, user));
                 }
             }
@@ -255,29 +255,29 @@ impl World {
                 let outer = self.groups[0].clone().unwrap().name;
                 let member = Target::Group(group.name.clone());
                 if self.nested.remove(&(n, 0)) {
-                    enfilade_admin::remove_member(&desk, &outer, &member).unwrap();
+                    enfilade_admin::remove_member(&ctx, &outer, &member).unwrap();
                     self.take(Taken::Group(group.id));
                 }
                 if dice.roll(2) == 0 {
-                    enfilade_admin::add_member(&self.house.desk(), &outer, &member).unwrap();
+                    enfilade_admin::add_member(&self.house.change_context(), &outer, &member).unwrap();
                     self.nested.insert((n, 0));
                 }
             }
             // The group may contain other groups.
             9 if n != GUESTS => {
-                enfilade_admin::remove_group(&desk, &group.name).unwrap();
+                enfilade_admin::remove_group(&ctx, &group.name).unwrap();
                 self.forget_group(n);
                 self.groups[n] = Some(make_group(&self.house, n));
             }
             10 if n == GUESTS => self.enable_domain(GUESTS, !self.domain_enabled[GUESTS]),
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
                 // Its records are swept later, if ever.
-                admin::delete::<Domain>(&desk, &self.domains[GUESTS].1).unwrap();
+                admin::delete::<Domain>(&ctx, &self.domains[GUESTS].1).unwrap();
                 // It was disabled before, so no session for it exists.
                 self.take(Taken::Domain(self.domains[GUESTS].1));
                 self.forget_group(n);
             }
-            _ => drop(admin::sweep(&desk).unwrap()),
+            _ => drop(admin::sweep(&ctx).unwrap()),
         }
     }
 
@@ -304,12 +304,12 @@ impl World {
     }
 
     fn trust_or_not(&mut self, dice: &mut Dice) {
-        let desk = self.house.desk();
+        let ctx = self.house.change_context();
         if !self.trusts.is_empty() && dice.roll(4) == 0 {
             let n = dice.roll(self.trusts.len());
             if std::mem::take(&mut self.trusts[n].is_there) {
                 let id = self.trusts[n].id;
-                admin::delete_trust(&desk, &id).unwrap();
+                admin::delete_trust(&ctx, &id).unwrap();
                 self.mark(Revoked::Trust(id));
             }
             return;
@@ -333,7 +333,7 @@ impl World {
             parent: None,
             by: None,
         };
-        let made = admin::create_trust(&desk, &new);
+        let made = admin::create_trust(&ctx, &new);
         // A user cannot lend a role that the user does not have.
         assert_eq!(made.is_ok(), roles.iter().all(|role| held.contains(role)), "{roles:?} of {held:?}");
         if let Ok((id, ..)) = made {
@@ -358,12 +358,12 @@ impl World {
                 marks.extend((dice.roll(2) == 0).then_some(Revoked::Chain(own)));
             }
         }
-        admin::revoke(&self.house.desk(), &marks, end, "a test").unwrap();
+        admin::revoke(&self.house.change_context(), &marks, end, "a test").unwrap();
         marks.into_iter().for_each(|mark| self.mark(mark));
         // Adds some marks of unknown tokens: a few, or so many that older marks are no longer the newest.
         for _ in 0..dice.roll(20) {
             let nobodys = std::array::from_fn(|_| dice.roll(256) as u8);
-            admin::revoke(&self.house.desk(), &[Revoked::Token(nobodys)], None, "a test").unwrap();
+            admin::revoke(&self.house.change_context(), &[Revoked::Token(nobodys)], None, "a test").unwrap();
             if dice.roll(8) == 0 && !self.tokens.is_empty() {
                 let token = self.tokens[dice.roll(self.tokens.len())].clone();
                 self.check(&token);

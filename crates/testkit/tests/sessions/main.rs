@@ -76,18 +76,18 @@ fn audit() -> AuditRecord {
 /// Makes the group of this number.
 fn make_group(house: &TestHouse, n: usize) -> Group {
     let name: enfilade_facts::vocabulary::GroupName = GROUPS[n].parse().unwrap();
-    let (id, _) = enfilade_admin::add_group(&house.desk(), &name, None, None, None).unwrap();
+    let (id, _) = enfilade_admin::add_group(&house.change_context(), &name, None, None, None).unwrap();
     Group { name, id, domain: if n == GUESTS { GUESTS } else { 0 } }
 }
 
 impl World {
     fn new() -> Self {
         let house = TestHouse::new(Remembering::AsServed);
-        let desk = house.desk();
+        let ctx = house.change_context();
         let domains = ["Default", "other", "guests"].map(|name| {
             let realm: Realm = name.parse().unwrap();
             let id = (name == "Default").then_some(DomainId::DEFAULT);
-            let (id, _) = admin::add_domain(&desk, &realm, id).unwrap();
+            let (id, _) = admin::add_domain(&ctx, &realm, id).unwrap();
             (realm, id)
         });
         let users: Vec<_> = (0..USERS)
@@ -95,20 +95,20 @@ impl World {
                 let domain = usize::from(n == USERS - 1);
                 let userid: Userid = format!("user{n}@{}", domains[domain].0).parse().unwrap();
                 let new = NewUser::named(userid.clone());
-                let (id, _) = enfilade_admin::add_user(&desk, &new).unwrap();
+                let (id, _) = enfilade_admin::add_user(&ctx, &new).unwrap();
                 (userid, id, domain)
             })
             .collect();
         let projects = (0..PROJECTS)
             .map(|n| {
                 let domain = usize::from(n == PROJECTS - 1);
-                let made = admin::add_project(&desk, &domains[domain].0, &format!("project{n}"), None);
+                let made = admin::add_project(&ctx, &domains[domain].0, &format!("project{n}"), None);
                 (made.unwrap().0, domain)
             })
             .collect();
-        let roles = ROLES.iter().map(|role| admin::add_role(&desk, role, None).unwrap().0).collect();
-        admin::add_implication(&desk, "admin", "member").unwrap();
-        admin::add_implication(&desk, "member", "reader").unwrap();
+        let roles = ROLES.iter().map(|role| admin::add_role(&ctx, role, None).unwrap().0).collect();
+        admin::add_implication(&ctx, "admin", "member").unwrap();
+        admin::add_implication(&ctx, "member", "reader").unwrap();
         let groups = [0, 1, 2].map(|n| Some(make_group(&house, n)));
         let world = World {
             house,
@@ -475,12 +475,13 @@ impl World {
             76 if dice.roll(20) == 0 => {
                 let user = dice.roll(USERS);
                 let password = Secret::new(b"another").unwrap();
-                enfilade_admin::set_password(&self.house.desk(), &self.users[user].0, &password).unwrap();
+                enfilade_admin::set_password(&self.house.change_context(), &self.users[user].0, &password)
+                    .unwrap();
                 self.mark(Revoked::User(self.users[user].1));
                 self.give_cheap_password(user);
             }
             76 => {
-                admin::purge_revocations(&self.house.desk(), 0).unwrap();
+                admin::purge_revocations(&self.house.change_context(), 0).unwrap();
             }
             77..=90 => self.house.clock.advance_seconds(1),
             91 => self.house.clock.advance_seconds(dice.roll(1_800) as u64),

@@ -28,29 +28,29 @@ fn ring() -> KeyRing {
 impl World {
     fn new() -> Self {
         let house = TestHouse::new(Remembering::AsServed);
-        let desk = house.desk();
+        let ctx = house.change_context();
         let realm: Realm = "Default".parse().unwrap();
-        admin::add_domain(&desk, &realm, Some(DomainId::DEFAULT)).unwrap();
+        admin::add_domain(&ctx, &realm, Some(DomainId::DEFAULT)).unwrap();
         let [(userid, user), (other, trustor)] = ["ann@Default", "bea@Default"].map(|name| {
             let userid: Userid = name.parse().unwrap();
             let new = NewUser::named(userid.clone());
-            (userid, enfilade_admin::add_user(&desk, &new).unwrap().0)
+            (userid, enfilade_admin::add_user(&ctx, &new).unwrap().0)
         });
         for role in ["admin", "member", "reader"] {
-            admin::add_role(&desk, role, None).unwrap();
+            admin::add_role(&ctx, role, None).unwrap();
         }
-        admin::add_implication(&desk, "member", "reader").unwrap();
+        admin::add_implication(&ctx, "member", "reader").unwrap();
         let projects: Vec<ProjectId> =
-            (0..4).map(|n| admin::add_project(&desk, &realm, &format!("p{n}"), None).unwrap().0).collect();
+            (0..4).map(|n| admin::add_project(&ctx, &realm, &format!("p{n}"), None).unwrap().0).collect();
         let who = Target::User(userid);
         // The user has no role on the last project, so no session either.
         for (project, role) in projects.iter().zip(["admin", "member", "reader"]) {
-            admin::grant_role(&desk, &who, &On::Project(*project), role).unwrap();
+            admin::grant_role(&ctx, &who, &On::Project(*project), role).unwrap();
         }
-        admin::grant_role(&desk, &who, &On::Project(projects[0]), "member").unwrap();
-        admin::grant_role(&desk, &who, &On::Domain(realm), "member").unwrap();
-        admin::grant_role(&desk, &who, &On::System, "reader").unwrap();
-        admin::grant_role(&desk, &Target::User(other), &On::Project(projects[3]), "member").unwrap();
+        admin::grant_role(&ctx, &who, &On::Project(projects[0]), "member").unwrap();
+        admin::grant_role(&ctx, &who, &On::Domain(realm), "member").unwrap();
+        admin::grant_role(&ctx, &who, &On::System, "reader").unwrap();
+        admin::grant_role(&ctx, &Target::User(other), &On::Project(projects[3]), "member").unwrap();
         let expires = house.clock.now().unix_seconds + 5_000;
         let new = NewTrust {
             trustor,
@@ -64,7 +64,7 @@ impl World {
             parent: None,
             by: None,
         };
-        let trust = (admin::create_trust(&desk, &new).unwrap().0, expires);
+        let trust = (admin::create_trust(&ctx, &new).unwrap().0, expires);
         let new = NewApplicationCredential {
             owner: user,
             name: "c".parse().unwrap(),
@@ -78,7 +78,7 @@ impl World {
             secret: None,
         };
         let key = HashKey::new(&[42; 32]);
-        let (made, ..) = admin::create_application_credential(&desk, &key, &new).unwrap();
+        let (made, ..) = admin::create_application_credential(&ctx, &key, &new).unwrap();
         let credential = (made.id, projects[0]);
         house.house.set_keys(Some(ring()));
         World { house, ring: ring(), user, projects, credential, trust }

@@ -38,7 +38,7 @@ pub(super) fn run(
         false => people,
         true => everybody(home)?,
     };
-    let all = enfilade_admin::count_beneath(&home.desk(), datastore, &path)? + 1;
+    let all = enfilade_admin::count_beneath(&home.change_context(), datastore, &path)? + 1;
     let house = home.house_to_ask()?;
     let (mut progress, mut done, mut bad) = (Progress::start("reviewing"), 0, 0);
     if form == Form::Csv {

@@ -37,7 +37,9 @@ pub(super) fn run(
     let (things, mut report) = runtime.block_on(ask(name, &hashes))?;
     let mut progress = Progress::start("importing");
     let all = things.len() as u64;
-    report.extend(import_cloud(&home.desk(), &things, pretend, |done| progress.at(done as u64, all))?);
+    report.extend(import_cloud(&home.change_context(), &things, pretend, |done| {
+        progress.at(done as u64, all)
+    })?);
     Ok(report)
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// The context of a change: the facts, the files, the rules, the caller and the time.
 #[derive(Clone, Copy)]
-pub struct Desk<'a> {
+pub struct ChangeContext<'a> {
     /// The facts.
     pub facts: &'a dyn Source,
     /// The files that people edit. If a file is in use, its records are changed in the file.
@@ -31,7 +31,7 @@ pub struct Desk<'a> {
 /// The most attempts to commit one change. Concurrent writers alone do not cause this many conflicts in a row.
 const TRIES: usize = 64;
 
-impl Desk<'_> {
+impl ChangeContext<'_> {
     pub(crate) fn audit(&self, what: &str) -> AuditRecord {
         let (who, what) = (self.who.to_owned(), what.to_owned());
         AuditRecord { who, what, unix_seconds: self.now.unix_seconds }
