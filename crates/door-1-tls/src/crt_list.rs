@@ -24,7 +24,7 @@ pub enum Verify {
     /// Clients are not asked for one.
     #[default]
     None,
-    /// Clients may present one; one that is not trusted ends the handshake.
+    /// A client may present a certificate. If it is not trusted, the handshake fails.
     Optional,
     /// Clients must present one.
     Required,

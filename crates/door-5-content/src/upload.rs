@@ -245,7 +245,7 @@ impl Upload {
         Ok(file.again()?)
     }
 
-    /// Its parts, for a caller that gives it a name in another way.
+    /// The parts of the upload, for a caller that moves the file to its final name by other means.
     pub(crate) fn into_parts(self) -> (Temporary, Node, String) {
         (self.temporary, self.file, self.name)
     }

@@ -129,7 +129,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT17", Fault::Client, "the connection was opened for a host with other TLS options", "open a new connection"),
     RefusalRow::new("HT18", Fault::Client, "the destination is on another server or in another datastore", "copy with the client; a proxy must not change `Host`"),
     RefusalRow::new("HT19", Fault::Client, "the content does not have the digest that the request names", "send it again"),
-    RefusalRow::new("HT20", Fault::Client, "the JSON is nested too deeply, or has too many values", "limits `json_depth`, `json_values`"),
+    RefusalRow::new("HT20", Fault::Client, "the JSON is nested too deeply, or has too many values", "send less; the limits are `json_depth` and `json_values`"),
     RefusalRow::new("HT21", Fault::Client, "the request target is refused", "the answer names the reason"),
     RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer names the reason"),
     RefusalRow::new("HT23", Fault::Client, "the Transfer-Encoding is not supported", "send `chunked`, or a Content-Length"),

@@ -1,5 +1,5 @@
-//! Every limit in one place, with the unit last in the name. To exceed one is a refusal or a clear error, never a panic. [`Limits`] are those
-//! that an operator can set.
+//! Every limit in one place, with the unit last in the name. A request that exceeds a limit gets a refusal or a clear error, never a panic.
+//! [`Limits`] has the limits that an operator can set.
 
 mod settable;
 
@@ -98,7 +98,7 @@ fixed! {
     pub const LOG_PIECES_MAX: usize = 256;
     /// Most keys that an index always reads from the change log at once. For more it is built again, unless its tables have more records.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
-    /// How long an entry of the change log is kept at least, in seconds. It is also kept until it is in the audit log.
+    /// The minimum time that an entry of the change log is kept, in seconds. It is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
     /// Longest description of a change, in bytes.
     pub const LOG_TEXT_BYTES_MAX: usize = 1024;

@@ -52,7 +52,7 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
         };
         let roles: Vec<_> = new.roles.iter().map(lent).collect::<Result<_, _>>()?;
         if roles.is_empty() {
-            return Err(Error::Invalid("a trust for a project lends at least one role".to_owned()));
+            return Err(Error::Invalid("a trust for a project must delegate at least one role".to_owned()));
         }
         let id = TrustId::from_bytes(random()?);
         let NewTrust {

@@ -152,7 +152,7 @@ limits! {
     /// Threads that may work for one user at the same time.
     threads_per_user = 32, 1, 10_000, "threads", "further work of this user waits";
     /// Directory pages that are generated or sent for one user at the same time.
-    pages_per_user = 8, 1, 10_000, "pages", "further pages of this user wait";
+    pages_per_user = 8, 1, 10_000, "pages", "requests of this user for further pages wait until one is sent";
     /// Large responses buffered for one user at the same time, over all connections.
     answer_bytes_per_user = 32 * MIB, MIB, 1024 * MIB, "bytes", "further reads for this user wait until clients have received data";
     /// Locks on the files of one datastore.

@@ -517,7 +517,7 @@ impl FileContents {
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);
             let means = draft.means(&fault, had);
-            draft.problem(news.file, format!("{fault} (the whole file: {means})"));
+            draft.problem(news.file, format!("{fault} (this affects the whole file: {means})"));
             fault
         });
         match &news.content {

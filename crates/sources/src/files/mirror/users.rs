@@ -243,7 +243,7 @@ impl Comparison<'_, '_, '_, '_> {
             if let Some(users) = self.said.users
                 && users.entries.contains_key(authid)
             {
-                let problem = format!("there is no user `{}` (token {authid}: left out)", authid.user);
+                let problem = format!("token {authid} is skipped: there is no user `{}`", authid.user);
                 self.draft.problem(FileName::Users, problem);
             }
             return Ok(());
