@@ -95,3 +95,58 @@ impl Sets {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sid(n: u32) -> Sid {
+        format!("S-1-5-21-1-2-3-{n}").parse().unwrap()
+    }
+
+    fn principal(sids: u32, groups: u8, gids: u32) -> Principal {
+        Principal {
+            authid: "ann@local".parse().unwrap(),
+            user: UserId::from_bytes([1; 16]),
+            narrowed_to: None,
+            reach: Reach::Nothing,
+            sid: sid(0),
+            groups: (0..groups).map(|n| GroupId::from_bytes([n; 16])).collect(),
+            sids: SidSet::new((0..sids).map(sid).collect()),
+            uid: None,
+            gids: (0..gids).collect(),
+            set: SetId(0),
+        }
+    }
+
+    #[test]
+    fn the_weight_of_a_principal_has_everything_it_lists() {
+        let weight = |sids, groups, gids| principal(sids, groups, gids).heap_bytes();
+        let none = weight(0, 0, 0);
+        // The table of an empty set has one slot; that of eight SIDs has 32.
+        assert_eq!(none, size_of::<u64>());
+        assert_eq!(weight(0, 3, 0) - none, 3 * size_of::<GroupId>());
+        assert_eq!(weight(0, 0, 5) - none, 5 * size_of::<u32>());
+        assert_eq!(weight(8, 0, 0) - none, 8 * size_of::<Sid>() + 31 * size_of::<u64>());
+    }
+
+    #[test]
+    fn equal_contents_have_one_number_and_no_number_is_used_again() {
+        let sets = Sets::default();
+        let first = sets.intern(&[sid(1)], None, &[]);
+        assert_eq!(sets.intern(&[sid(1)], None, &[]), first);
+        let others = [
+            sets.intern(&[sid(2)], None, &[]),
+            sets.intern(&[sid(1)], Some(1), &[]),
+            sets.intern(&[sid(1)], None, &[1]),
+        ];
+        for (at, one) in others.iter().enumerate() {
+            assert!(*one != first && !others[..at].contains(one), "{others:?}");
+        }
+        // Fills the table, which is then cleared.
+        let last = (0..SETS_MAX as u32).map(|n| sets.intern(&[], Some(n), &[])).last().unwrap();
+        let again = sets.intern(&[sid(1)], None, &[]);
+        assert!(again.0 > last.0.min(first.0) && again != first, "{again:?}");
+        assert!(sets.known.lock().unwrap().1.len() <= SETS_MAX);
+    }
+}

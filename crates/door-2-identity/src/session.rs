@@ -301,3 +301,98 @@ impl Claim {
         payload.encode()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::tables::AccessRule;
+
+    const PROJECT: ProjectId = ProjectId::from_bytes([1; 16]);
+    const DOMAIN: DomainId = DomainId::from_bytes([2; 16]);
+
+    fn session(scope: Scope, methods: Methods) -> Session {
+        let claim = Claim {
+            user: UserId::from_bytes([3; 16]),
+            methods,
+            scope,
+            lent: None,
+            issued_at: 1_000,
+            expires_at: 2_000,
+            audit: Audit { own: [4; 16], chain: None },
+        };
+        let role = HeldRole { name: "member".into(), id: RoleId::from_bytes([5; 16]) };
+        Session { roles: vec![role], scope_domain: Some(DOMAIN), ..Session::of_claim(claim) }
+    }
+
+    #[test]
+    fn methods_have_keystones_names() {
+        for (methods, names) in [
+            (Methods(0), &[][..]),
+            (Methods(1), &["external"]),
+            (Methods::PASSWORD, &["password"]),
+            (Methods::PASSWORD.and(Methods::TOKEN), &["password", "token"]),
+            (Methods(1 << 3 | 1 << 4), &["oauth1", "mapped"]),
+            (
+                Methods::APPLICATION_CREDENTIAL.and(Methods::EC2_KEY),
+                &["application_credential", "ec2credential"],
+            ),
+        ] {
+            assert_eq!(methods.names(), names);
+        }
+    }
+
+    #[test]
+    fn a_session_reaches_what_its_scope_and_its_rules_allow() {
+        let project = Reach::Project { project: PROJECT, roles: vec!["member".into()] };
+        for (scope, methods, reach, of_project, of_domain) in [
+            (Scope::Unscoped, Methods::PASSWORD, Reach::Everything, None, None),
+            (Scope::Unscoped, Methods::PASSWORD.and(Methods::TOKEN), Reach::Nothing, None, None),
+            (Scope::Project(PROJECT), Methods::PASSWORD, project, Some(DOMAIN), None),
+            (Scope::Domain(DOMAIN), Methods::PASSWORD, Reach::Nothing, None, Some(DOMAIN)),
+            (Scope::System, Methods::PASSWORD, Reach::Nothing, None, None),
+        ] {
+            let mut session = session(scope, methods);
+            assert_eq!(session.reach(), reach, "{scope:?}");
+            assert_eq!((session.project_domain(), scope.domain()), (of_project, of_domain), "{scope:?}");
+            let rule = AccessRule {
+                id: [6; 16],
+                service: "compute".into(),
+                method: "GET".into(),
+                path: "/**".into(),
+            };
+            for (rules, reach) in [(vec![], reach), (vec![rule], Reach::Nothing)] {
+                let has_rules = !rules.is_empty();
+                session.delegation = Some(Delegation {
+                    project: PROJECT,
+                    roles: vec![],
+                    unrestricted: false,
+                    rules,
+                    by: None,
+                });
+                assert_eq!((session.has_rules(), session.reach()), (has_rules, reach), "{scope:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_from_the_future_waits_for_its_second_less_the_skew_of_clocks() {
+        let claim = session(Scope::System, Methods::PASSWORD).claim;
+        assert_eq!(claim.good_from(Horizon::from_second(Some(1_000))), i64::MIN);
+        assert_eq!(claim.good_from(Horizon::from_second(Some(999))), 1_000 - CLOCK_SKEW_SECONDS);
+    }
+
+    #[test]
+    fn a_token_may_last_as_long_as_revocations_are_kept_and_no_longer() {
+        let ring = KeyRing::new(&[(1, &[7; 32])]).unwrap();
+        for (more, is_read) in [(0, true), (1, false)] {
+            let mut claim = session(Scope::System, Methods::PASSWORD).claim;
+            claim.expires_at = claim.issued_at + TOKEN_SECONDS_MAX + more;
+            let token = frame::seal(&ring, 1_000, [8; 16], &claim.to_payload()).unwrap();
+            let read = Claim::read(
+                &ring,
+                &SessionAsk { token: enfilade_facts::vocabulary::Secret::new(token.as_bytes()).unwrap() },
+            );
+            assert_eq!(read.as_ref().ok(), is_read.then_some(&claim), "{more}: {read:?}");
+        }
+    }
+}

@@ -143,6 +143,7 @@ fn an_index_with_too_many_marks_gives_the_same_answers() {
                 for index in [&small, &large, &built] {
                     assert_eq!(index.since(&mark).unwrap_or(expected), expected, "step {step}: {mark:?}");
                 }
+                assert_eq!(large.since(&mark), Some(expected), "the whole index knows every mark");
             }
         }
         assert!(was_here > 50 && was_asked > 50, "{was_here} and {was_asked}");
@@ -164,6 +165,33 @@ fn the_second_record_of_a_mark_is_no_other_change() {
     let end = ReverseKey::Ends(9, mark(2)).bytes();
     index.update(&View::new(&facts), Table::Reverse, &end).unwrap();
     assert_eq!(index.others, before);
-    index.update(&View::new(&facts), Table::Users, b"somebody").unwrap();
-    assert!(before < index.others);
+    let other = end[1..].to_vec();
+    for (table, key) in [(Table::Users, b"somebody".to_vec()), (Table::Users, end), (Table::Reverse, other)] {
+        let mut index = index.clone();
+        index.update(&View::new(&facts), table, &key).unwrap();
+        assert!(before < index.others, "{table:?} {key:?}");
+    }
+}
+
+#[test]
+fn the_newest_marks_are_listed_until_there_are_too_many() {
+    let mut facts = Facts::new();
+    facts.commit(|_, change| _ = change.end(mark(1)));
+    let mut index = Revocations::build(&View::new(&facts)).unwrap();
+    let built = facts.at.revision;
+    let mut set = Vec::new();
+    for n in 2..NEWEST + 4 {
+        facts.commit(|_, change| _ = change.end(mark(n)));
+        index.update(&View::new(&facts), Table::Revocations, &mark(n).bytes()).unwrap();
+        set.push((facts.at.revision, mark(n)));
+        let (first, last) = (set.first().unwrap().0, set.last().unwrap().0);
+        assert_eq!(index.after(last), Some(&[][..]));
+        let from = set.len().saturating_sub(3);
+        let earlier = Revision(set[from].0.0 - 1);
+        assert_eq!(index.after(earlier), Some(&set[from..]), "{n}");
+        // The first is forgotten when there is no space left.
+        let known = (set.len() <= NEWEST).then_some(&set[..]);
+        assert_eq!(index.after(built), known, "{n}, from {first:?}");
+    }
+    assert_eq!(index.count(), count(&View::new(&facts)).unwrap());
 }
