@@ -67,3 +67,23 @@ impl SessionState {
         self.generation.load(Ordering::Acquire)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reading_of_the_keys_has_a_number_of_its_own_and_none_has_0() {
+        let sessions = SessionState::default();
+        assert_eq!(sessions.generation(), 0);
+        let mut seen = vec![0];
+        for keys in [Some([1; 32]), Some([1; 32]), None, Some([2; 32])] {
+            sessions.set_keys(keys.map(|key| KeyRing::new(&[(1, &key)]).unwrap()));
+            let of_ring = sessions.ring().map_or(0, |ring| ring.generation);
+            assert_eq!(sessions.generation(), of_ring);
+            assert_eq!(of_ring == 0, keys.is_none());
+            assert!(keys.is_none() || !seen.contains(&of_ring), "{of_ring} after {seen:?}");
+            seen.push(of_ring);
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! The index gives the same answers from its marks as the view does.
 
 use super::*;
+use crate::fernet::payload::Audit;
+use crate::session::{Claim, Methods, Scope};
 use enfilade_facts::journal::{Head, write_down};
 use enfilade_facts::vocabulary::{TrustId, UserId};
 use enfilade_facts::{At, AuditRecord, Change, Each, Found, Snapshot, StoreId};
@@ -194,4 +196,31 @@ fn the_newest_marks_are_listed_until_there_are_too_many() {
         assert_eq!(index.after(built), known, "{n}, from {first:?}");
     }
     assert_eq!(index.count(), count(&View::new(&facts)).unwrap());
+}
+
+#[test]
+fn a_mark_covers_all_of_a_chain_but_of_a_key_only_what_was_issued_before() {
+    let session = |methods| {
+        Session::of_claim(Claim {
+            user: UserId::from_bytes([1; 16]),
+            methods,
+            scope: Scope::Unscoped,
+            lent: None,
+            issued_at: 1_000,
+            expires_at: 2_000,
+            audit: Audit { own: [2; 16], chain: None },
+        })
+    };
+    let (chain, token, user) =
+        (Revoked::Chain([2; 16]), Revoked::Token([2; 16]), Revoked::User(UserId::from_bytes([1; 16])));
+    for (methods, mark, last) in [
+        (Methods::PASSWORD, chain, i64::MAX),
+        (Methods::PASSWORD, token, i64::MAX),
+        (Methods::PASSWORD, user, 999),
+        (Methods::EC2_KEY, chain, 999),
+        (Methods::EC2_KEY, token, i64::MAX),
+        (Methods::EC2_KEY, user, 999),
+    ] {
+        assert_eq!(covers(&session(methods), &mark, 999), last, "{methods:?} {mark:?}");
+    }
 }
