@@ -1,0 +1,90 @@
+//! Administration by the Proxmox API (door 4): privileges on a path decide, the own record of a user needs none, and lent credentials do less.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_access::{AdminAsk, Lending};
+use enfilade_admin::TokenTerms;
+use enfilade_facts::Requester;
+use enfilade_facts::vocabulary::{Authid, Privileges, RolePath, Secret, Userid};
+use enfilade_identity::SecretAsk;
+use enfilade_passage::Visit;
+use enfilade_testkit::{Remembering, TestHouse, hash_key};
+
+const PASSWORD: &str = "correct horse";
+
+fn userid(name: &str) -> Userid {
+    format!("{name}@local").parse().unwrap()
+}
+
+/// `root` has the role Admin everywhere; `ann` has no role. Each has a password, the token `test` with all roles, and the tokens `narrow` and `bare`
+/// with roles of their own: `narrow` has the role Admin, `bare` has none.
+async fn visits() -> (TestHouse, Vec<(&'static str, Visit)>) {
+    let mut house = TestHouse::new(Remembering::AsServed);
+    let mut logins = Vec::new();
+    for (name, logged_in) in
+        [("root", ["root", "root!narrow", "root!bare"]), ("ann", ["ann", "ann!narrow", "ann!bare"])]
+    {
+        let user = userid(name);
+        house.add_user(&user, None);
+        let ctx = house.change_context();
+        enfilade_admin::set_password(&ctx, &user, &Secret::new(PASSWORD.as_bytes()).unwrap()).unwrap();
+        let terms = TokenTerms { own_roles: true, ..TokenTerms::default() };
+        let [narrow, bare] = ["narrow", "bare"].map(|token| {
+            enfilade_admin::create_token(&ctx, &hash_key(), &user, &token.parse().unwrap(), &terms).unwrap()
+        });
+        house.assign("/", &narrow.tokenid, "Admin");
+        logins.push((logged_in[0], Authid::from(user.clone()), PASSWORD.to_owned()));
+        logins.push((logged_in[1], narrow.tokenid, narrow.value));
+        logins.push((logged_in[2], bare.tokenid, bare.value));
+    }
+    house.assign("/", &Authid::from(userid("root")), "Admin");
+    let mut visits = Vec::new();
+    for (name, authid, secret) in logins {
+        let secret = Secret::new(secret.as_bytes()).unwrap();
+        visits.push((name, house.come_in(SecretAsk { authid, secret }).await.unwrap()));
+    }
+    for (name, user) in [("root!test", "root"), ("ann!test", "ann")] {
+        visits.push((name, house.admit(&Authid::from(userid(user))).await.unwrap()));
+    }
+    (house, visits)
+}
+
+#[tokio::test]
+async fn privileges_decide_except_about_the_own_record_and_for_lent_credentials() {
+    const ADMINISTRATOR: Option<Requester> = Some(Requester::Administrator);
+    const USER: Option<Requester> = Some(Requester::User);
+    let modify = Privileges::PERMISSIONS_MODIFY;
+    let (_house, mut visits) = visits().await;
+    for (who, needed, lending, own, expected) in [
+        ("root", modify, Lending::People, None, ADMINISTRATOR),
+        ("root", modify, Lending::People, Some("ann"), ADMINISTRATOR),
+        ("root", modify, Lending::People, Some("root"), ADMINISTRATOR),
+        ("root", Privileges::NONE, Lending::Reads, None, USER),
+        ("root!test", modify, Lending::People, None, ADMINISTRATOR),
+        // Tokens with roles of their own administer no users, and what they may do is in the roles of both.
+        ("root!narrow", modify, Lending::People, None, None),
+        ("root!narrow", modify, Lending::Keys, None, None),
+        ("root!narrow", modify, Lending::Manages, None, ADMINISTRATOR),
+        ("root!narrow", modify, Lending::Reads, None, ADMINISTRATOR),
+        ("root!bare", modify, Lending::Reads, None, None),
+        ("root!bare", Privileges::NONE, Lending::Reads, None, USER),
+        ("ann", modify, Lending::People, None, None),
+        ("ann", modify, Lending::People, Some("root"), None),
+        ("ann", modify, Lending::People, Some("ann"), USER),
+        ("ann", Privileges::NONE, Lending::People, Some("root"), USER),
+        // A token does not administer its owner.
+        ("ann!test", modify, Lending::People, Some("ann"), None),
+        ("ann!test", Privileges::NONE, Lending::People, None, USER),
+        ("ann!narrow", modify, Lending::Manages, None, None),
+        ("ann!bare", modify, Lending::Manages, Some("ann"), None),
+    ] {
+        let (_, visit) = visits.iter_mut().find(|(name, _)| *name == who).unwrap();
+        let (path, own) = ("/access/users".parse::<RolePath>().unwrap(), own.map(userid));
+        let permit = visit.administer(&AdminAsk { path: &path, needed, lending, own: own.as_ref() });
+        let requester = permit.as_ref().ok().map(|permit| permit.requester());
+        assert_eq!(requester, expected, "{who} {needed:?} {lending:?} {own:?}: {permit:?}");
+        if let Ok(permit) = permit {
+            assert_eq!(permit.who().user, userid(who.split('!').next().unwrap()));
+        }
+    }
+}
