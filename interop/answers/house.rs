@@ -346,7 +346,7 @@ fn import(server: &Server, cloud: &Value) {
         output
     });
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let left = said.lines().find(|line| line.contains("\"left_out\":\"") && !line.contains("here already"));
+    let left = said.lines().find(|line| line.contains("\"left_out\":\"") && !line.contains("already exists"));
     assert!(output.status.success() && left.is_none(), "{}\n{said}", String::from_utf8_lossy(&output.stderr));
 }
 

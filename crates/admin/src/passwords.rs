@@ -186,8 +186,8 @@ mod tests {
             ("aB3", Err("short")),
             ("ßÄ3", Err("short")),
             ("ßÄ3d", Ok(())),
-            ("abcdefgh", Err("plain")),
-            ("abcdefG", Err("plain")),
+            ("abcdefgh", Err("too few kinds")),
+            ("abcdefG", Err("too few kinds")),
             ("abcdeF1", Ok(())),
             ("abc 1", Ok(())),
         ] {
@@ -208,7 +208,10 @@ mod tests {
         let rules = PasswordRules { seconds_min: DAY, unlike_last: 2, ..PasswordRules::default() };
         let first = choose(&rules, "one", &ChosenBy::Another, None, 0).unwrap();
         let early = choose(&rules, "two", &by("one"), Some(&first), DAY - 1);
-        assert_eq!(early.map(drop).unwrap_err(), "the password is too young: it can be changed in 1 s");
+        assert_eq!(
+            early.map(drop).unwrap_err(),
+            "the password was set too recently: it can be changed in 1 s"
+        );
         assert!(choose(&rules, "one", &by("one"), Some(&first), DAY).is_err());
         assert!(choose(PasswordRules::NONE, "one", &by("one"), Some(&first), DAY).is_err());
         let second = choose(&rules, "two", &by("one"), Some(&first), DAY).unwrap();

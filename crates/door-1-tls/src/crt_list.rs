@@ -241,7 +241,7 @@ mod tests {
             ("a.pem [alpn]", "expected a value after `alpn`"),
             ("a.pem [verify maybe ca-file x]", "expected `none`, `optional` or `required`"),
             ("a.pem [verify required]", "needs a `ca-file`"),
-            ("a.pem [sigalgs RSA]", "cannot be obeyed here"),
+            ("a.pem [sigalgs RSA]", "is not supported here"),
             ("a.pem [key b.key]", "into `FILE.key` in the same directory"),
             ("a.pem [nonsense]", "no option of a crt-list"),
             ("a.pem name [alpn h2]", "right after the file"),
@@ -253,7 +253,7 @@ mod tests {
         for (text, why) in [
             ("a.pem *.x !*.y.x", "has no effect"),
             ("a.pem x !y", "no wildcard"),
-            ("a.pem [allow-0rtt]", "never taken"),
+            ("a.pem [allow-0rtt]", "never accepted"),
             ("a.pem [ca-file x]", "no `verify`"),
             ("a.pem [npn h2]", "no client"),
         ] {

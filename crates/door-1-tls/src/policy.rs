@@ -293,7 +293,7 @@ mod tests {
             ("ssl-max-ver TLSv1.1", "no version is left"),
             ("ssl-min-ver TLSv1.9", "not known here"),
             ("alpn spdy/3", "only h2 and http/1.1"),
-            ("ssl-max-ver TLSv1.2 ciphers :", "nothing is left to speak"),
+            ("ssl-max-ver TLSv1.2 ciphers :", "no protocol version or cipher is left"),
             ("verify required ca-file /gone", "`ca-file /gone`: No such file"),
         ] {
             let said = policy(options, &ca).unwrap_err();

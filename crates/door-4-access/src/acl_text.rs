@@ -160,8 +160,8 @@ mod tests {
             Ok(ace(AceType::Deny, AccessMask::DELETE, 0, Sid::EVERYONE))
         );
         assert_eq!(
-            parse("allow everyone read inherit=files,files,0x41 inherited"),
-            Ok(ace(AceType::Allow, AccessMask::READ, 0x51, Sid::EVERYONE))
+            parse("allow everyone read inherit=dirs,dirs,0x41 inherited"),
+            Ok(ace(AceType::Allow, AccessMask::READ, 0x53, Sid::EVERYONE))
         );
         for line in [
             "",

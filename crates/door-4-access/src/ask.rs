@@ -244,3 +244,42 @@ pub struct Ask<'a> {
     /// What is wanted.
     pub wanted: Wanted<'a>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{everything, subject};
+    use enfilade_facts::MemoSeed;
+
+    #[test]
+    fn the_key_of_a_state_does_not_depend_on_the_objects_before() {
+        let key = KeyMaker::new(&MemoSeed([7; 16]), "states");
+        let object = |device, inode, version| {
+            let object = ObjectId { device, inode };
+            Subject { object, version: Some(version), ..subject(NodeKind::File, everything()) }
+        };
+        let stamped = |seconds| Version::Stamped {
+            acls: AclDialect::Ntacl,
+            file_system: 1,
+            clock: 1,
+            changed: (seconds, 5),
+        };
+        let watched = |changes| Version::Watched { acls: AclDialect::Ntacl, file_system: 1, changes };
+        let objects = [
+            object(1, 1, stamped(7)),
+            object(1, 2, stamped(7)),
+            object(2, 2, stamped(7)),
+            object(2, 2, stamped(7 << 40)),
+            object(2, 2, watched(7)),
+            object(2, 2, watched(8)),
+            object(1, 1, stamped(7)),
+        ];
+        let mut states = States::new(key);
+        let keys = objects.each_ref().map(|subject| states.each(subject).unwrap());
+        for (at, subject) in objects.iter().enumerate() {
+            assert_eq!(subject.state(key), Some(keys[at]), "{at}");
+            let first = if at == 6 { 0 } else { at };
+            assert_eq!(keys.iter().position(|key| *key == keys[at]), Some(first), "{at}");
+        }
+    }
+}

@@ -237,3 +237,21 @@ impl AccessMemo {
         self.assigned.key("assigned").at(at).bytes(node.as_bytes()).key()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::security_descriptor::{AceFlags, AceType};
+    use enfilade_facts::vocabulary::{AccessMask, Sid};
+
+    #[test]
+    fn the_weight_of_an_acl_and_of_a_listing_grow_with_their_entries() {
+        let ace = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
+        for entries in [0, 1, 5] {
+            let acl = SecurityDescriptor { dacl: Some(vec![ace; entries]), ..SecurityDescriptor::default() };
+            assert_eq!(acl.heap_bytes(), entries * size_of::<Ace>());
+            assert_eq!(Sights(vec![Sight::Seen; entries]).heap_bytes(), entries * size_of::<Sight>());
+        }
+        assert_eq!(SecurityDescriptor::default().heap_bytes(), 0, "no list");
+    }
+}

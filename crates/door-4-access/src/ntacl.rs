@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn nothing_is_guessed() {
         for (why, read) in [
-            ("says that it has none", altered(|blob| blob[10] &= !4)),
+            ("its flag DACL_PRESENT is not set", altered(|blob| blob[10] &= !4)),
             ("inside its header", altered(|blob| blob[24] = 20)),
             ("inside its header", altered(|blob| blob[12] = 8)),
             ("longer than its entries", altered(|blob| blob[88] = 1)),

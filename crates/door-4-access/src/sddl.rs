@@ -279,7 +279,7 @@ mod tests {
             ("D:(A;XX;FA;;;WD)", "no flag"),
             ("D:(A;;XX;;;WD)", "no rights"),
             ("D:(A;;0xg;;;WD)", "no rights"),
-            ("D:(A;;FA;;;DA)", "nobody known"),
+            ("D:(A;;FA;;;DA)", "not a known principal"),
             ("D:(A;;FA;;;WD)x", "expected `(`"),
             ("D:NO_ACCESS_CONTROL(A;;FA;;;WD)", "contradict"),
             ("X:WD", "expected `O:`"),

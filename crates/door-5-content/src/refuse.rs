@@ -104,7 +104,7 @@ pub enum Refusal {
     #[error("`{0}` is locked")]
     Locked(String),
     /// The lock does not exist, belongs to another user, or does not cover the path.
-    #[error("this user has no such lock on this path")]
+    #[error("the user has no lock with this token on the path")]
     NoSuchLock,
     /// There are as many locks as there may be.
     #[error("the limit of locks is reached")]
@@ -336,7 +336,7 @@ mod tests {
         }
         assert_eq!(
             Refusal::io(Errno::NOSPC, "writing", "a").to_string(),
-            "no room writing `a`: No space left on device (os error 28)"
+            "no space left while writing `a`: No space left on device (os error 28)"
         );
     }
 }

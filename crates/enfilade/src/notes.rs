@@ -107,11 +107,7 @@ mod tests {
         let text = waiting.take();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0], lines[LINES_MAX - 1]), (LINES_MAX + 1, "0", "4095"));
-        assert!(
-            lines[LINES_MAX].starts_with("warning: 3 more notes were not written"),
-            "{}",
-            lines[LINES_MAX]
-        );
+        assert!(lines[LINES_MAX].starts_with("warning: 3 log lines were dropped"), "{}", lines[LINES_MAX]);
         // The count is logged once, and the queue has room again.
         waiting.push(&"é".repeat(LINE_BYTES_MAX));
         assert_eq!(waiting.take().len(), LINE_BYTES_MAX + 1);

@@ -196,7 +196,7 @@ mod tests {
         memory.damage(Table::Head, b"head", |_| old.clone());
         let why =
             memory.read(|view| view.get::<Domain>(&DomainId::from_bytes([1; 16]))).unwrap().unwrap_err();
-        assert!(why.to_string().contains(&format!("the store at {}", at.revision)), "{why}");
+        assert!(why.to_string().contains(&format!("the store has revision {}", at.revision)), "{why}");
         assert!(
             memory
                 .commit(crate::conformance::change().delete::<Domain>(&DomainId::from_bytes([1; 16])))

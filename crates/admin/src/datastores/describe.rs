@@ -237,12 +237,12 @@ mod tests {
         let said = warnings(&[("one", &at("a")), ("two", &at("a/b")), ("other", &at("ab"))]);
         assert_eq!(
             said,
-            [format!("two: `{}` is in the directory of datastore one: give it one of its own", at("a/b"))]
+            [format!("two: `{}` is in the directory of datastore one: use a separate directory", at("a/b"))]
         );
         let said = warnings(&[("one", &at("c")), ("two", &format!("{}/", at("c")))]);
         assert!(said.len() == 1 && said[0].contains("is the directory of datastore"), "{said:?}");
         let said = warnings(&[("one", &at("c")), ("two", &at("link"))]);
-        assert!(said.len() == 1 && said[0].contains("by another name"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("by another path"), "{said:?}");
         let said = warnings(&[("one", &at("nowhere"))]);
         assert!(said.len() == 1 && said[0].contains("No such file"), "{said:?}");
         std::fs::remove_dir_all(&place).unwrap();

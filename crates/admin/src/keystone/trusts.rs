@@ -76,7 +76,9 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
                 && (from.impersonation || !impersonation)
                 && roles.iter().all(|role| from.roles.contains(role));
             if !is_less {
-                return Err(Error::Refused("a redelegated trust cannot have more rights, redelegations or time than the trust it comes from".to_owned()));
+                let why = "a redelegated trust must have the trustor and the project of the trust it comes from, fewer redelegations, \
+                           no further roles and no added impersonation";
+                return Err(Error::Refused(why.to_owned()));
             }
             let ends = [from.expires, expires].into_iter().filter(|end| *end != 0);
             expires = ends.min().unwrap_or(0);

@@ -401,8 +401,8 @@ fn the_walk_in_words() {
         ACE #3 `audit everyone full` requests auditing and decides nothing
         ACE #4 `allow S-1-5-21-9-9-9-9 full` applies to other principals
         ACE #5 `allow everyone modify` grants read,delete
-        ACE #6 `deny everyone read` comes too late
-        no entry speaks of delete-child,write-acl,write-owner"#]]
+        ACE #6 `deny everyone read` has no effect: earlier entries decided its rights
+        no entry decides delete-child,write-acl,write-owner"#]]
     .assert_eq(&walk.join("\n"));
     assert_eq!((judged.granted, judged.skips_acl), (AccessMask::READ | AccessMask::DELETE, false));
     assert_eq!(judged.roles.node, "/datastore/tank");

@@ -159,10 +159,10 @@ fn an_acl_is_propagated_to_everything_that_is_not_protected_refused_or_damaged()
         "damaged Damaged",
         "own Changed",
         "p Protected",
-        "r Refused: there is no `r`",
+        "r Refused: `r` does not exist",
     ];
     let again =
-        ["a Same", "a/x Same", "damaged Damaged", "own Same", "p Protected", "r Refused: there is no `r`"];
+        ["a Same", "a/x Same", "damaged Damaged", "own Same", "p Protected", "r Refused: `r` does not exist"];
     for (is_dry_run, expected) in [(true, expected), (false, expected), (false, again)] {
         let mut told = Told { but: "r", is_dry_run, all: Vec::new() };
         let (top, budget) = ((String::new(), scratch.node("")), TreeBudget::unlimited());

@@ -166,6 +166,19 @@ mod tests {
     }
 
     #[test]
+    fn another_process_knows_the_announced_store() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("high-water");
+        let (one, other) = (HighWater::open(&path).unwrap(), HighWater::open(&path).unwrap());
+        let (old, new) = (StoreId(7 << 80 | 5), StoreId(9 << 80 | 5));
+        one.begin(old, Revision(3));
+        assert!(!other.is_announced(old) && !other.is_announced(new));
+        one.announce(new);
+        assert!(other.is_announced(new) && !other.is_announced(old));
+        assert_eq!((other.store(), other.revision()), (Some(old), Revision(3)), "nothing else changed");
+    }
+
+    #[test]
     fn what_says_nothing_is_not_taken_for_a_number() {
         let scratch = Scratch::new();
         let path = scratch.path().join("high-water");

@@ -124,3 +124,23 @@ fn walk<'t>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_lmdb_cannot_have_are_never_passed_to_it() {
+        let text = [7; LMDB_KEY_BYTES_MAX + 2];
+        for (length, is_key, position) in [
+            (0, false, Bound::Unbounded),
+            (1, true, Bound::Included(1)),
+            (LMDB_KEY_BYTES_MAX, true, Bound::Included(LMDB_KEY_BYTES_MAX)),
+            (LMDB_KEY_BYTES_MAX + 1, false, Bound::Excluded(LMDB_KEY_BYTES_MAX)),
+            (LMDB_KEY_BYTES_MAX + 2, false, Bound::Excluded(LMDB_KEY_BYTES_MAX)),
+        ] {
+            let key = &text[..length];
+            assert_eq!((can_be(key), from(key).map(<[u8]>::len)), (is_key, position), "{length}");
+        }
+    }
+}

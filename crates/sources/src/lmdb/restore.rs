@@ -424,9 +424,10 @@ mod tests {
         let at = lmdb.at();
         let mut twice = lines.clone();
         twice[9] = twice[30];
-        for (lines, expected) in
-            [(&lines[..9], "8 records, and line 1 says 51"), (&twice, "there are two records of it")]
-        {
+        for (lines, expected) in [
+            (&lines[..9], "8 records, and line 1 says 51"),
+            (&twice, "the copy has two records with this key"),
+        ] {
             let why = load(lines).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
             assert_eq!(lmdb.at(), at);

@@ -63,6 +63,26 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
+    fn many_changes_are_shipped_in_pieces() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        for _ in 0..ENTRIES_MAX + 44 {
+            crate::conformance::put_something(&lmdb);
+        }
+        let (mut pieces, mut next) = (Vec::new(), 1);
+        let written = lmdb.ship(|entries| {
+            pieces.push(entries.len());
+            for (number, _) in entries {
+                assert_eq!(number.0, next);
+                next += 1;
+            }
+            Ok(())
+        });
+        written.unwrap();
+        assert_eq!(pieces, [ENTRIES_MAX, 44]);
+    }
+
+    #[test]
     fn every_change_is_shipped_once_and_again_when_writing_failed() {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();

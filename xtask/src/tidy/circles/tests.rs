@@ -131,7 +131,9 @@ fn the_rooms_of_a_door_stand_in_their_order() {
     for (view, way) in [("use crate::permit::P;\n", ""), ("use crate::part::X;\n", "`part` -> ")] {
         let found = door("crates/door-9", view);
         assert_eq!(found.len(), 1, "{found:?}");
-        let begin = format!("crates/door-9/src/view.rs:1: `view` -> {way}`permit`: `permit` stands above");
+        let begin = format!(
+            "crates/door-9/src/view.rs:1: `view` -> {way}`permit`: `permit` comes later in the order"
+        );
         assert!(found[0].starts_with(&begin), "{found:?}");
         assert_eq!(door("crates/x", view), [""; 0]);
     }
