@@ -71,7 +71,7 @@ pub const CODES: [RefusalRow; 7] = [
     RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
     RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount it"),
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` names the line; correct it"),
-    RefusalRow::new("DS06", Fault::Operator, "too many datastores are in use at the same time", "remove datastores, or move some to another server"),
+    RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
     RefusalRow::new("DS07", Fault::Source, "the facts about the datastore could not be read", "`enfilade facts check`; see the log for the disk's error"),
 ];
 

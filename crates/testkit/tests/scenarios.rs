@@ -27,5 +27,5 @@ fn a_world_that_says_something_wrong_is_found_out() {
     let world = "user alice@local\ndatastore tank\nask alice@local read / -> permit\nnonsense";
     let wrong = run_world(world, Remembering::AsServed);
     assert_eq!(wrong.len(), 2, "{wrong:?}");
-    assert!(wrong[0].starts_with("line 3:") && wrong[0].ends_with("came out as `AC01`"), "{wrong:?}");
+    assert!(wrong[0].starts_with("line 3:") && wrong[0].ends_with("the answer was `AC01`"), "{wrong:?}");
 }

@@ -20,7 +20,7 @@ const CASES: [(&str, Act, Meddle, &str, &[&str]); 5] = [
         "a MOVE onto a tree, undone",
         |stay, placing| stay.relocate(&path("tree"), &path("old"), placing).map(drop),
         |_| {},
-        "CT17: the tree was not worked through to its end: the client disconnected",
+        "CT17: the tree was not processed to its end: the client disconnected",
         &["old/was", "tree/new"],
     ),
     (
