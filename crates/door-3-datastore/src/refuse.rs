@@ -47,8 +47,8 @@ pub enum Refusal {
         /// The problem.
         reason: String,
     },
-    /// The ledger has no place for another datastore.
-    #[error("the operation ledger is full: {0} datastores are in use at once")]
+    /// The ledger has no place for another datastore. A place is kept until the server ends.
+    #[error("the operation ledger is full: this server has served {0} datastores since its start")]
     LedgerFull(usize),
     /// The facts could not be read.
     #[error(transparent)]
