@@ -141,7 +141,7 @@ mod tests {
             (
                 Refusal::LedgerFull(2),
                 Fault::Operator,
-                "the operation ledger is full: 2 datastores are in use at once",
+                "the operation ledger is full: this server has served 2 datastores since its start",
             ),
             (Refusal::Facts(SourceError::Unavailable("no disk".into())), Fault::Source, ""),
         ] {
