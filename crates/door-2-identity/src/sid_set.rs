@@ -106,4 +106,22 @@ mod tests {
             assert!(sum <= asked as usize * 3, "{sum} for {asked} in {count}");
         }
     }
+
+    #[test]
+    fn two_sids_with_the_same_half_of_their_hash_are_told_apart() {
+        let mut sids: Vec<Sid> = (0_u32..500_000)
+            .map(|n| Sid::of_store([n.wrapping_mul(0x9e37_79b1), n, n >> 3], n % 977))
+            .collect();
+        sids.sort_by_key(Sid::mark);
+        let is_alike = |one: &Sid, other: &Sid| {
+            // A set of one SID has four slots.
+            one.mark() & TAG == other.mark() & TAG && one.mark() % 4 == other.mark() % 4
+        };
+        let alike: Vec<_> = sids.windows(2).filter(|pair| is_alike(&pair[0], &pair[1])).collect();
+        assert!(!alike.is_empty(), "the test needs such a pair");
+        for pair in alike {
+            let set = SidSet::new(vec![pair[0]]);
+            assert!(set.has(&pair[0]) && !set.has(&pair[1]), "{pair:?}");
+        }
+    }
 }

@@ -43,3 +43,62 @@ impl Validity {
         (self.last_second != i64::MAX).then_some(self.last_second)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::{Revision, StoreId};
+
+    const AT: At = At { store: StoreId(1), revision: Revision(5) };
+
+    /// Everything may end it: keys of the reading 3, valid from second 100 to 200, proven until tick 1,000.
+    const BOUND: Validity = Validity {
+        at: AT,
+        first_second: 100,
+        last_second: 200,
+        proven_until: 1_000,
+        of_files: true,
+        mirror: MirrorHealth::Current,
+        keys: 3,
+    };
+    const TIMELESS: Validity = Validity {
+        first_second: i64::MIN,
+        last_second: i64::MAX,
+        proven_until: u64::MAX,
+        of_files: false,
+        keys: 0,
+        ..BOUND
+    };
+
+    #[test]
+    fn a_verdict_admits_until_the_first_of_its_ends() {
+        let at = |number| At { revision: Revision(number), ..AT };
+        let now = |unix_seconds, tick_millis, mirror| Clocks { unix_seconds, tick_millis, mirror };
+        let (current, stale) = (MirrorHealth::Current, MirrorHealth::Stale);
+        for (validity, number, keys, clocks, admits) in [
+            (BOUND, 5, 3, now(100, 999, current), true),
+            (BOUND, 5, 3, now(200, 0, current), true),
+            (BOUND, 4, 3, now(150, 0, current), false),
+            (BOUND, 6, 3, now(150, 0, current), false),
+            (BOUND, 5, 4, now(150, 0, current), false),
+            (BOUND, 5, 0, now(150, 0, current), false),
+            (BOUND, 5, 3, now(99, 0, current), false),
+            (BOUND, 5, 3, now(201, 0, current), false),
+            (BOUND, 5, 3, now(150, 1_000, current), false),
+            (BOUND, 5, 3, now(150, 0, stale), false),
+            (Validity { keys: 0, ..BOUND }, 5, 9, now(150, 0, current), true),
+            (Validity { last_second: 200, ..TIMELESS }, 5, 0, now(201, 0, current), false),
+            (Validity { proven_until: 1, ..TIMELESS }, 5, 0, now(150, 1, current), false),
+            (Validity { of_files: true, ..TIMELESS }, 5, 0, now(150, 0, stale), false),
+        ] {
+            let found = validity.admits(at(number), keys, || clocks);
+            assert_eq!(found, admits, "{validity:?} at {number}, keys {keys}, {clocks:?}");
+        }
+        assert_eq!((BOUND.last_second(), TIMELESS.last_second()), (Some(200), None));
+    }
+
+    #[test]
+    fn no_clock_is_read_for_a_verdict_that_time_cannot_end() {
+        assert!(TIMELESS.admits(AT, 7, || panic!("the clock was read")));
+    }
+}

@@ -6,7 +6,7 @@ use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
 use crate::bounds::{Party, beyond};
 use crate::lending::{Lending, lends, only_made_by};
-use crate::permit::{AccessPermit, AdminPermit, ApiPermit};
+use crate::permit::{AccessPermit, AdminPermit, ApiPermit, PropagationBy, PropagationPermit};
 use crate::policy::{Who as As, rule_named};
 use crate::view::View;
 use enfilade_facts::tables::{
@@ -457,5 +457,15 @@ fn a_permit_covers_its_object_and_what_was_granted() {
         (8, AccessMask::READ_DATA, false),
     ] {
         assert_eq!(permit.covers(object(inode), mask), expected, "{inode} {mask}");
+    }
+    let blind = AccessPermit { granted: AccessMask::WRITE_ACL, ..permit };
+    for (by, is_covered, is_operators) in [
+        (PropagationBy::Mover(&permit), true, false),
+        (PropagationBy::Mover(&blind), false, false),
+        (PropagationBy::Operator(object(7)), true, true),
+    ] {
+        let permit = PropagationPermit::new(by);
+        assert_eq!([7, 8].map(|inode| permit.covers(object(inode))), [is_covered, false]);
+        assert_eq!(permit.is_operators(), is_operators);
     }
 }

@@ -291,6 +291,38 @@ mod tests {
     use enfilade_facts::vocabulary::{DomainId, UserId};
     use enfilade_facts::{Read, Revision, Source};
 
+    #[test]
+    fn a_file_is_worth_compacting_when_it_is_large_and_less_than_half_of_it_is_used() {
+        let at = At { store: enfilade_facts::StoreId(1), revision: Revision(1) };
+        let status = |file_bytes, used_bytes| Status {
+            at,
+            shipped: Revision(0),
+            file_bytes,
+            used_bytes,
+            map_bytes: 0,
+            readers: 0,
+            readers_max: 0,
+        };
+        let least = COMPACT_WORTH_BYTES_MIN;
+        for (file_bytes, used_bytes, is_worth) in [
+            (least, least / 2 - 1, true),
+            (least, least / 2, false),
+            (least, 0, true),
+            (least - 1, 0, false),
+            (8 * least, 5 * least, false),
+            (8 * least, 3 * least, true),
+        ] {
+            assert_eq!(
+                status(file_bytes, used_bytes).is_worth_compacting(),
+                is_worth,
+                "{used_bytes} of {file_bytes}"
+            );
+        }
+        let done =
+            |bytes_before, bytes_after| Compaction { records: 9, bytes_before, bytes_after }.won_bytes();
+        assert_eq!([done(10, 3), done(10, 10), done(3, 10)], [7, 0, 0]);
+    }
+
     fn audit() -> AuditRecord {
         AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5 }
     }
