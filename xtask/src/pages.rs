@@ -114,7 +114,7 @@ fn configuration(reference: &Value) -> String {
 
 fn limits(reference: &Value) -> String {
     let mut page = "\n".to_owned();
-    heading(&mut page, &["key", "default", "least to most", "unit", "limits", "beyond it"]);
+    heading(&mut page, &["key", "default", "range", "unit", "what it limits", "above the limit"]);
     for row in rows(reference, "limits") {
         let [key, default, least, most, unit, meaning, beyond] =
             ["key", "default", "least", "most", "unit", "meaning", "beyond"].map(|column| cell(row, column));
@@ -227,7 +227,7 @@ fn commands(reference: &Value) -> String {
 
 fn endings(reference: &Value) -> String {
     let mut page = "\n".to_owned();
-    heading(&mut page, &["when", "it ends", "Keystone 30"]);
+    heading(&mut page, &["change", "what ends", "Keystone 30"]);
     for row in rows(reference, "endings") {
         let [change, ends, keystone] = ["change", "ends", "keystone"].map(|column| cell(row, column));
         let _ = writeln!(page, "| {change} | {ends} | {keystone} |");

@@ -16,7 +16,7 @@ pub struct LimitRow {
     pub unit: &'static str,
     /// What it limits.
     pub what: &'static str,
-    /// What happens beyond it.
+    /// What happens above the limit.
     pub beyond: &'static str,
     of: fn(&mut Limits) -> &mut u64,
 }
