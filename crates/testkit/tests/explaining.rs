@@ -184,7 +184,9 @@ impl World {
         let parent = self.paths[parent].clone();
         let path = format!("{}/{}", parent.trim_end_matches('/'), self.dice.pick(&NAMES));
         let place = self.on_disk(&path);
-        if !self.on_disk(&parent).is_dir() || place.symlink_metadata().is_ok() {
+        // Not followed: what is made below a link to `/etc` would be in the machine's own `/etc`.
+        let is_directory = self.on_disk(&parent).symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        if !is_directory || place.symlink_metadata().is_ok() {
             return;
         }
         match self.dice.roll(40) {
