@@ -181,6 +181,20 @@ mod tests {
         assert!(is_good(Signing::S3, Signed::Storage, "GET\n\n\n", 0));
     }
 
+    #[test]
+    fn a_text_of_version_4_is_of_the_day_in_its_scope() {
+        let text = |date: &str, day: &str| {
+            format!("AWS4-HMAC-SHA256\n{date}\n{day}/r/iam/aws4_request\nx").into_bytes()
+        };
+        for (date, day, expected) in [
+            ("20150830T123600Z", "20150830", true),
+            ("20150831T123600Z", "20150830", false),
+            ("20150830T123600Z", "", false),
+        ] {
+            assert_eq!(signed_v4(b"secret", &text(date, day)).is_some(), expected, "{date} {day}");
+        }
+    }
+
     /// The example of AWS's page on Version 4, and the one of S3's on signing REST requests.
     #[test]
     fn published_examples_are_understood() {

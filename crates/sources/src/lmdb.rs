@@ -254,6 +254,19 @@ mod tests {
     }
 
     #[test]
+    fn a_removed_mark_is_made_again() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        crate::conformance::put_something(&lmdb);
+        assert_eq!(lmdb.clear_stale_readers(), 0);
+        let mark = path.join(place::HIGH_WATER);
+        std::fs::remove_file(&mark).unwrap();
+        lmdb.follow_mark().unwrap();
+        assert!(mark.exists());
+    }
+
+    #[test]
     fn what_was_committed_is_there_after_reopening() {
         let scratch = Scratch::new();
         let path = scratch.path().join("facts");

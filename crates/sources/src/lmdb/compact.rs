@@ -154,10 +154,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     let given = group.and_then(|()| fchown(file, Some(old.uid()), None));
     let new = file.metadata()?;
-    let is_usable = match old.mode() & 0o060 {
-        0 => new.uid() == old.uid(),
-        _ => new.gid() == old.gid(),
-    };
+    let is_usable = is_usable(old.mode(), [&new, old].map(|meta| (meta.uid(), meta.gid())));
     given.or_else(|why| if is_usable { Ok(()) } else { Err(why) }).map_err(|why| {
         let (uid, gid) = (old.uid(), old.gid());
         io::Error::new(
@@ -167,6 +164,14 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
             ),
         )
     })
+}
+
+/// Whether all who could open the old file, of this mode, can open the new one. Each has a user and a group.
+fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
+    match mode & 0o060 {
+        0 => new.0 == old.0,
+        _ => new.1 == old.1,
+    }
 }
 
 /// Writes all records into an empty environment, and the head last: the head names the last commit, and no earlier commit has a head.
@@ -321,6 +326,29 @@ mod tests {
         let done =
             |bytes_before, bytes_after| Compaction { records: 9, bytes_before, bytes_after }.won_bytes();
         assert_eq!([done(10, 3), done(10, 10), done(3, 10)], [7, 0, 0]);
+    }
+
+    #[test]
+    fn the_new_file_has_the_mode_of_the_old_one_and_those_who_opened_that_can_open_it() {
+        let scratch = Scratch::new();
+        let [old, new] = [("old", 0o640), ("new", 0o600)].map(|(name, mode)| {
+            let file = File::create(scratch.path().join(name)).unwrap();
+            file.set_permissions(Permissions::from_mode(mode)).unwrap();
+            file
+        });
+        give(&new, &old.metadata().unwrap()).unwrap();
+        let [old, new] = [old, new].map(|file| file.metadata().unwrap());
+        assert_eq!((new.mode(), new.uid(), new.gid()), (old.mode(), old.uid(), old.gid()));
+        for (mode, new, old, expected) in [
+            (0o100_600, (1, 8), (1, 9), true),
+            (0o100_600, (1, 9), (2, 9), false),
+            (0o100_660, (1, 9), (2, 9), true),
+            (0o100_660, (1, 8), (1, 9), false),
+            (0o100_640, (1, 8), (1, 9), false),
+            (0o100_606, (1, 8), (1, 9), true),
+        ] {
+            assert_eq!(is_usable(mode, [new, old]), expected, "{mode:o} {new:?} {old:?}");
+        }
     }
 
     fn audit() -> AuditRecord {

@@ -122,6 +122,20 @@ mod tests {
             file.put(Table::Users, 10, 50_000);
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes}");
         }
+        // The largest record that stays in its node, and one byte more: the value takes a page of its own.
+        for (page_bytes, stored_bytes, pages) in
+            [(4096, 2020, 4 + 1), (4096, 2021, 4 + 1 + 1), (16384, 8164, 4 + 1), (16384, 8165, 4 + 1 + 1)]
+        {
+            let mut file = Pages::new(page_bytes);
+            file.put(Table::Users, 10, stored_bytes);
+            assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {stored_bytes}");
+        }
+        // A page above the leaves takes 204 of them: 10 bytes for the first, 20 for each other.
+        for (leaves, above) in [(204, 1), (205, 2 + 1)] {
+            let mut file = Pages::new(4096);
+            (0..leaves * 37).for_each(|_| file.put(Table::Users, 10, 90));
+            assert_eq!(file.bytes(), (4 + leaves + above) * 4096, "{leaves}");
+        }
         // Each table has a tree of its own.
         let mut file = Pages::new(4096);
         [Table::Users, Table::Groups].iter().for_each(|table| file.put(*table, 10, 90));

@@ -53,9 +53,9 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     directory::make_for(path, group).map_err(failed)?;
     let meta = std::fs::metadata(path).map_err(failed)?;
     check_mode(path, &meta, group, of_directory)?;
-    let kind = rustix::fs::statfs(path).map_err(|why| failed(why.into()))?.f_type as u64 & 0xffff_ffff;
+    let kind = rustix::fs::statfs(path).map_err(|why| failed(why.into()))?.f_type as u64;
     let mounts = || std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    if NETWORK.contains(&kind) || (kind == FUSE && is_network_fuse(&mounts(), meta.dev())) {
+    if is_network(kind, meta.dev(), mounts) {
         return Err(OpenError::Network(path.to_owned()));
     }
     for name in FILES {
@@ -133,6 +133,13 @@ fn lock_file(path: &Path, name: &str) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).mode(0o600).open(path.join(name))
 }
 
+/// Whether a file system is reached over the network, by its magic number in `statfs`. The kernel's number has 32 bits; in a signed field the
+/// bits above repeat the sign.
+fn is_network(magic: u64, device: u64, mountinfo: impl FnOnce() -> Vec<u8>) -> bool {
+    let magic = magic & 0xffff_ffff;
+    NETWORK.contains(&magic) || (magic == FUSE && is_network_fuse(&mountinfo(), device))
+}
+
 /// Looks the device up in `/proc/self/mountinfo` (proc(5)): the third field is the device, the type follows ` - `.
 fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
@@ -191,5 +198,28 @@ mod tests {
         assert!(is_network_fuse(line("fuse.sshfs").as_bytes(), 61));
         assert!(!is_network_fuse(line("fuse.bindfs").as_bytes(), 61));
         assert!(!is_network_fuse(line("fuse.sshfs").as_bytes(), 62));
+        const EXT4: u64 = 0xef53;
+        const SMB: i32 = 0xff53_4d42_u32 as i32;
+        for (magic, mounted, expected) in [
+            (NETWORK[0], "fuse.bindfs", true),
+            (SMB as u64, "fuse.bindfs", true),
+            (FUSE, "fuse.sshfs", true),
+            (FUSE, "fuse.bindfs", false),
+            (EXT4, "fuse.sshfs", false),
+        ] {
+            let seen = is_network(magic, 61, || line(mounted).into_bytes());
+            assert_eq!(seen, expected, "{magic:x} {mounted}");
+        }
+    }
+
+    #[test]
+    fn a_store_is_not_opened_while_the_rest_of_a_compaction_cannot_be_removed() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        drop(crate::lmdb::Lmdb::open(&path).unwrap());
+        std::fs::write(path.join(COMPACTING), "not a directory").unwrap();
+        assert!(crate::lmdb::Lmdb::open(&path).is_err());
+        std::fs::remove_file(path.join(COMPACTING)).unwrap();
+        crate::lmdb::Lmdb::open(&path).unwrap();
     }
 }

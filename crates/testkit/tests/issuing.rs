@@ -1,0 +1,382 @@
+//! Sessions that are issued (door 2): how long they last, which project they are for, what ends the ones that depend on other records; and
+//! calls of Keystone's API that are judged again (door 4).
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use aws_lc_rs::hmac;
+use enfilade_access::{About, Lends, Rule, rule_named};
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
+use enfilade_admin::{NewUser, Target, TokenEdit};
+use enfilade_facts::limits::GROUPS_PER_USER_MAX;
+use enfilade_facts::tables::{
+    Blob, BlobId, Ec2Key, FileFault, FileName, Group, Member, Membership, MembershipKey, Mirrored,
+    MirroredFile, NamedRole, User,
+};
+use enfilade_facts::vocabulary::{
+    Authid, CredentialId, DomainId, GroupId, ProjectId, Secret, Sid, TrustId, UserId, Userid,
+};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Read, Refuse, View};
+use enfilade_identity::fernet::frame;
+use enfilade_identity::fernet::payload::Audit;
+use enfilade_identity::{
+    Claim, IdentityMemo, Lent, Methods, Reach, Scope, SecretAsk, SessionAsk, SignatureAsk, Signed, Signing,
+    Wanted, chain_of,
+};
+use enfilade_passage::{KeyRing, SessionTerms, Visit};
+use enfilade_testkit::{Remembering, TestHouse, hash_key};
+
+const PASSWORD: &str = "correct horse";
+const KEY: BlobId = BlobId([9; 32]);
+
+/// Ann has the role `own` on the project `p` of the domain `tenant`, and `own` implies `implied`. Bea has no role.
+struct World {
+    house: TestHouse,
+    ann: (Userid, UserId),
+    bea: (Userid, UserId),
+    domain: DomainId,
+    project: ProjectId,
+}
+
+fn keys() -> KeyRing {
+    KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
+}
+
+fn change() -> Change {
+    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 })
+}
+
+fn rule(name: &str) -> &'static Rule {
+    rule_named(name).unwrap()
+}
+
+fn memo() -> IdentityMemo {
+    IdentityMemo::new(MemoSeed([1; 16]), 1 << 16)
+}
+
+impl World {
+    fn new() -> Self {
+        let house = TestHouse::new(Remembering::AsServed);
+        house.house.set_keys(Some(keys()));
+        let ctx = house.change_context();
+        let (domain, _) = admin::add_domain(&ctx, &"tenant".parse().unwrap(), None).unwrap();
+        let (project, _) = admin::add_project(&ctx, &"tenant".parse().unwrap(), "p", None).unwrap();
+        let [ann, bea] = ["ann@tenant", "bea@tenant"].map(|name| {
+            let userid: Userid = name.parse().unwrap();
+            let (id, _) = enfilade_admin::add_user(&ctx, &NewUser::named(userid.clone())).unwrap();
+            enfilade_admin::set_password(&ctx, &userid, &Secret::new(PASSWORD.as_bytes()).unwrap()).unwrap();
+            (userid, id)
+        });
+        for role in ["own", "implied", "admin"] {
+            admin::add_role(&ctx, role, None).unwrap();
+        }
+        admin::add_implication(&ctx, "own", "implied").unwrap();
+        // A session from before a new password has ended.
+        house.clock.advance_seconds(60);
+        let world = World { house, ann, bea, domain, project };
+        world.grant("own", On::Project(project));
+        world
+    }
+
+    fn grant(&self, role: &str, on: On) {
+        let who = Target::User(self.ann.0.clone());
+        admin::grant_role(&self.house.change_context(), &who, &on, role).unwrap();
+    }
+
+    async fn log_in(&self, userid: &Userid) -> Visit {
+        let secret = Secret::new(PASSWORD.as_bytes()).unwrap();
+        self.house.come_in(SecretAsk { authid: Authid::from(userid.clone()), secret }).await.unwrap()
+    }
+
+    /// A session of Ann, issued now.
+    fn session(&self, scope: Scope, methods: Methods, lent: Option<Lent>) -> Visit {
+        self.house.come_in_by(self.token(self.ann.1, scope, methods, lent).as_bytes()).unwrap()
+    }
+
+    fn token(&self, user: UserId, scope: Scope, methods: Methods, lent: Option<Lent>) -> String {
+        let now = self.house.clock.now().unix_seconds;
+        let audit = Audit { own: [1; 16], chain: None };
+        let claim = Claim { user, methods, scope, lent, issued_at: now, expires_at: now + 3_600, audit };
+        frame::seal(&keys(), u64::try_from(now).unwrap(), [1; 16], &claim.to_payload()).unwrap()
+    }
+
+    fn application_credential(&self, name: &str, by: Option<CredentialId>) -> CredentialId {
+        let new = NewApplicationCredential {
+            owner: self.ann.1,
+            name: name.parse().unwrap(),
+            project: self.project,
+            roles: vec!["own".into()],
+            unrestricted: true,
+            rules: Vec::new(),
+            by,
+            expires: 0,
+            comment: None,
+            secret: None,
+        };
+        let ctx = self.house.change_context();
+        admin::create_application_credential(&ctx, &hash_key(), &new).unwrap().0.id
+    }
+
+    /// A trust of Ann for Bea.
+    fn trust(&self, redelegations: u8) -> TrustId {
+        let new = NewTrust {
+            trustor: self.ann.1,
+            trustee: self.bea.1,
+            project: self.project,
+            roles: vec!["own".into()],
+            impersonation: true,
+            expires: 0,
+            uses: None,
+            redelegations,
+            parent: None,
+            by: None,
+        };
+        admin::create_trust(&self.house.change_context(), &new).unwrap().0
+    }
+
+    /// The names of Ann's roles on the project.
+    fn roles(&self) -> Vec<String> {
+        let roles = |view: &View<'_>| {
+            enfilade_identity::roles_of(view, &self.ann.1, &self.project, None).unwrap_or_default()
+        };
+        self.house.facts().read(roles).unwrap().into_iter().map(|role| role.name).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_second_and_is_shown_to_services_for_a_while() {
+    let world = World::new();
+    let mut visit = world.log_in(&world.ann.0).await;
+    let service = world.log_in(&world.bea.0).await;
+    let issued = visit.issue(Wanted::Scope(Scope::Project(world.project))).await.unwrap();
+    let ask = || SessionAsk { token: Secret::new(issued.token.as_bytes()).unwrap() };
+    let SessionTerms { token_seconds, expired_seconds } = SessionTerms::default();
+    let mut elapsed = 0;
+    for (second, admits, validates, shows_expired) in [
+        (0, true, true, true),
+        (token_seconds - 1, true, true, true),
+        (token_seconds, false, false, true),
+        (token_seconds + expired_seconds - 1, false, false, true),
+        (token_seconds + expired_seconds, false, false, false),
+    ] {
+        world.house.clock.advance_seconds((second - elapsed).try_into().unwrap());
+        elapsed = second;
+        // Twice: the second time the verdict is remembered.
+        for _ in 0..2 {
+            let seen = [
+                world.house.come_in_by(issued.token.as_bytes()).is_ok(),
+                service.validate(&ask(), false).is_ok(),
+                service.validate(&ask(), true).is_ok(),
+            ];
+            assert_eq!(seen, [admits, validates, shows_expired], "second {second}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_without_a_wanted_scope_is_for_the_default_project() {
+    let world = World::new();
+    let mut scopes = Vec::new();
+    for project in [None, Some(world.project)] {
+        admin::set_default_project(&world.house.change_context(), &world.ann.0, project).unwrap();
+        let mut visit = world.log_in(&world.ann.0).await;
+        scopes.push(visit.issue(Wanted::Usual).await.unwrap().session.claim.scope);
+    }
+    assert_eq!(scopes, [Scope::Unscoped, Scope::Project(world.project)]);
+}
+
+#[test]
+fn an_application_credential_made_by_another_does_not_outlive_it() {
+    let world = World::new();
+    let first = world.application_credential("first", None);
+    let second = world.application_credential("second", Some(first));
+    let admits = || {
+        let lent = Some(Lent::Credential(second));
+        let scope = Scope::Project(world.project);
+        // A session that is issued now: no mark of a removal ends it.
+        let token = world.token(world.ann.1, scope, Methods::APPLICATION_CREDENTIAL, lent);
+        world.house.come_in_by(token.as_bytes()).is_ok()
+    };
+    let enable_first = |enabled| {
+        let edit = TokenEdit { enabled: Some(enabled), ..TokenEdit::default() };
+        let ctx = world.house.change_context();
+        enfilade_admin::set_token(&ctx, &world.ann.0, &"first".parse().unwrap(), &edit).unwrap();
+        world.house.clock.advance_seconds(60);
+    };
+    assert!(admits());
+    enable_first(false);
+    assert!(!admits());
+    enable_first(true);
+    assert!(admits());
+}
+
+#[test]
+fn a_user_reaches_a_project_in_person_and_by_each_trust() {
+    let world = World::new();
+    let reached = |user: UserId| {
+        let now = world.house.clock.now();
+        let reaches = |view: &View<'_>| {
+            enfilade_identity::reaches(view, now, user, Some(&world.project), &memo()).unwrap()
+        };
+        let principals = world.house.facts().read(reaches).unwrap();
+        principals.into_iter().map(|principal| principal.reach).collect::<Vec<_>>()
+    };
+    let by = |roles: &[&str]| Reach::Project {
+        project: world.project,
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+    };
+    assert_eq!(reached(world.bea.1), [Reach::Everything]);
+    world.trust(0);
+    assert_eq!(reached(world.bea.1), [Reach::Everything, by(&["implied", "own"])]);
+    assert_eq!(reached(world.ann.1), [Reach::Everything, by(&["implied", "own"])]);
+}
+
+#[test]
+fn a_role_of_a_domain_counts_for_what_it_implies_while_the_domain_is_enabled() {
+    let world = World::new();
+    assert_eq!(world.roles(), ["implied", "own"]);
+    let ctx = world.house.change_context();
+    let (crews, _) = admin::add_domain(&ctx, &"crews".parse().unwrap(), None).unwrap();
+    let named = admin::list_named_roles(world.house.facts()).unwrap();
+    let (id, role) = named.into_iter().find(|(_, role)| role.name == "own").unwrap();
+    let of_domain = NamedRole { domain: Some(crews), ..role };
+    world.house.facts().commit(change().put(&id, &of_domain)).unwrap();
+    assert_eq!(world.roles(), ["implied"]);
+    admin::set_domain(&ctx, &"crews".parse().unwrap(), false).unwrap();
+    assert_eq!(world.roles(), Vec::<String>::new());
+}
+
+#[test]
+fn a_user_may_be_in_as_many_groups_as_the_limit_says() {
+    let world = World::new();
+    let add = |from: usize, to: usize| {
+        let mut filling = change();
+        for n in from..to {
+            let group = GroupId::from_bytes((n as u128 + 1).to_be_bytes());
+            let row = Group {
+                domain: world.domain,
+                name: format!("g{n}"),
+                sid: Sid::of_unix_group(n as u32),
+                also: Vec::new(),
+                gid: None,
+                comment: None,
+            };
+            filling.put(&group, &row);
+            filling.put(&MembershipKey { member: Member::User(world.ann.1), group }, &Membership);
+        }
+        world.house.facts().commit(&filling).unwrap();
+    };
+    let code = || {
+        let (now, authid) = (world.house.clock.now(), Authid::from(world.ann.0.clone()));
+        let would = |view: &View<'_>| {
+            enfilade_identity::who_would(view, now, &authid, &memo()).map_err(|why| why.code())
+        };
+        world.house.facts().read(would).unwrap().map(|principal| principal.groups.len())
+    };
+    add(0, GROUPS_PER_USER_MAX);
+    assert_eq!(code(), Ok(GROUPS_PER_USER_MAX));
+    add(GROUPS_PER_USER_MAX, GROUPS_PER_USER_MAX + 1);
+    assert_eq!(code(), Err("ID11"));
+}
+
+#[test]
+fn a_users_file_that_is_not_believed_any_more_refuses_its_users() {
+    let world = World::new();
+    let user: User = world.house.facts().read(|view| view.get(&world.bea.1)).unwrap().unwrap().unwrap();
+    let mirrored = User { mirrored: Some(Mirrored { fault: None }), ..user };
+    world.house.facts().commit(change().put(&world.bea.1, &mirrored)).unwrap();
+    let fault = |refuses| Some(FileFault { line: 3, reason: "it is gone".into(), since: 0, refuses });
+    for (what, fault, is_refused) in [
+        ("no fault", None, false),
+        ("a fault since a moment ago", fault(false), false),
+        ("a fault for too long", fault(true), true),
+    ] {
+        let (version, problems, since, good) = (None, Vec::new(), None, None);
+        let file = MirroredFile { version, digest: [0; 16], fault, problems, problem_count: 0, since, good };
+        world.house.facts().commit(change().put(&FileName::Users, &file)).unwrap();
+        for (userid, is_refused) in [(&world.bea.0, is_refused), (&world.ann.0, false)] {
+            let (now, authid) = (world.house.clock.now(), Authid::from(userid.clone()));
+            let would = |view: &View<'_>| enfilade_identity::who_would(view, now, &authid, &memo()).is_err();
+            assert_eq!(world.house.facts().read(would).unwrap(), is_refused, "{userid}: {what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_gets_a_session_for_a_right_signature_of_now() {
+    let world = World::new();
+    world.grant("admin", On::Project(world.project));
+    let ec2 = Some(Ec2Key { secret: "secret".into(), by: None });
+    let row =
+        Blob { user: world.ann.1, project: Some(world.project), kind: "ec2".into(), blob: "{}".into(), ec2 };
+    admin::create_blob(&world.house.change_context(), &KEY, &row).unwrap();
+    let mut service = world.session(Scope::Project(world.project), Methods::PASSWORD, None);
+    let permit = service.use_api(rule("list_users"), &About::default()).unwrap();
+    let now = world.house.clock.now().unix_seconds;
+    for (secret, at, expected) in [
+        ("secret", now, true),
+        ("secret", now - 3_600, false),
+        ("another", now, false),
+        ("another", now - 3_600, false),
+    ] {
+        let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"text");
+        let ask = SignatureAsk {
+            key: KEY,
+            signing: Signing::V2,
+            signed: Signed::Request(at),
+            texts: vec![b"text".to_vec()],
+            signature: signature.as_ref().to_vec(),
+        };
+        let issued = service.issue_signed(&permit, &ask).await;
+        assert_eq!(issued.is_ok(), expected, "{secret} {at}");
+        let chain = issued.ok().and_then(|issued| issued.session.claim.audit.chain);
+        assert_eq!(chain, expected.then_some([9; 16]));
+    }
+    assert_eq!(chain_of(&KEY), [9; 16]);
+}
+
+#[test]
+fn only_a_trust_that_may_be_delegated_again_makes_trusts() {
+    let world = World::new();
+    for (redelegations, expected) in [(0, false), (1, true), (2, true)] {
+        let lent = Some(Lent::Trust(world.trust(redelegations)));
+        let token = world.token(world.bea.1, Scope::Project(world.project), Methods::PASSWORD, lent);
+        let mut visit = world.house.come_in_by(token.as_bytes()).unwrap();
+        let user = visit.identity().principal().user;
+        for (roles, expected) in [("own", expected), ("admin", false)] {
+            let lends = Some(Lends { project: &world.project, roles: &[roles.to_owned()] });
+            let about = About { user: Some(&user), lends, ..About::default() };
+            let allowed = visit.use_api(rule("create_trust"), &about).is_ok();
+            assert_eq!(allowed, expected, "{redelegations} {roles}");
+        }
+    }
+}
+
+#[test]
+fn a_long_call_goes_on_while_its_role_permits_it() {
+    let world = World::new();
+    let ctx = world.house.change_context();
+    admin::add_role(&ctx, "reader", None).unwrap();
+    world.grant("reader", On::Domain("tenant".parse().unwrap()));
+    world.grant("admin", On::Project(world.project));
+    let (domain, project, user) = (Some(&world.domain), Some(&world.project), Some(&world.ann.1));
+    let (in_domain, in_project) = (Scope::Domain(world.domain), Scope::Project(world.project));
+    let mut calls = Vec::new();
+    for (name, scope, about) in [
+        ("list_users", in_domain, About::default()),
+        ("get_domain", in_domain, About { domain, ..About::default() }),
+        ("get_project", in_project, About { project, ..About::default() }),
+        ("get_user", Scope::Unscoped, About { user, ..About::default() }),
+        ("list_users", in_project, About::default()),
+    ] {
+        let mut visit = world.session(scope, Methods::PASSWORD, None);
+        let permit = visit.use_api(rule(name), &about).unwrap();
+        visit.may_go_on(&permit).unwrap();
+        calls.push((name, scope, visit, permit));
+    }
+    // Without this role, the call would list other users than it did before; a session that depends on it ends.
+    let who = Target::User(world.ann.0.clone());
+    admin::take_role(&ctx, &who, &On::Project(world.project), "admin").unwrap();
+    let goes_on: Vec<bool> =
+        calls.iter_mut().map(|(.., visit, permit)| visit.may_go_on(permit).is_ok()).collect();
+    assert_eq!(goes_on, [true, true, false, true, false]);
+}
