@@ -1,5 +1,5 @@
-//! TLS policies: protocol versions, ciphers, and whether clients present certificates. Lines of a crt-list with equal options share a policy;
-//! everything without options has the usual one.
+//! TLS policies: protocol versions, ciphers, and whether clients present certificates. Lines of a crt-list with equal options share a
+//! policy. Lines without options, and certificates of a directory, have the usual policy ([`Policy::usual`]).
 
 use crate::bundle::Bundle;
 use crate::crt_list::{Options, Verify};

@@ -228,7 +228,7 @@ pub enum Wanted<'a> {
         /// That directory.
         parent: &'a Subject,
     },
-    /// To make something of this kind in the target, a directory.
+    /// To create a new entry of this kind in the target. The target is a directory.
     Create(NodeKind),
     /// To write over the target. A hidden target is refused like a create without the right.
     Overwrite,

@@ -110,7 +110,7 @@ impl Weigh for Names {
     }
 }
 
-/// The names in directories, each under a state of its directory.
+/// The remembered names in directories. The key of an entry contains the state of the directory: after a change, old names are not found.
 pub struct NamesMemo {
     memo: Memo<Names>,
     not_shown: AtomicU64,

@@ -328,8 +328,8 @@ impl Draft {
     }
 }
 
-/// Gives an object under a reserved name its own name, in the place of `replaced`. Returns whether `replaced` is kept under the reserved name now,
-/// and the result of `still_there`.
+/// Renames an object from its reserved name to `name`, in the place of `replaced`. Returns whether the two exchanged their names, so that
+/// `replaced` has the reserved name now, and the result of `still_there`.
 fn give_name<E: From<Refusal>>(
     (temporary, target): (&mut Temporary, &Node),
     name: &str,

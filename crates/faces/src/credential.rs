@@ -98,7 +98,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
             is_one &= found.replace(Carried::Header(name, value)).is_none();
         }
     }
-    // Cookies are not read here; but next to another credential a cookie may be a second one.
+    // Cookies are not read here. But a cookie may hold a second credential, so a request with a credential and a cookie is refused.
     match found {
         Some(_) if !is_one || headers.contains_key(COOKIE) => Err(malformed(MORE_THAN_ONE)),
         found => found.ok_or(Refusal::NoCredential),

@@ -54,7 +54,8 @@ impl Event {
 
 /// The receiver of events.
 pub trait Audit: Send + Sync {
-    /// Records that an API token was used. Called about once a minute for each token, and after every change of the facts.
+    /// Records that an API token was used. Called at the first use of a token in each minute. After a change of the facts it can be called
+    /// twice in a minute.
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Clocks) {}
 
     /// Records that a session was issued.

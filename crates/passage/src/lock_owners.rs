@@ -25,7 +25,8 @@ pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
 }
 
 impl Stay {
-    /// Whether a lock is shown: only a lock that counts is. A lock that does not count is not ended here, because showing changes nothing.
+    /// Whether a lock is shown: only a lock that counts is. This function does not end a lock that does not count, because a request that
+    /// shows locks must not change them.
     pub(crate) fn is_shown(&mut self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (at, tick) = (house.parts.source.at(), house.now().tick_millis);

@@ -43,7 +43,7 @@ pub struct LeafIndex {
 struct Known {
     identity: Identity,
     leaf: DigestedLeaf,
-    /// Whether the leaf has the names of the certificate, not those of a line of the list.
+    /// Whether `leaf` has the names of the certificate. It has no names if a line of the crt-list gave the names instead.
     has_names: bool,
 }
 

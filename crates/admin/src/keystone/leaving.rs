@@ -74,7 +74,7 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
     Ok(found)
 }
 
-/// Deletes users first, then groups, projects and roles; returns whether nothing is left.
+/// Deletes some dependents of a deleted domain: its users first, then its groups, projects and roles. Returns whether nothing is left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
     // Groups and roles are deleted with the mark of the domain, not with a newer one: later sessions of their users stay valid.
     let ended = view.get::<Revocation>(&Revoked::groups_of(id))?;

@@ -107,7 +107,8 @@ pub struct AccessRules {
     /// The rights that make an entry visible.
     #[serde(with = "mask")]
     pub visible: AccessMask,
-    /// Whether each directory on the way to a file must be passable, as on UNIX; else a file is judged alone, as on Windows.
+    /// Whether access to an entry needs the traverse right on each directory of its path, as on UNIX. Otherwise that right is not
+    /// checked, as on Windows.
     pub checks_traverse: bool,
     /// Whether a moved file or directory inherits the ACL entries of its new directory; else it keeps its ACLs, as on Windows.
     #[serde(default)]

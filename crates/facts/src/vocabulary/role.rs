@@ -93,7 +93,7 @@ impl Role {
         }
     }
 
-    /// Whether the role means anything for a datastore here.
+    /// Whether the role counts for datastores. The roles for remotes and tapes do not: they grant nothing here.
     pub fn speaks_of_datastores(self) -> bool {
         self as u8 <= Role::Audit as u8
     }

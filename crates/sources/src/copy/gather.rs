@@ -150,7 +150,7 @@ struct Changed {
 }
 
 impl Changed {
-    /// Collects the changes after `before`, up to the first one with which they exceed `bytes_max` bytes.
+    /// Collects the changes after `before`. Stops after the change that makes their total size exceed `bytes_max` bytes.
     fn since(
         before: Revision,
         view: &View<'_>,

@@ -1,6 +1,7 @@
-//! The follower and the HTTP library parse the same bytes: random requests on one connection, with a few bytes changed, removed or added.
-//! A target `/bad` is always followed by a fragment, also in bodies. So if the library delivers `/bad` and no flaw was found, the two
-//! disagreed about where a request begins.
+//! Tests that `Follower` and the HTTP library agree on where each request begins. Both parse the same bytes: random requests on one
+//! connection, with a few bytes changed, removed or added. The path `/bad` always has a fragment after it, also inside bodies, and the
+//! follower must report a fragment as a flaw. So if the library delivers a request for `/bad` without a reported flaw, the follower and
+//! the library disagree.
 
 use super::{Heads, Malformed};
 use enfilade_faces::Flaw;
