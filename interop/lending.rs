@@ -183,7 +183,7 @@ fn what_a_credential_made_is_good_while_that_is() {
     assert_eq!(cloud.client.login(&child, Value::Null), None);
     cloud.server.cli(&["token", "set", "alice@Default!free", "--enable"]);
     assert!(cloud.client.login(&child, Value::Null).is_some());
-    cloud.server.cli(&["token", "set", "alice@Default!free", "--expires", "1000"]);
+    cloud.server.cli(&["token", "set", "alice@Default!free", "--expires", "2001-09-09"]);
     assert_eq!(cloud.client.login(&child, Value::Null), None);
 }
 

@@ -20,7 +20,7 @@ const CASES: [Case; 8] = [
     ("nothing", |_| {}, 423),
     ("disabled", |server| drop(server.cli(&["user", "disable", "bob@local"])), 204),
     ("deleted", |server| drop(server.cli(&["user", "remove", "bob@local"])), 204),
-    ("expired", |server| drop(server.cli(&["user", "set", "bob@local", "--expires", "1"])), 204),
+    ("expired", |server| drop(server.cli(&["user", "set", "bob@local", "--expires", "2001-09-09"])), 204),
     ("without the role", |server| role(server, "remove", "/datastore/main", "bob@local"), 204),
     (
         "with the role on the file alone",

@@ -176,7 +176,7 @@ fn what_takes_rights_away_passes_when_the_map_is_nearly_full() {
         server.cli_output(&["user", "passwd", "carol@local", "--password-stdin"], "the new password\n");
     assert!(passwd.status.success(), "{}", String::from_utf8_lossy(&passwd.stderr));
     assert_eq!(["the old password", "the new password"].map(|word| by_password("carol", word)), [401, 207]);
-    server.cli(&["user", "set", "alice@local", "--expires", "1"]);
+    server.cli(&["user", "set", "alice@local", "--expires", "2001-09-09"]);
     assert_eq!([&alice, &bob, &carol, &dave].map(|login| status(server, login)), [401, 401, 207, 401]);
     refused(server, &["user", "enable", "bob@local"]);
     assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);

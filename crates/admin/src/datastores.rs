@@ -3,7 +3,8 @@
 mod describe;
 
 pub use describe::{
-    DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
+    DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, first_datastore,
+    list_datastores, show_datastore,
 };
 pub(crate) use describe::{overlap, roots};
 

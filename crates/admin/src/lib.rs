@@ -34,7 +34,7 @@ pub use certificates::{
 pub use change_context::ChangeContext;
 pub use datastores::{
     DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
-    edit_profile, list_datastores, show_datastore,
+    edit_profile, first_datastore, list_datastores, show_datastore,
 };
 pub use enfilade_content::{Reserved, ReservedPaths};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};

@@ -1,4 +1,4 @@
-//! What the ClientHello says: the server name, and which kinds of keys the client accepts.
+//! What door 1 needs of the ClientHello: the server name, and the kinds of keys that the client accepts.
 
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
@@ -45,7 +45,7 @@ impl Ask {
         Ask::new(hello.server_name()).taking(takes_ecdsa, takes_rsa)
     }
 
-    /// This ask, from a client that accepts these kinds of keys.
+    /// The same ask, but from a client that accepts these kinds of keys.
     #[must_use]
     pub fn taking(self, ecdsa: bool, rsa: bool) -> Self {
         Ask { takes_ecdsa: ecdsa, takes_rsa: rsa, ..self }

@@ -1,4 +1,4 @@
-//! A whole certificate file: the chain and the key. The first handshake that needs it reads it, and so does the verification in the background.
+//! A whole certificate file: the chain and the key. It is read by the first handshake that needs it, and by the verification in the background.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject};
@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-/// A chain with its key, and what its leaf says.
+/// A chain with its key, and the fields of its leaf.
 pub struct Bundle {
     /// Its leaf.
     pub leaf: Leaf,
@@ -31,8 +31,8 @@ pub struct Parts<'p> {
 }
 
 impl Bundle {
-    /// Reads a PEM file: the leaf first, then its intermediates, and its private key in the same file or in the `.key` file. A leaf without
-    /// intermediates gets the known issuers. `now` is in seconds since the epoch.
+    /// Reads a PEM file: the leaf first, then its intermediates, and its private key in the same file or in the `.key` file. If there are no
+    /// intermediates, the known issuers are added. `now` is in seconds since the epoch.
     ///
     /// # Errors
     /// What is wrong, in words: a part is missing or cannot be parsed, or the key does not belong to the certificate.

@@ -4,7 +4,7 @@
 /// A line of a crt-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its number in the file, from 1. Earlier lines win.
+    /// Its number in the file, from 1. If several lines have a name, earlier ones come first.
     pub number: u32,
     /// The path of the certificate as written.
     pub file: String,
@@ -64,7 +64,7 @@ pub struct CrtList {
     pub lines: Vec<Line>,
     /// Lines that cannot be applied, with the reason.
     pub bad: Vec<(u32, String)>,
-    /// Lines that are applied and may not mean what their author expects.
+    /// Lines that are applied, but may not have the effect that their author expects.
     pub warnings: Vec<(u32, String)>,
 }
 

@@ -1,5 +1,4 @@
-//! The certificates of authorities by their subject. They complete a bundle that holds only its leaf, as HAProxy's `issuers-chain-path`
-//! does.
+//! The certificates of authorities by their subject. They complete a bundle that contains only its leaf, as HAProxy's `issuers-chain-path` does.
 
 use crate::leaf::issuer_and_subject;
 use rustls::pki_types::CertificateDer;
@@ -10,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 /// A chain is completed up to this number of certificates.
 const CHAIN_MAX: usize = 8;
 
-/// The most certificates of authorities that bundles share. Each bundle has its own copy of any further authority.
+/// The greatest number of authorities' certificates that bundles share. Each bundle has its own copy of any further authority.
 const SHARED_MAX: usize = 1_024;
 
 /// The certificates of authorities.
@@ -18,7 +17,7 @@ const SHARED_MAX: usize = 1_024;
 pub struct Issuers {
     /// The authorities that complete chains, by their subject as encoded.
     known: HashMap<Vec<u8>, CertificateDer<'static>>,
-    /// Nearly all bundles have the same few certificates after their leaf. They stay in memory until the process ends.
+    /// Nearly all bundles have the same few certificates after their leaf. These certificates stay in memory until the process ends.
     shared: RwLock<HashSet<&'static [u8]>>,
 }
 
@@ -26,7 +25,7 @@ impl Issuers {
     /// Adds the certificates of a PEM file.
     ///
     /// # Errors
-    /// When the file cannot be parsed, or holds no certificate.
+    /// When the file cannot be parsed, or contains no certificate.
     pub fn add(&mut self, pem: &[u8]) -> Result<(), String> {
         let mut count = 0;
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -42,7 +41,7 @@ impl Issuers {
         }
     }
 
-    /// The chain with its authorities (every certificate after the leaf) shared with other chains.
+    /// Returns the chain, with its authorities (every certificate after the leaf) shared with other chains.
     pub(crate) fn share(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         let mut chain = chain.into_iter();
         chain.next().into_iter().chain(chain.map(|authority| self.shared(authority))).collect()
@@ -62,7 +61,7 @@ impl Issuers {
         CertificateDer::from(kept)
     }
 
-    /// Adds the known authorities to a chain that is only a leaf. The root, which signed itself, is left out: clients have it.
+    /// Adds the known authorities to a chain that is only a leaf. The root, which signed itself, is left out, because clients have it.
     pub(crate) fn complete(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         if self.known.is_empty() || chain.len() != 1 {
             return chain;

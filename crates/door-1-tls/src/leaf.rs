@@ -11,9 +11,9 @@ use std::io::BufRead as _;
 pub struct Leaf {
     /// Every DNS name of the alternative names and every common name, in lower case, each once.
     pub names: Vec<String>,
-    /// The first second it is valid, since the epoch.
+    /// The first second in which it is valid, since the epoch.
     pub not_before: i64,
-    /// The last second it is valid, since the epoch.
+    /// The last second in which it is valid, since the epoch.
     pub not_after: i64,
     /// The kind of its key.
     pub algorithm: Algorithm,
@@ -95,7 +95,7 @@ impl<'p> Blocks<'p> {
     }
 }
 
-/// The bytes before and after the first occurrence of a mark, which begins with a dash.
+/// The bytes before and after the first occurrence of `mark`, which begins with a dash.
 fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let mut rest = bytes;
     loop {
@@ -351,7 +351,7 @@ fn alternative_names(extensions: &[u8], names: &mut Vec<String>) -> Option<()> {
     Some(())
 }
 
-/// The longest name DNS has.
+/// The greatest length of a DNS name, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
 /// The text as a server name, in lower case; `None` for a text that is no name, such as "Some Company".

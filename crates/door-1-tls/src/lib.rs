@@ -4,8 +4,8 @@
 //! ([`TlsPermit`]) or why it refuses ([`Refusal`]), and the parsed keys that handshakes needed lately ([`KeyMemo`]). Before the first handshake
 //! for a file only its [`Leaf`] is read; its key stays on the disk.
 //!
-//! The [`Policy`] of a name says which protocol versions, ciphers and client certificates it takes; a line of a [`CrtList`] can change it.
-//! [`Tickets`] are valid only under the policy they were issued under.
+//! The [`Policy`] of a name determines the protocol versions, ciphers and client certificates of its connections; a line of a [`CrtList`] can change
+//! it. [`Tickets`] are valid only under the policy under which they were issued.
 
 mod ask;
 mod view;

@@ -1,7 +1,7 @@
-//! Certificates and keys that handshakes needed lately: parsed once and then remembered, in bounded number.
+//! Remembers the parsed certificates and keys that handshakes needed lately, in bounded number.
 //!
-//! When the memo is full, entries have their turn in order: an entry that was used since its last turn stays, the first unused one is dropped.
-//! So a client that asks for a hundred thousand names once displaces its own entries, and not those of names in use.
+//! When the memo is full, its entries are examined in order. An entry that was used since it was last examined stays. The first unused one is
+//! dropped. So a client that asks for a hundred thousand names once displaces its own entries, and not those of names in use.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -20,7 +20,7 @@ pub struct KeyMemo {
 #[derive(Default)]
 struct Hot {
     slots: HashMap<MemoKey, Slot>,
-    /// The keys in the order of their turns.
+    /// The keys in the order in which the entries are examined.
     order: VecDeque<MemoKey>,
 }
 
@@ -35,7 +35,7 @@ impl KeyMemo {
         KeyMemo { hot: RwLock::default(), most: most.max(1) }
     }
 
-    /// The key of the permit's file.
+    /// The memo key of the permit's file.
     pub fn key(&self, permit: &TlsPermit, digest: &Digest) -> MemoKey {
         permit.file.key(digest)
     }
@@ -69,7 +69,7 @@ impl KeyMemo {
         self.hot.read().unwrap_or_else(PoisonError::into_inner).slots.len()
     }
 
-    /// Whether none is remembered.
+    /// Whether no file is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,5 @@
 //! OCSP responses, which are stapled to the handshake (RFC 6960): whether a response is about this certificate, and until when it is valid.
-//! The client checks its signature.
+//! The client checks the signature of the response.
 
 use crate::leaf::{Der, serial, tag, time};
 
@@ -8,7 +8,7 @@ const RESPONSE_BYTES: u8 = 0xa0;
 const GOOD: u8 = 0x80;
 const NEXT_UPDATE: u8 = 0xa0;
 
-/// The last second the response is valid, if it is about the leaf; `i64::MAX` if the response names no end.
+/// The last second the response is valid, if it is about the leaf; `i64::MAX` if the response contains no end.
 ///
 /// # Errors
 /// Why it cannot be stapled, in words.

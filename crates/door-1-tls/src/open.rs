@@ -25,8 +25,8 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
 }
 
 impl TlsPermit {
-    /// Whether a request for this host is allowed on the connection: the host has the policy that the handshake was made under. Otherwise a client
-    /// could connect to a name that asks for no certificate and then request a host that requires one.
+    /// Whether a request for this host is allowed on the connection: the host must have the policy under which the handshake was made. Otherwise a
+    /// client could connect to a name that asks for no certificate and then request a host that requires one.
     pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();
@@ -36,7 +36,7 @@ impl TlsPermit {
     }
 }
 
-/// The first file of each kind of key.
+/// The first file with each kind of key.
 #[derive(Clone, Copy, Default)]
 struct Kinds<'v> {
     ecdsa: Option<&'v Arc<CertificateFile>>,

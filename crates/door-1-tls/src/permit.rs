@@ -5,7 +5,7 @@ use crate::policy::Policy;
 use crate::view::CertificateFile;
 use std::sync::Arc;
 
-/// The connection is for this name, and this file answers it.
+/// The proof that the connection is for this name, and that this file answers the name.
 #[derive(Clone, Debug)]
 pub struct TlsPermit {
     pub(crate) ask: Ask,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The TLS policy of some names.
 pub struct Policy {
-    /// A digest of its options and files, equal in all processes that read the same ones.
+    /// A digest of its options and files, equal in all processes that read the same options and files.
     epoch: [u8; 32],
     config: ServerConfig,
 }
@@ -75,7 +75,7 @@ impl Policy {
         mut read: impl FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Self, String> {
         let mut epoch = digest::Context::new(&digest::SHA256);
-        // The contents of the files count, not their paths.
+        // For the digest, the contents of the files count, not their paths.
         let plain = Options { ca_file: None, ca_verify_file: None, crl_file: None, ..options.clone() };
         epoch.update(format!("{plain:?}").as_bytes());
         let mut content = |name: &str, path: &Option<String>| -> Result<Vec<u8>, String> {
@@ -90,7 +90,7 @@ impl Policy {
         let silent = content("ca-verify-file", &options.ca_verify_file)?;
         let revoked = content("crl-file", &options.crl_file)?;
         let provider = Arc::new(provider_of(options)?);
-        // The provider is named explicitly: another library in the process may bring a default of its own.
+        // The provider is named explicitly: another library in the process may install a default provider of its own.
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(options)?)
             .map_err(|why| format!("no protocol version or cipher is left: {why}"))?;
@@ -126,7 +126,8 @@ impl Policy {
         config.max_early_data_size = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let epoch: [u8; 32] = epoch.finish().as_ref().try_into().unwrap_or_default();
-        // A client that must present a certificate presents it each time: it may have been revoked or have expired.
+        // If clients may present certificates, no tickets are issued, so that a certificate is checked in each handshake: it may have been revoked or
+        // have expired.
         match options.verify {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
@@ -243,7 +244,7 @@ fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if has_crls {
-        // Only leaf certificates are looked up in the list. A list that has expired is not trusted.
+        // Only leaf certificates are looked up in the revocation list. A list that has expired is not trusted.
         builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
     }
     builder.build().map_err(|why| format!("clients' certificates cannot be checked: {why}"))

@@ -1,4 +1,4 @@
-//! A certificate file as the TLS library takes it: a configuration with one certificate.
+//! A certificate file in the form that the TLS library needs: a configuration with one certificate.
 
 use crate::bundle::Bundle;
 use rustls::ServerConfig;
@@ -26,7 +26,7 @@ impl ResolvesServerCert for Nothing {
     }
 }
 
-/// A certificate file that was read whole.
+/// A certificate file that was read completely.
 #[derive(Clone, Debug)]
 pub enum Ready {
     /// It can be served.

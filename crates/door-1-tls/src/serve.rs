@@ -12,8 +12,8 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The configuration that continues the handshake. The certificate must have the name of the permit: its file may have changed since its names
-    /// were read.
+    /// The configuration that continues the handshake. The certificate must have the name of the permit, because its file may have changed since its
+    /// names were read.
     ///
     /// # Errors
     /// [`Refusal::Unusable`].

@@ -1,7 +1,7 @@
 //! TLS session tickets: a client resumes a session without certificates (RFC 8446 §4.6.1, RFC 5077).
 //!
-//! A ticket is valid only under the policy it was issued under, because its key is derived from the policy. So a ticket of a name with weak
-//! requirements opens nothing at a name with stronger ones, and a change of the policy ends its tickets.
+//! A ticket is valid only under the policy under which it was issued, because its key is derived from the policy. So a ticket of a name with weak
+//! requirements cannot be used at a name with stronger ones, and a change of the policy ends its tickets.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{hmac, rand};
@@ -44,7 +44,7 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
-/// All ticket keys. They are replaced as a whole while handshakes go on. Without any, no tickets are issued.
+/// All ticket keys. They are replaced as a whole while handshakes go on. Without a key, no tickets are issued.
 #[derive(Clone, Debug, Default)]
 pub struct Tickets(Arc<RwLock<Ring>>);
 

@@ -38,7 +38,7 @@ pub struct Rules {
     pub strict: bool,
 }
 
-/// A certificate file, as far as it was read before a handshake needs it.
+/// What is read of a certificate file before a handshake needs the file.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
     /// Its path. Files are ordered by path; the first one is the default.
@@ -47,9 +47,9 @@ pub struct CertificateFile {
     pub version: u64,
     /// Numbers that distinguish the file from a changed one, set once they are certain. Only the engine that read the file interprets them.
     pub identity: OnceLock<[u64; 4]>,
-    /// The first second it is valid, since the epoch.
+    /// The first second in which it is valid, since the epoch.
     pub not_before: i64,
-    /// The last second it is valid, since the epoch.
+    /// The last second in which it is valid, since the epoch.
     pub not_after: i64,
     /// The kind of its key.
     pub algorithm: Algorithm,
@@ -63,7 +63,7 @@ pub struct CertificateFile {
 /// What the line of a crt-list says about its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
-    /// The number of the line. Earlier lines win.
+    /// The number of the line. If several lines have a name, earlier ones come first.
     order: u32,
     /// Whether the line gives the names.
     is_named: bool,
@@ -132,9 +132,9 @@ impl Digest {
 /// What is known of a certificate before the first handshake, with the digests of its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestedLeaf {
-    /// The first second it is valid, since the epoch.
+    /// The first second in which it is valid, since the epoch.
     pub not_before: i64,
-    /// The last second it is valid, since the epoch.
+    /// The last second in which it is valid, since the epoch.
     pub not_after: i64,
     /// The kind of its key.
     pub algorithm: Algorithm,
@@ -171,7 +171,7 @@ impl Certificates {
     pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
         files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
         files.dedup_by(|b, a| a.place() == b.place());
-        // The default comes first, and everything else in its order.
+        // The default comes first, and then all other files in their order.
         if let Some(default) = files.iter().position(|file| file.rank().0 == 0) {
             files.get_mut(..=default).into_iter().for_each(|front| front.rotate_right(1));
         }
@@ -269,7 +269,7 @@ impl Certificates {
         self.default.as_ref()
     }
 
-    /// A file at this path that fits. Several lines of a crt-list can have the same path.
+    /// A file at this path for which `fits` returns true. Several lines of a crt-list can have the same path.
     pub fn at_path<'s>(
         &'s self,
         path: &str,
@@ -386,7 +386,7 @@ fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     let cores = cores(names);
     let numbered: Vec<(u32, &CertificateFile)> = (0..).zip(files).collect();
     let scattered: Vec<Vec<Vec<Entry>>> = shared(&numbered, cores, |files| {
-        // Some more room than an even distribution takes, so that few parts are reallocated.
+        // The parts get some more room than an even distribution needs, so that few of them are reallocated.
         let even = files.iter().map(|(_, file)| file.names.len() + 1).sum::<usize>() / PARTS;
         let mut parts: Vec<Vec<Entry>> = (0..PARTS).map(|_| Vec::with_capacity(even + even / 4)).collect();
         for (number, file) in files {
@@ -439,7 +439,8 @@ fn cores(count: usize) -> usize {
     }
 }
 
-/// The result of a thread. A panic of the thread is passed on: without its share the server would answer names with wrong certificates.
+/// The result of a thread. A panic of the thread is passed on, because without the thread's share the server would answer names with wrong
+/// certificates.
 fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
     one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
@@ -477,7 +478,7 @@ struct Draft {
     removed_default: bool,
 }
 
-/// A piece that is shared with the snapshot before, or a copy that changes.
+/// A part or chunk that is shared with the snapshot before, or a copy that changes.
 enum Edited<T> {
     Shared(Arc<[T]>),
     Own(Vec<T>),

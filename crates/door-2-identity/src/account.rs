@@ -26,8 +26,8 @@ pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, So
     Ok(user.zip(token).map(|(user, token)| (user, Some(token))))
 }
 
-/// A user or token that exists, chosen by a digest of the name of the client. `None` if there is none, or its record is damaged: that must
-/// refuse only its own login.
+/// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the record of the chosen
+/// one is damaged. A damaged record must refuse only logins with its own name.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -36,8 +36,8 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
     }
 }
 
-/// The application credentials that an application credential was made with, the nearest first. `None` if one of them was deleted: then this one is
-/// not valid either.
+/// The application credentials that an application credential was made with, the nearest first. `None` if one of them was deleted: then the given
+/// credential is not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,
@@ -69,7 +69,8 @@ pub(crate) struct AccountState {
 }
 
 impl AccountState {
-    /// Reads the account by its id, because a name that was deleted and created again is another account. `None` if it does not exist any more.
+    /// Reads the account by its id, because an account that was deleted and created again under the same name is another account. `None` if it does
+    /// not exist any more.
     pub(crate) fn of(
         view: &View<'_>,
         authid: &Authid,
@@ -109,7 +110,8 @@ impl AccountState {
         both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
     }
 
-    /// Checks that its files are valid, and that it is enabled and not expired. The result is never remembered without a revision.
+    /// Checks that the files which define the account are valid, and that the account is enabled and not expired. The result is never remembered
+    /// without a revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
@@ -146,7 +148,7 @@ impl AccountState {
         }
     }
 
-    /// Checks the files that define it. The last good facts count until the stale limit.
+    /// Checks the files that define the account. The last good facts of a file count until the stale limit.
     fn check_mirrored(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         let of_token = self.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref());
         let check = |mirrored: Option<&Mirrored>, files: &[FileName]| {

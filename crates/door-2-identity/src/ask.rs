@@ -1,4 +1,4 @@
-//! What a client presents. It is taken apart at the edge, so two spellings of one credential cannot reach this door.
+//! What a client presents. The faces parse it, so a credential reaches this door in one form only.
 
 use enfilade_facts::vocabulary::{Authid, Secret};
 
@@ -22,7 +22,7 @@ pub struct SecretAsk {
     pub secret: Secret,
 }
 
-/// A token as it was sent: a secret until it expires.
+/// A session's token as it was sent. It is a secret until it expires.
 #[derive(Clone, Debug)]
 pub struct SessionAsk {
     /// Its text.

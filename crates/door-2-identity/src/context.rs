@@ -1,4 +1,4 @@
-//! What door 2 judges by in addition to the facts. All of it belongs to the process.
+//! What door 2 needs for its judgement in addition to the facts. All of it is state of the process.
 
 use crate::fernet::KeyRing;
 use crate::generated::HashKey;
@@ -8,7 +8,7 @@ use enfilade_facts::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What every entrance of the door takes.
+/// The context that the entrances of the door get.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The key of the fast hash of generated secrets.
@@ -22,19 +22,19 @@ pub struct Context<'a> {
 /// The keys that sign and open tokens as they were last read, and the index of what was revoked.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
-    /// The generation of the ring; 0 when there is none. A known session reads it without the lock.
+    /// The generation of the ring; 0 when there is no ring. For a session whose verdict is remembered, this number is read without the lock.
     generation: AtomicU64,
     readings: AtomicU64,
     /// What was revoked.
     pub revocations: Index<Revocations>,
 }
 
-/// One reading of the keys. A verdict on a session counts only with the keys it was judged by.
+/// One reading of the keys. A remembered verdict on a session admits a request only if its token was opened with the current reading.
 #[derive(Debug)]
 pub struct Ring {
     /// The keys.
     pub keys: KeyRing,
-    /// The number of this reading. No two readings of a process share one, and none is 0.
+    /// The number of this reading. No two readings of a process have the same number, and none has 0.
     pub(crate) generation: u64,
 }
 
@@ -51,7 +51,7 @@ impl SessionState {
         let generation = self.readings.fetch_add(1, Ordering::Relaxed);
         let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));
         let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
-        // A thread that reads the new number must not find the old keys.
+        // The keys are replaced before the number, because a thread that reads the new number must not find the old keys.
         let generation = ring.as_ref().map_or(0, |ring| ring.generation);
         *current = ring;
         self.generation.store(generation, Ordering::Release);

@@ -1,7 +1,7 @@
 //! Slow hashes: crypt(3) strings of other systems, and argon2id for passwords.
 //!
-//! A stored hash is untrusted input. Its form and cost are checked before any work, because an expensive hash is a denial of service, and a
-//! truncated one would match every secret.
+//! A stored hash is untrusted input. Its form and cost are checked before any work, because an expensive hash would allow a denial of service, and a
+//! truncated hash could match every secret.
 
 mod keystone;
 
@@ -20,7 +20,7 @@ pub enum HashRefused {
         "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $scrypt$ and $pbkdf2-sha512$"
     )]
     Scheme,
-    /// Its form is not that of its scheme.
+    /// The hash does not have the form of its scheme.
     #[error("it does not have the form of a {0} hash")]
     Form(&'static str),
     /// More expensive than allowed.
@@ -143,7 +143,7 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
 /// A hash of the same cost that no known secret matches; `None` if this is no valid hash.
 pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     let digest = match scheme(hash).ok()? {
-        // The last 31 characters, after the salt without a `$`.
+        // The digest is the last 31 characters. There is no `$` between the salt and the digest.
         Scheme::Bcrypt => hash.len().checked_sub(31)?,
         Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id | Scheme::Keystone => hash.rfind('$')? + 1,
     };
@@ -159,7 +159,7 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
     match scheme(hash) {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
-        // bcrypt reads 72 bytes; longer secrets are refused after the same work.
+        // bcrypt reads only 72 bytes of a secret; longer secrets are refused after the same work.
         Ok(Scheme::Bcrypt) => {
             let equal = bcrypt::verify(bytes, hash).unwrap_or(false);
             equal && bytes.len() <= limits::BCRYPT_SECRET_BYTES_MAX
@@ -182,7 +182,8 @@ pub fn hash_password(password: &Secret) -> Result<String, String> {
     hash.map(|hash| hash.to_string()).map_err(|why| format!("the password cannot be hashed: {why}"))
 }
 
-/// The crypt(3) string of a generated secret, for a file that other programs read. The secret cannot be guessed, so it has the fewest rounds.
+/// The crypt(3) string of a generated secret, for a file that other programs read. The secret cannot be guessed, so its hash has the smallest number
+/// of rounds.
 ///
 /// # Errors
 /// When the library refuses it.

@@ -1,6 +1,6 @@
 //! Fernet tokens in Keystone's form: their content ([`payload`]), the signed frame ([`frame`]), and the keys ([`KeyRing`]).
 //!
-//! Nothing of a token is stored. Its content was true when it was issued, and is judged on the facts.
+//! Tokens are not stored. The content of a token was true when the token was issued. It is judged on the facts at each use.
 
 pub mod frame;
 pub mod payload;
@@ -14,7 +14,7 @@ pub const KEY_BYTES: usize = 32;
 
 /// One key, ready for use.
 struct Key {
-    /// The name of its file: 0 is staged, the highest is the primary.
+    /// The name of its file, a number: the staged key has 0, the primary key the highest number.
     index: u32,
     signing: hmac::Key,
     decrypting: PaddedBlockDecryptingKey,

@@ -1,6 +1,7 @@
-//! Generated secrets: they cannot be guessed, so a fast keyed hash is enough, and a restart costs nothing.
+//! Generated secrets: they cannot be guessed, so a fast keyed hash is enough, and no slow hash has to be computed again after a restart.
 //!
-//! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a scanner recognises a leaked one.
+//! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a scanner recognises a leaked
+//! secret.
 
 use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::vocabulary::CredentialId;
@@ -17,8 +18,8 @@ pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
-/// Whether a secret has the form of one that a machine generated from at least 120 random bits: ours, or a version 4 UUID (RFC 9562 §5.4: 122
-/// bits) as Proxmox makes them. The form does not prove it: a person can choose a secret of this form.
+/// Whether a secret has a form that machines generate from at least 120 random bits: the form above, or a version 4 UUID (RFC 9562 §5.4: 122 bits) as
+/// Proxmox makes them. The form is no proof: a person can also choose a secret of this form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     is_ours(text) || is_uuid(text)
@@ -58,7 +59,7 @@ fn base62(number: &[u8], digits: usize) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), bit by bit, because it runs once for each new secret.
+/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), bit by bit, because it runs seldom.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))

@@ -53,7 +53,8 @@ pub(crate) fn grant(
     Ok(Granted { validity, used: Used::default(), proof, principal: Arc::new(principal), session: None })
 }
 
-/// What a session is granted. `keys` is the reading of the keys that opened its token. An expired session counts for `expired_seconds` more.
+/// What a session is granted. `keys` is the reading of the keys that opened its token. A session that expired up to `expired_seconds` seconds ago is
+/// granted, too.
 pub(crate) fn grant_session(
     view: &View<'_>,
     now: Clocks,
@@ -103,7 +104,7 @@ pub(crate) fn principal(
     let mut gids: Vec<u32> = groups.iter().filter_map(|(_, group)| group.gid).chain(user.gid).collect();
     gids.sort_unstable();
     gids.dedup();
-    // Samba's SIDs of users and groups with a number on the machine.
+    // The SIDs that Samba derives from the uid and the gids on the machine.
     sids.extend(user.uid.map(Sid::of_unix_user));
     sids.extend(gids.iter().copied().map(Sid::of_unix_group));
     let sids = SidSet::new(sids);

@@ -1,4 +1,5 @@
-//! Issuing sessions: for a password, an application credential, a signature, or another session, whose rights the new one cannot exceed.
+//! Issues sessions: for a password, an application credential, a signature, or another session. A session for another session cannot have more rights
+//! than that one.
 
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
@@ -37,8 +38,8 @@ pub enum Basis<'a> {
 pub enum Unissued {
     /// The door refuses.
     Refused(Refusal),
-    /// The session would be issued at this second, which is later than the facts allow. It must be judged again when they allow it, so that a
-    /// revocation until then counts for it.
+    /// The session would be issued at this second, which is later than the horizon in the facts. When the horizon has been moved, the session must be
+    /// judged again, so that a revocation in between counts for it.
     Beyond(i64),
 }
 
@@ -48,8 +49,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session, of the caller or of the user who signed. The permit of the caller counts at this view. The session lasts `lifetime`
-/// seconds at most; `own` is its audit id, which is random. It is issued later than all marks of revocation, so none of them is about it.
+/// Judges a new session, of the caller or of the user who signed. The caller's permit must be valid at this view. The session lasts `lifetime`
+/// seconds at most; `own` is its audit id, which is random. The session is issued later than the seconds of all revocation marks that go by time, so
+/// none of these marks ends it.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -68,7 +70,7 @@ pub fn issue(
         Basis::Permit(wanted) => {
             let (first, second) = claims(view, now, issued_at, caller, wanted, lifetime, own)?;
             match (judge_claim(view, now, &first, revocations), second) {
-                // A usual scope that is not available is no reason to issue nothing.
+                // If the usual scope is not available, a session with the second claim is issued instead.
                 (Err(Refusal::NoScope(_)), Some(second)) => judge_claim(view, now, &second, revocations),
                 (judged, _) => judged,
             }
@@ -77,7 +79,8 @@ pub fn issue(
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
     let judged = match judge(issuing.first) {
-        // The chain of an EC2 key is the key, so a mark of that chain goes by time and a later second of issue can be free of it.
+        // All sessions of an EC2 key have the same audit chain. So a revocation mark of such a chain goes by time, and does not end a session with a
+        // later second of issue.
         Err(Refusal::TokenRevoked { .. }) if issuing.first < issuing.later => judge(issuing.later),
         judged => judged,
     };
@@ -92,7 +95,7 @@ pub fn issue(
     }
 }
 
-/// The claim of the new session, and a second one to try if the first is a default that the client did not ask for.
+/// The claim of the new session. If its scope is a default that the client did not ask for, there is a second claim, to try if the first is refused.
 fn claims(
     view: &View<'_>,
     now: Clocks,
@@ -136,7 +139,7 @@ fn claims(
                     ));
                 }
             }
-            // Keystone lets a system-scoped session become an unscoped one, which can become one for any project.
+            // Keystone exchanges a system-scoped session for an unscoped one, which can be exchanged for one for any project. That is refused here.
             if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
                 return Err(Refusal::Delegated(
                     "a system-scoped session cannot be exchanged for a session with another scope",

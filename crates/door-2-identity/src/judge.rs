@@ -12,8 +12,8 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Real
 use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
 
-/// Whether a session that was valid at an earlier revision, `judged`, is valid at this one without a new judgement: only revocations were
-/// committed since, and none of them is about it.
+/// Whether a session that was valid at the earlier revision `judged` is certainly valid at this one, so that no new judgement is needed. That is so
+/// if only revocations were committed since, and none of them ends the session.
 pub(crate) fn is_still_valid(
     view: &View<'_>,
     session: &Session,
@@ -61,7 +61,7 @@ pub(crate) fn judge_claim(
         Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
         _ => None,
     };
-    // Before revocations, so that a user without a role in the scope gets the refusal about the scope.
+    // The roles are read before the revocations, so that a user without a role in the scope gets the refusal about the scope.
     let roles = match &trusted {
         Some(trusted) => lent_roles(view, &trusted.trust)?,
         None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
@@ -86,7 +86,7 @@ pub(crate) fn judge_claim(
     Ok((account, session))
 }
 
-/// The trust of a session: it exists, for this user and this project, and every user who lends is enabled.
+/// Returns the trust of a session, after checking that it exists for this user and this project, and that every user who lends by it is enabled.
 pub(crate) fn trusted(
     view: &View<'_>,
     now: Clocks,
@@ -100,7 +100,7 @@ pub(crate) fn trusted(
     let trust =
         trust.ok_or(Refusal::NoScope("the trust is deleted, expired, or for another user or project"))?;
     let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
-    // A trust that was made with an application credential is valid while the credential is.
+    // A trust that was made with an application credential is valid only while the credential is valid.
     let (domain, last_second) = lender(view, now, &trust.trustor, trust.by)?;
     let mut trusted =
         Trusted { lenders: vec![(trust.trustor, domain)], last_second: last_second.min(end), trust };
@@ -119,7 +119,8 @@ pub(crate) fn trusted(
     Ok(trusted)
 }
 
-/// The domain of a user who lends, and the last second this user and the application credential the trust was made with are valid.
+/// The domain of a user who lends, and the last second in which the user is valid. If the trust was made with an application credential (`by`), the
+/// credential must be valid in that second, too.
 fn lender(
     view: &View<'_>,
     now: Clocks,
@@ -140,7 +141,7 @@ fn lender(
     Ok((user.domain, account.last_second()))
 }
 
-/// The roles a user has on a project now, implied ones included: those within an application credential, if one is given.
+/// The roles that a user has on a project now, implied ones included. If an application credential is given, only the roles that it covers.
 ///
 /// # Errors
 /// When the facts cannot be read, or the user is in more groups than the limit.
@@ -156,7 +157,7 @@ pub fn roles_of(
     }
 }
 
-/// The roles of a trust, implied ones included: all of them, as long as the trustor has all of them (Keystone's rule).
+/// The roles of a trust, implied ones included. If the trustor no longer has all of them, the trust lends none (Keystone's rule).
 pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
     let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
     let lent = view.with_implied(trust.roles.iter().copied().collect())?;
@@ -233,7 +234,7 @@ pub(crate) fn roles_on(
         Scope::System => GrantScope::System,
     };
     let mut held = view.with_implied(view.granted(user, &on)?)?;
-    // The credential, and each one that it was made with; [`AccountState::of`] checked that they exist.
+    // The following looks at the credential, and at each one that it was made with. [`AccountState::of`] checked that they exist.
     let mut next = credential.copied();
     for _ in 0..=CREDENTIAL_CHAIN_MAX {
         let Some(id) = next else { break };

@@ -3,8 +3,9 @@
 //! It has four entrances: [`open`] for a client that presents a credential, [`reopen`] for a permit when the facts changed, [`validate`] for a
 //! service that asks about a session, and [`issue`] for a new session.
 //!
-//! Read in this order: what a client presents ([`Ask`]), what may be read (`view`), what else is judged by ([`Context`]), the decision (`open`),
-//! what it grants ([`IdentityPermit`]) and for how long ([`Validity`]), or why not ([`Closed`]), and what it remembers ([`IdentityMemo`]).
+//! Read in this order: what a client presents ([`Ask`]), the facts that may be read (`view`), what else the door needs ([`Context`]), the decision
+//! (`open`), the permit ([`IdentityPermit`]) and how long it counts ([`Validity`]), or the reason why there is none ([`Closed`]), and what the door
+//! remembers ([`IdentityMemo`]).
 
 mod ask;
 mod view;

@@ -1,8 +1,8 @@
 //! What this door remembers.
 //!
-//! - The verdict on a credential. Its revision is compared when it is found: at the same revision nothing can have changed. A later verdict
-//!   replaces an earlier one, so commits do not fill the memo.
-//! - That a secret matches a hash, under a key of both: another hash has another entry.
+//! - The verdict on a credential. When a verdict is found, its revision is compared, because at the same revision no fact can have changed. A later
+//!   verdict replaces an earlier one, so commits do not fill the memo.
+//! - That a secret matches a hash. The key is made of both, so another hash has another entry.
 //!
 //! Only successes are remembered, so wrong credentials displace nothing.
 
@@ -50,7 +50,7 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a key for a named step. Its key is random per process.
+    /// Starts a memo key for a named step. The key of its digest is random per process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }
@@ -62,7 +62,7 @@ impl IdentityMemo {
             Ask::Secret(ask) => {
                 let Authid { user, token } = &ask.authid;
                 let key = self.verdict.bytes(user.name().as_bytes()).bytes(user.realm().as_str().as_bytes());
-                // A token's name is not empty.
+                // No token has an empty name, so the empty text means that there is no token.
                 let token = token.as_ref().map_or("", |name| name.as_str());
                 key.bytes(token.as_bytes()).bytes(ask.secret.reveal()).key()
             }
@@ -82,7 +82,7 @@ impl IdentityMemo {
         self.matches.put(work, now.tick_millis);
     }
 
-    /// The tick at which it was found to match, if it is remembered.
+    /// The tick at which the secret of this work was found to match, if that is remembered.
     pub(crate) fn matched_at(&self, work: MemoKey) -> Option<u64> {
         self.matches.get(work)
     }

@@ -19,7 +19,7 @@ use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::{Authid, Realm};
 use enfilade_facts::{Clocks, Held, MemoKey, Read};
 
-/// Who is this? The facts are a source, or a view of one.
+/// Who is this? `facts` is a source or a view.
 ///
 /// # Errors
 /// [`Closed`]: a refusal, or for a secret the slow hash that is missing.
@@ -32,11 +32,11 @@ pub fn open(
     enter(facts, now, ask, 0, context).map(permit)
 }
 
-/// What session is this? A service asks about the token of another client, which may have expired up to `expired_seconds` ago. The result admits
-/// nobody.
+/// What session is this? A service asks about the token of another client. The token may have expired up to `expired_seconds` seconds ago. The result
+/// admits nobody.
 ///
 /// # Errors
-/// When the token is not of this server, is over or revoked, or its user or scope is not valid any more.
+/// When none of the keys signed the token, it has expired or is revoked, or its user or scope is not valid any more.
 pub fn validate(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -48,8 +48,8 @@ pub fn validate(
     granted.map(|granted| Validated { granted }).map_err(Closed::refuse)
 }
 
-/// Does a permit that was granted earlier count at this revision and time? Its secret is not needed: what was proven then is compared with the
-/// verifier that the facts have now. A session goes on after the key that signed it was deleted.
+/// Does a permit that was granted earlier still count at this revision and time? The secret is not needed: the proof in the permit is compared with
+/// the verifier that the facts have now. A session goes on even if the key that signed its token was deleted.
 ///
 /// # Errors
 /// When the credential is deleted, changed, disabled, expired or revoked, or the facts cannot be read.
@@ -84,7 +84,7 @@ fn enter(
     expired_seconds: i64,
     context: &Context<'_>,
 ) -> Result<Held<Granted>, Closed> {
-    // The revision first: what is acknowledged after this is obeyed by the next request.
+    // The revision is read first. A change that is acknowledged after this line is obeyed by the next request.
     let (at, keys) = (facts.newest(), context.sessions.generation());
     let key = context.memo.key_of(ask);
     let known = context.memo.verdicts.get(key);
@@ -94,7 +94,7 @@ fn enter(
     }
 }
 
-/// Never inlined, so that the way of a known credential stays short.
+/// Never inlined, so that the code for a known credential stays short.
 #[inline(never)]
 fn judge_anew(
     facts: &(impl Read + ?Sized),
@@ -128,8 +128,8 @@ fn judge_anew(
     })?
 }
 
-/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them is about the session. So a stream of
-/// revocations costs every other session a few probes.
+/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them ends the session. So many
+/// revocations cost every other session only a few probes of the index.
 fn renew(
     view: &View<'_>,
     now: Clocks,
@@ -149,7 +149,7 @@ fn renew(
     Ok(Some(granted))
 }
 
-/// Judges a certificate. It stands for an API token, and the client proved its key in the handshake.
+/// Judges a certificate. The certificate stands for an API token. The client proved in the handshake that it has the key of the certificate.
 fn judge_certificate(
     view: &View<'_>,
     now: Clocks,
@@ -166,14 +166,14 @@ fn judge_certificate(
     let account = AccountState::of(view, &authid, token.owner, Some(id))?.ok_or_else(unknown)?;
     account.check(view, now)?;
     let shown = Verifier::Certificate(ask.fingerprint);
-    // The name of a certificate may lead to a token that has another verifier by now.
+    // The name record of a certificate may still lead to a token that has another verifier now.
     let verifier = account.verifiers(now).into_iter().map(|(verifier, _)| verifier).find(|it| *it == shown);
     let verifier = digest(memo, verifier.ok_or_else(unknown)?);
     let proof = Proof { credential: Some(id), verifier, upgrade: None };
     grant(view, now, &account, proof, u64::MAX, memo)
 }
 
-/// The verdict on a password or API token that was proven for an earlier one.
+/// Judges a password or API token again, which was proven for an earlier verdict.
 fn proven_again(
     view: &View<'_>,
     now: Clocks,
@@ -187,7 +187,7 @@ fn proven_again(
     let matches = |proof: &Proof| {
         account.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
     };
-    // A fast hash that replaced a slow one by an upgrade is of the same secret.
+    // If an upgrade replaced the slow hash by a fast one, both are hashes of the same secret, so the proof counts for both.
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     account.check(view, now)?;

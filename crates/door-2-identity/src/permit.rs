@@ -34,7 +34,7 @@ pub(crate) struct Proof {
     pub(crate) credential: Option<CredentialId>,
     /// The digest of the verifier that the secret matched.
     pub(crate) verifier: MemoKey,
-    /// The fast verifier that is to replace it.
+    /// The upgrade, if a fast hash is to replace this verifier.
     pub(crate) upgrade: Option<Arc<Upgrade>>,
 }
 
@@ -68,7 +68,7 @@ impl IdentityPermit {
         &self.granted.principal
     }
 
-    /// The verifier the facts should have from now on, if the token's hash is to be upgraded.
+    /// The upgrade, if the token's hash is to be upgraded.
     pub fn upgrade(&self) -> Option<&Upgrade> {
         self.granted.proof.upgrade.as_deref()
     }
@@ -78,8 +78,8 @@ impl IdentityPermit {
         self.granted.proof.credential.as_ref()
     }
 
-    /// Whether this is its first use in this minute, so that recording the last use of a token costs most requests nothing. After a change of the
-    /// facts it can be true twice in a minute.
+    /// Whether this is the first use of the verdict in this minute. The last use of a token is recorded only then, so most requests do not pay for
+    /// it. After a change of the facts this can be true twice in a minute.
     pub fn is_first_use(&self, now: Clocks) -> bool {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
     }

@@ -5,22 +5,22 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A number for everything an ACL or mode bits can match of a principal. Principals with equal numbers match alike. No number is used twice in a
-/// process.
+/// A number that stands for everything of a principal that an ACL or mode bits can match. ACLs give the same result for principals with the same
+/// number. No number is used twice in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
 
 /// Where the roles of a principal count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// On every path they were assigned on: for a password or an API token.
+    /// On every path on which they were assigned: after a login with a password, or for an API token that is not for one project.
     #[default]
     Everything,
     /// In the datastores that are bound to a project. There these roles of Keystone count instead of the assigned ones.
     Project {
         /// The project.
         project: ProjectId,
-        /// Their names.
+        /// The names of these roles.
         roles: Vec<String>,
     },
     /// Nowhere.
@@ -34,7 +34,7 @@ pub struct Principal {
     pub authid: Authid,
     /// The user, or the owner of the token.
     pub user: UserId,
-    /// The API token, if it has only its own roles within its owner's.
+    /// The API token, if it has roles of its own. They count only as far as its owner's roles grant the same.
     pub narrowed_to: Option<CredentialId>,
     /// Where its roles count.
     pub reach: Reach,
@@ -44,11 +44,11 @@ pub struct Principal {
     pub groups: Vec<GroupId>,
     /// Every SID by which an ACL entry can match it.
     pub sids: SidSet,
-    /// The user number for files without an ACL; without a number the user is "other".
+    /// The uid, for files without an ACL. There a user without a uid is in the class "other".
     pub uid: Option<u32>,
-    /// The group numbers for the same, sorted.
+    /// The gids, for files without an ACL, sorted.
     pub gids: Vec<u32>,
-    /// The number of `sids`, `uid` and `gids` together.
+    /// The number that stands for `sids`, `uid` and `gids` together.
     pub set: SetId,
 }
 
@@ -69,10 +69,10 @@ impl Principal {
     }
 }
 
-/// What must be equal for two principals to match alike.
+/// If this is equal for two principals, ACLs give the same result for both.
 type Content = (Vec<Sid>, Option<u32>, Vec<u32>);
 
-/// Assigns [`SetId`]s. A user and the user's tokens share one. Two users differ by their own SID.
+/// Assigns [`SetId`]s. A user and the user's tokens share one number. Two users have different numbers, because each has a SID of its own.
 #[derive(Debug, Default)]
 pub struct Sets {
     known: Mutex<(u64, HashMap<Content, SetId>)>,

@@ -1,4 +1,4 @@
-//! Principals that presented no credential: for explanations, reviews, and locks whose owner is absent. No permit comes of them.
+//! Principals that presented no credential: for explanations, reviews, and locks whose owner is absent. They get no permits.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -30,7 +30,7 @@ pub fn who_would(
 }
 
 /// The principals that sessions of this user can have now: the user in person, and for a project sessions in person and by each trust.
-/// Credentials that the user made reach no further. Empty for a user who is deleted, disabled or expired.
+/// Credentials that the user made have no further rights. Empty for a user who is deleted, disabled or expired.
 ///
 /// # Errors
 /// When the facts cannot be read, or a file that defines the user is stale or invalid.

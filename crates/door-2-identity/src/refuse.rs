@@ -1,4 +1,4 @@
-//! Why the door refuses. Most of these look alike to the client.
+//! Why the door refuses. Most refusals look alike to the client.
 
 use crate::fernet::payload::Unread;
 use enfilade_facts::tables::FileName;
@@ -47,7 +47,7 @@ pub enum Refusal {
         /// What is wrong with it.
         why: String,
     },
-    /// A file that defines it has been unreadable or invalid for longer than the stale limit.
+    /// A file that defines the user or token has been unreadable or invalid for longer than the stale limit.
     #[error("`{authid}` is defined in {file}, which is stale or invalid: {why}")]
     File {
         /// The user or token.
@@ -66,7 +66,7 @@ pub enum Refusal {
     /// An expired token.
     #[error("the token expired {seconds} s ago")]
     TokenExpired {
-        /// Seconds since then.
+        /// Seconds since the token expired.
         seconds: i64,
     },
     /// A token whose issue time is in the future.
@@ -74,7 +74,7 @@ pub enum Refusal {
         "the token's issue time is {seconds} s ahead of this server's clock: synchronise the clocks of all servers"
     )]
     TokenFromFuture {
-        /// Seconds until then.
+        /// Seconds until the issue time.
         seconds: i64,
     },
     /// A revoked token.
@@ -85,19 +85,19 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because revocations of sessions with so early an end may be purged.
+    /// No session can be issued, because the clock is behind: revocations of sessions that end this early may be purged.
     #[error(
         "the clock of this server is at least {seconds} s behind: revocations of sessions with so early an end may be \
             deleted already, so the server issues no session; set the clock of the server, then log in again"
     )]
     ClockBehind {
-        /// Seconds at least.
+        /// How many seconds the clock is behind, at least.
         seconds: i64,
     },
     /// The user or credential of a token was deleted.
     #[error("the user or credential of the token was deleted")]
     SubjectDeleted,
-    /// A client certificate that no token has.
+    /// A client certificate that is bound to no token.
     #[error(
         "the client certificate is bound to no token: bind it with `enfilade token create --certificate`"
     )]
@@ -108,13 +108,13 @@ pub enum Refusal {
     /// A session that would exceed the credential it is issued for.
     #[error("{0}")]
     Delegated(&'static str),
-    /// A signature that the named key did not make, or the key does not exist.
+    /// The signature was not made with the named key, or the key does not exist.
     #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
     /// A change with a ticket and without its CSRF token.
     #[error("the CSRF token is missing or does not belong to the ticket")]
     CsrfToken,
-    /// The password is right and has expired. It only allows to choose another one.
+    /// The password is right and has expired. With it the user can only choose another password.
     #[error("the password of `{authid}` must be changed")]
     PasswordExpired {
         /// The user.

@@ -1,5 +1,5 @@
-//! The index of what was revoked. A lookup is a few probes, however many revocations exist. The index also has the revision of the last other change:
-//! while that is the same, a valid session needs only this lookup.
+//! The index of what was revoked. A lookup takes a few probes, however many revocations exist. The index also has the revision of the last change
+//! that was no revocation. While that revision is the same, this lookup alone decides whether a session is still valid.
 
 use crate::session::{Methods, Session};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
@@ -8,34 +8,35 @@ use enfilade_facts::{Horizon, Index, IndexError, Indexed, LastMarks, Revision, S
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The fan-out of a tree of two levels. A change copies a few kilobytes: with a million marks a part has 15.
+/// The fan-out of a tree of two levels. With a million marks, a part has 15 of them, and a change copies a few kilobytes.
 const FAN: usize = 256;
 
-/// The number of newest marks that are listed. A session that was judged before them is compared with these marks alone.
+/// The number of newest marks that are also kept in a list. If all marks since the last judgement of a session are in the list, the session is
+/// compared with these marks alone.
 const NEWEST: usize = 8;
 
-/// Every mark of revocation, with the last second of issue that it is about.
+/// Every revocation mark, with the last second of issue that it covers.
 #[derive(Clone)]
 pub struct Revocations {
     /// `None` when there are more marks than `most`. Then the view is asked, in which each mark is one record.
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The last second of issue that any mark is or was about.
+    /// The last second of issue that any mark covers or covered.
     last: LastMarks,
     horizon: Horizon,
     /// Marks of tokens that expire in this second or earlier may have been purged.
     purged: i64,
     /// The newest marks, the latest last, each with the revision at which the index learned of it.
     newest: Vec<(Revision, Revoked)>,
-    /// Every mark of a later revision than this is among the newest.
+    /// Every mark of a later revision than this is in `newest`.
     forgotten: Revision,
     /// The revision of the last change other than a revocation, as far as the index followed it.
     others: Revision,
 }
 
-/// A branch of the tree with its parts. The filters of the parts are adjacent: the lookup of a mark that does not exist touches one cache line. With
-/// a million marks all these lines together are a megabyte.
+/// A branch of the tree with its parts. The filters of the parts are adjacent, so the lookup of a mark that does not exist reads one cache line. All
+/// filters together have a size of 1 MiB.
 #[derive(Clone)]
 struct Shelf {
     filters: [u128; FAN],
@@ -58,8 +59,8 @@ impl Entry {
     }
 }
 
-/// The slot of a mark. `bits` are two bits that the filter of its part has if the part has the mark. Ids are random, so any of their bytes distribute
-/// well.
+/// The place of a mark in the tree. `bits` has two bits set; the filter of a part has these bits for each mark in the part. Ids are random, so any of
+/// their bytes distribute the marks well.
 struct Place {
     top: usize,
     part: usize,
@@ -84,7 +85,7 @@ impl Shelf {
         marks.get(found).map(|entry| i64::from_ne_bytes(entry.before))
     }
 
-    /// Sets or removes a mark; says whether it was set before.
+    /// Sets or removes a mark; returns whether it was set before.
     fn set(&mut self, mark: Revoked, before: Option<i64>, place: &Place) -> Option<bool> {
         let old = self.parts.get(place.part)?.as_deref().unwrap_or_default();
         let (smaller, rest) = old.split_at(old.partition_point(|entry| entry.mark < mark));
@@ -115,14 +116,14 @@ impl Shelf {
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// Marks of sessions that expired up to a certain second may have been purged. If the session expired before that: by how many seconds.
-    /// It is refused as expired, also when a clock that was set back says otherwise.
+    /// Marks of sessions that expired up to a certain second may have been purged. If the session expired in that second or earlier, this is the
+    /// difference in seconds. The session is then refused as expired, even if a clock that was set back says otherwise.
     pub(crate) over: Option<i64>,
     /// The revision of the last change other than a revocation; `None` if that is not known.
     pub(crate) others: Option<Revision>,
 }
 
-/// All marks that can revoke a session itself. For those of groups and roles see [`crate::view::View::of_session`].
+/// All marks that can revoke a session itself. For the marks of groups and roles see [`crate::view::View::of_session`].
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
@@ -142,8 +143,8 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
-/// The last second of issue that a mark is about. The chain of an EC2 key is the key, and a new secret of the key makes sessions of the same chain,
-/// so there the time counts.
+/// The last second of issue that a mark covers. A mark of a token, chain or trust covers every second. The chain of an EC2 key is an exception:
+/// sessions by a new secret of the key have the same chain, so there the time counts.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
@@ -154,7 +155,7 @@ fn since_by(facts: &View<'_>, mark: &Revoked) -> Result<Option<i64>, SourceError
     Ok(facts.get::<Revocation>(mark)?.map(|row| row.issued_before))
 }
 
-/// Whether a mark is about a session that was issued at this second.
+/// Whether a mark covers a session that was issued at this second.
 pub(crate) fn is_set(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -172,15 +173,16 @@ pub(crate) fn is_set(
 /// The times that limit a new session.
 pub(crate) struct Issuing {
     pub(crate) horizon: Horizon,
-    /// The present second, or the first one after all marks that go by time.
+    /// The present second or, if it is later, the first one after all marks that go by time.
     pub(crate) first: i64,
-    /// The present second, or the first one after all marks.
+    /// The present second or, if it is later, the first one after all marks.
     pub(crate) later: i64,
     /// A session that expires in this second or earlier is refused, because its marks may have been purged.
     pub(crate) purged: i64,
 }
 
-/// The times that limit a session which is judged on this view. If the index is ahead of the view, the horizon is later than all marks.
+/// The times that limit a session which is judged on this view. If the index is ahead of the view, the view's horizon is used instead of the marks,
+/// because it is later than all of them.
 pub(crate) fn issuing(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -205,15 +207,14 @@ fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
 
-/// The seconds since a session expired, if marks of sessions that end this early may have been purged.
+/// If marks of sessions that end this early may have been purged: the seconds from the end of the session to the last second of purged marks.
 fn over(session: &Session, purged: i64) -> Option<i64> {
     let ends = session.claim.expires_at;
     (ends <= purged).then(|| purged.saturating_sub(ends))
 }
 
-/// Finds the first mark that is about the session: set after its issue, or in the same second. If there are too many marks for the index, or the
-/// index is ahead of the view, the view itself is asked, which is slower. `judged` is a revision at which no mark was about the session, if one is
-/// known.
+/// Finds the first mark that covers the session's second of issue. If there are too many marks for the index, or the index is ahead of the view, the
+/// view itself is asked, which is slower. `judged` is a revision at which no mark covered the session, if one is known.
 pub(crate) fn look(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -262,7 +263,7 @@ impl Revocations {
         self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))
     }
 
-    /// The marks that were set after a revision; `None` if not all of them are listed any more.
+    /// The marks that were set after a revision; `None` if not all of them are in `newest` any more.
     fn after(&self, judged: Revision) -> Option<&[(Revision, Revoked)]> {
         let earlier = self.newest.partition_point(|(taken_in, _)| *taken_in <= judged);
         self.newest.get(earlier..).filter(|_| self.forgotten <= judged)

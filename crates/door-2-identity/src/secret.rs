@@ -63,8 +63,8 @@ pub(crate) fn judge(
     Err(closed.unwrap_or(equalized))
 }
 
-/// The work of a wrong secret, for a refusal that does not depend on the secret: a hash that costs what the real one costs and matches nothing,
-/// so that no match is remembered.
+/// Does the work of a wrong secret, for a refusal that does not depend on the secret. The hash costs as much as the real one, and no secret matches
+/// it, so that no match is remembered.
 fn equalize_cost(
     now: Clocks,
     ask: &SecretAsk,
@@ -77,7 +77,7 @@ fn equalize_cost(
         account.and_then(|account| account.verifiers(now).into_iter().next()).map(|(verifier, _)| verifier);
     let hash = match (&verifier, &ask.authid.token) {
         (Some(verifier), _) => verifier.crypt().map(crypt::decoy_of),
-        // A user without a password costs what one with a password costs.
+        // For a user without a password, the check costs as much as for a user with a password.
         (None, None) => Some(None),
         (None, Some(_)) => None,
     };
@@ -127,7 +127,7 @@ fn prove(
     })
 }
 
-/// The hash for users without a password. It costs what a password of ours costs.
+/// The hash for users without a password. It costs as much as the hash of a password that this server stores.
 const DECOY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm8$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 

@@ -52,7 +52,7 @@ impl Methods {
 /// The scope of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// None: the session can only be exchanged for another one.
+    /// No scope: at other services, the session can only be exchanged for another one.
     Unscoped,
     /// A project.
     Project(ProjectId),
@@ -63,7 +63,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The project, if it is one.
+    /// The project, if the scope is a project.
     pub fn project(self) -> Option<ProjectId> {
         match self {
             Scope::Project(project) => Some(project),
@@ -71,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// The domain, if it is one.
+    /// The domain, if the scope is a domain.
     pub fn domain(self) -> Option<DomainId> {
         match self {
             Scope::Domain(domain) => Some(domain),
@@ -98,13 +98,13 @@ pub struct Claim {
     pub methods: Methods,
     /// The scope.
     pub scope: Scope,
-    /// The record it was delegated by, if it was.
+    /// The record by which it was delegated, if it was.
     pub lent: Option<Lent>,
     /// When it was issued, in seconds since the epoch.
     pub issued_at: i64,
     /// When it expires, in seconds since the epoch.
     pub expires_at: i64,
-    /// Its audit id, and that of the first token of its chain.
+    /// Its audit id, and the audit id of the first token of its chain.
     pub audit: Audit,
 }
 
@@ -126,7 +126,7 @@ pub struct Session {
     pub roles: Vec<HeldRole>,
     /// The domain of the user.
     pub user_domain: DomainId,
-    /// The domain of its scope: the domain itself, or that of the project.
+    /// The domain of its scope: the domain itself, or the domain of the project.
     pub(crate) scope_domain: Option<DomainId>,
     /// The terms of its application credential.
     pub delegation: Option<Delegation>,
@@ -143,12 +143,12 @@ pub struct Trusted {
     pub trust: Trust,
     /// The trustor, and each user who redelegated it, with their domains.
     pub(crate) lenders: Vec<(UserId, DomainId)>,
-    /// The last second the trust is valid, and so is each of these users.
+    /// The last second in which the trust and each of these users are valid.
     pub(crate) last_second: i64,
 }
 
 impl Session {
-    /// A session of a claim alone, not judged: for descriptions of sessions.
+    /// A session that has only a claim and was not judged: for descriptions of sessions.
     pub fn of_claim(claim: Claim) -> Self {
         let user_domain = DomainId::from_bytes([0; 16]);
         Session {
@@ -183,8 +183,9 @@ impl Session {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
     }
 
-    /// Where its roles count on this server. A session for a project reaches the datastores that are bound to the project. An unscoped one reaches
-    /// what its user reaches, if it was issued for a password; one issued for another token must not exceed that token.
+    /// Where its roles count on this server. A session for a project reaches the datastores that are bound to the project. An unscoped session that
+    /// was issued for a password reaches what its user reaches. Any other session reaches nothing here, because a session that was issued for another
+    /// token must not exceed that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
             // Access rules name requests of other services and do not define access to files.
@@ -255,19 +256,20 @@ impl Claim {
             scope,
             lent,
             issued_at: i64::try_from(opened.issued_at).map_err(|_| foreign())?,
-            // A second that has begun counts; an infinite time becomes the last one.
+            // The time is rounded up to a full second; an infinite time becomes the last second.
             expires_at: payload.expires.ceil() as i64,
             audit: payload.audit,
         };
-        // Revocations are kept for this time and no longer.
+        // Revocations are kept for this time and no longer, so no token may last longer.
         match claim.expires_at.saturating_sub(claim.issued_at) > TOKEN_SECONDS_MAX {
             true => Err(Refusal::TokenUnsupported(Unread::TooLong)),
             false => Ok(claim),
         }
     }
 
-    /// The first second at which it is valid. Clocks differ a little, and a server whose clock is ahead must not gain by it. A token that was issued
-    /// up to the horizon, as all tokens of this store are, is valid at once.
+    /// The first second in which it is valid. A token that was issued up to the horizon, as all tokens of this store are, is valid at once. Any other
+    /// token is not valid before its time of issue, so that a server whose clock is ahead does not gain by it; a small difference of clocks is
+    /// tolerated.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,

@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::Sid;
 pub struct SidSet {
     sorted: Vec<Sid>,
     /// An open-addressing hash table with a power of two of slots, at least twice as many as SIDs. A slot has one half of the hash of a SID and
-    /// its index plus one; 0 is free. The other half of the hash says where to begin.
+    /// its index plus one; 0 is a free slot. The other half of the hash determines the slot at which a search begins.
     slots: Vec<u64>,
 }
 

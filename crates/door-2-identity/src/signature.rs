@@ -53,8 +53,8 @@ pub const AWS4_HMAC_SHA256: &[u8] = b"AWS4-HMAC-SHA256";
 const REQUEST_SECONDS_MAX: u64 = 15 * 60;
 
 impl SignatureAsk {
-    /// Whether a session may be issued for it at this time. An old request must not be replayed, nor a request to another service be used for an
-    /// object store.
+    /// Whether a session may be issued for the signature at this time. An old request must not be replayed, and a request to another service must not
+    /// be used for an object store.
     fn is_for_now(&self, now: Clocks) -> bool {
         match self.signed {
             Signed::Request(at) => now.unix_seconds.abs_diff(at) <= REQUEST_SECONDS_MAX,
@@ -82,7 +82,7 @@ fn mac(algorithm: hmac::Algorithm, key: &[u8], text: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(algorithm, key), text)
 }
 
-/// Whether the scope of a text of Version 4 names a service that Keystone takes at `/v3/s3tokens`.
+/// Whether the scope of a text of Version 4 names a service that Keystone accepts at `/v3/s3tokens`.
 fn is_of_storage(text: &[u8]) -> bool {
     let scope = text.split(|byte| *byte == b'\n').nth(2);
     let service = scope.and_then(|scope| scope.split(|byte| *byte == b'/').nth(2));
@@ -104,7 +104,7 @@ fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
     is_of_day.then(|| sign(&key, text))
 }
 
-/// The audit chain of all sessions of a key. They end with the key.
+/// The audit chain of all sessions of a key. The sessions end with the key.
 pub fn chain_of(key: &BlobId) -> AuditId {
     let mut chain = AuditId::default();
     chain.iter_mut().zip(key.0).for_each(|(to, byte)| *to = byte);
@@ -122,7 +122,7 @@ pub(crate) fn judge(
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
-    // The signature is computed for a key that does not exist, too, so that the time does not tell.
+    // The signature is computed for a key that does not exist, too, so that the time does not tell whether the key exists.
     let is_right = ask.is_by(found.as_ref().map_or(b"", |(.., key)| key.secret.as_bytes()));
     let is_good = is_right && ask.is_for_now(now);
     let (user, project, key) = found.filter(|_| is_good).ok_or(Refusal::WrongSignature)?;

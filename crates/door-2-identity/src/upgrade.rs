@@ -1,4 +1,4 @@
-//! Upgrades of tokens from a slow hash to a fast one. The door only says which; `admin` changes the facts.
+//! Upgrades of tokens from a slow hash to a fast one. The door only determines which token is upgraded; `admin` changes the facts.
 
 use crate::ask::SecretAsk;
 use crate::generated::{HashKey, is_generated};

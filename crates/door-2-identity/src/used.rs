@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The minute of the last use, counted from the server's start. It is stored with the verdict and is no part of it.
+/// The minute of the last use, counted from the server's start. It is stored with the verdict, but is no part of the verdict.
 #[derive(Debug, Default)]
 pub(crate) struct Used(AtomicU64);
 
@@ -14,7 +14,7 @@ impl Clone for Used {
 
 impl Used {
     pub(crate) fn is_first_in(&self, minute: u64) -> bool {
-        // 0 is never.
+        // 0 means that there was no use, so minutes are counted from 1.
         let minute = minute + 1;
         self.0.load(Ordering::Relaxed) != minute && self.0.swap(minute, Ordering::Relaxed) != minute
     }

@@ -8,9 +8,9 @@ use enfilade_facts::{At, Clocks, MirrorHealth};
 pub struct Validity {
     /// The revision of the facts it was judged on.
     pub(crate) at: At,
-    /// For a session the first second it is valid. A clock that is set back ends nothing else.
+    /// For a session the first second in which it is valid. For other credentials, a clock that is set back ends no verdict.
     pub(crate) first_second: i64,
-    /// The last second it is valid; `i64::MAX` when nothing of it expires.
+    /// The last second in which it is valid; `i64::MAX` when nothing of it expires.
     pub(crate) last_second: i64,
     /// The tick until which the secret need not be proven again.
     pub(crate) proven_until: u64,
@@ -30,8 +30,9 @@ impl Validity {
             && self.mirror == now.mirror
     }
 
-    /// Whether a further request with the same credential is admitted. In addition its secret need not be proven again, and its token was opened
-    /// with the current keys: `keys` is their reading, 0 when there are none. The time is read only for what time can end.
+    /// Whether a further request with the same credential is admitted. In addition to [`Validity::holds`], its secret must not need a new proof, and
+    /// its token must have been opened with the current keys. `keys` is the reading of the current keys, 0 when there are none. The clock is read
+    /// only if time can end the verdict.
     pub fn admits(&self, at: At, keys: u64, now: impl FnOnce() -> Clocks) -> bool {
         let is_timeless = || self.last_second == i64::MAX && self.proven_until == u64::MAX && !self.of_files;
         let is_in_time = |now: Clocks| now.tick_millis < self.proven_until && self.holds(at, now);

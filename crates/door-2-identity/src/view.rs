@@ -29,7 +29,8 @@ impl<'a> View<'a> {
         View { facts, session: None, is_over: Cell::new(false) }
     }
 
-    /// The same view for a session that was issued at this second. It notes whether a record that is read here ended the session since.
+    /// The same view for a session that was issued at this second. It notes whether a record that is read here was removed since then, which ends the
+    /// session.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
         View { facts: self.facts, session: Some((issued_at, revocations)), is_over: Cell::new(false) }
     }
@@ -40,7 +41,8 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Notes that the session rests on a record. A mark of that record from after the session's issue ends the session (`facts::tables::Ends`).
+    /// Notes that the session rests on a record. If that record has a revocation mark from after the session's issue, the session is over
+    /// (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
             && !self.is_over.get()
@@ -50,7 +52,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Refuses a session that rests on a record that was removed since its issue, even if it was added again.
+    /// Refuses a session that rests on a record that was removed since its issue, even if the record was added again.
     pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
         match self.is_over.get() {
             true => Err(Refusal::TokenRevoked {
@@ -180,8 +182,8 @@ impl View<'_> {
         Ok(scopes)
     }
 
-    /// These roles and all roles they imply. A deleted role does not count, nor one of a deleted or disabled domain. A role of a domain counts only for
-    /// the roles it implies.
+    /// These roles and all roles they imply. A deleted role does not count, and neither does a role of a deleted or disabled domain. Of a role that
+    /// belongs to a domain, only the roles that it implies count.
     pub(crate) fn with_implied(&self, roles: BTreeSet<RoleId>) -> Result<BTreeSet<HeldRole>, SourceError> {
         let (mut seen, mut held) = (roles.clone(), BTreeSet::new());
         let mut domains = BTreeMap::new();
@@ -220,8 +222,8 @@ impl View<'_> {
         self.facts.any_near(&UserId::from_bytes(by))
     }
 
-    /// All groups of the user, nested ones included. A cycle ends by itself. Nesting or numbers over the limits refuse, because an ACL might deny
-    /// something to a group that would be left out. Deleted groups, and groups of deleted domains, do not count.
+    /// All groups of the user, nested ones included. A cycle of groups does no harm. Nesting or a number of groups over the limits is refused,
+    /// because an ACL might deny something to a group that would be left out. Deleted groups, and groups of deleted domains, do not count.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
         let (mut found, mut domains) = (BTreeMap::new(), BTreeMap::new());
         let mut edge = vec![Member::User(*user)];
@@ -260,7 +262,7 @@ impl View<'_> {
         key: &MembershipKey,
         domains: &mut BTreeMap<DomainId, Option<bool>>,
     ) -> Result<Option<Group>, SourceError> {
-        // Before the group is read: the memberships of a deleted group remain for a while.
+        // This is noted before the group is read, because the memberships of a deleted group remain for a while.
         self.rests_on(&Revoked::Group(key.group))?;
         let Some(group) = self.facts.get::<Group>(&key.group)? else { return Ok(None) };
         Ok(self.domain_state(domains, &group.domain)?.map(|_| group))

@@ -1,5 +1,5 @@
-//! Why the door granted nothing: a refusal, or work that is missing. The work is a slow hash. The gate computes it off the async workers, which only
-//! fills the memo. Afterwards the door is asked again, on fresh facts.
+//! Why the door granted nothing: a refusal, or work that is missing. The work is a slow hash. The gate computes it outside the async workers, and
+//! only fills the memo with the result. Afterwards the door is asked again, on fresh facts.
 
 use crate::crypt;
 use crate::refuse::Refusal;
@@ -9,14 +9,14 @@ use enfilade_facts::vocabulary::Secret;
 /// Why the door granted no permit.
 #[derive(Debug)]
 pub enum Closed {
-    /// It refuses.
+    /// The door refuses.
     Refused(Refusal),
     /// A slow hash has to be computed first. Then the door is asked again.
     NeedsWork(Box<Work>),
 }
 
 impl Closed {
-    /// The refusal; for work, the one of a secret that does not match.
+    /// The refusal; for work, the refusal of a secret that does not match.
     pub fn refuse(self) -> Refusal {
         match self {
             Closed::Refused(refusal) => refusal,
@@ -46,7 +46,7 @@ pub struct Work {
 pub enum Outcome {
     /// The secret matches a hash; the memo key of that match.
     Matches(MemoKey),
-    /// The secret matches none.
+    /// The secret matches no hash.
     Differs,
 }
 

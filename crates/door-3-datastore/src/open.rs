@@ -50,7 +50,7 @@ fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     }
 }
 
-/// Operation kind × maintenance mode, as in Proxmox Backup Server, except for unknown modes, which refuse.
+/// Which maintenance mode permits which operation kind, as in Proxmox Backup Server. Only unknown modes differ: here they refuse every operation.
 fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<'_>) -> Result<(), Refusal> {
     use MaintenanceMode::{Delete, Offline, ReadOnly, S3Refresh, Unknown, Unmount};
     use OperationKind::{Lookup, Read, Write};

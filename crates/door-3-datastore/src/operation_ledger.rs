@@ -1,7 +1,7 @@
 //! Active operations of each datastore: readers and writers of every process of the machine.
 //!
-//! An operation is counted first and then reads the state of the datastore; a maintenance change is committed first and then reads the
-//! ledger. So every operation was either counted or saw the change (freshness protocol, rule 5).
+//! An operation is counted first, and then the state of the datastore is read for it. A maintenance change is committed first, and then the ledger is
+//! read. So every operation was either counted or saw the change (freshness protocol, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the
 //! process ends, however it ends. An operation that begins adds to the count, and one that ends subtracts from it; neither step can fail.
@@ -46,7 +46,7 @@ const NAME_WORDS: usize = 4;
 /// The number of words for one shard and place: a cache line.
 const SEAT_WORDS: usize = 8;
 
-/// The offsets of the parts.
+/// The numbers that determine the offsets of the parts.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     places: usize,
@@ -143,12 +143,12 @@ pub struct Ledger {
 /// Reads the ledgers of every process of the machine.
 pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 
-/// The place where operations on a datastore are counted. Stored with the datastore after the first operation, so that it is looked up
+/// The place where operations on a datastore are counted. It is stored with the datastore after the first operation, so that it is looked up only
 /// once.
 #[derive(Default)]
 pub struct LedgerSlot(AtomicU32);
 
-/// The counters of one shard, for all datastores. Aligned, so that its reference count has its own cache lines.
+/// The counters of one shard, for all datastores. It is aligned, so that its reference count has its own cache lines.
 #[repr(align(64))]
 struct Shard {
     words: Arc<dyn LedgerWords>,
@@ -198,8 +198,8 @@ impl Ledger {
         Self::new(Arc::new(words), 0, 1, now)
     }
 
-    /// Counts an operation. Take the view on which the datastore is judged after this call. Only for datastores that exist, because every
-    /// name gets a place.
+    /// Counts an operation. The caller takes the view on which the datastore is judged after this call. Call this only for datastores that exist,
+    /// because every name gets a place.
     ///
     /// # Errors
     /// When no place is left for another datastore.

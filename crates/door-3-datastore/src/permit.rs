@@ -1,4 +1,4 @@
-//! The proof that door 3 was passed.
+//! The proof that door 3 granted.
 
 use crate::view::Known;
 use enfilade_facts::tables::AccessRules;
@@ -7,7 +7,7 @@ use enfilade_facts::{At, Clocks, MirrorHealth};
 use std::sync::Arc;
 
 /// Proof that the datastore exists and is open for this kind of operation, as of a revision. Only [`crate::open`] creates it (invariant
-/// D2). The passage holds the guard of the ledger together with it.
+/// D2). The passage keeps the guard of the ledger together with it.
 #[derive(Clone, Debug)]
 pub struct DatastorePermit {
     pub(crate) known: Arc<Known>,

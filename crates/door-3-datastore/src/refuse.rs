@@ -12,7 +12,7 @@ pub enum Refusal {
     /// The maintenance mode closes the datastore for this kind of operation.
     #[error("datastore `{name}` is in maintenance mode `{}`: no {kind}{}", maintenance.mode.name(), said(maintenance))]
     Maintenance {
-        /// The store.
+        /// The datastore.
         name: DatastoreName,
         /// The kind of the operation.
         kind: OperationKind,
@@ -24,7 +24,7 @@ pub enum Refusal {
         "datastore `{name}` has the unknown maintenance mode `{mode}`: expected read-only, offline, unmount, s3-refresh or delete"
     )]
     UnknownMode {
-        /// The store.
+        /// The datastore.
         name: DatastoreName,
         /// The text of the unknown mode.
         mode: String,
@@ -32,7 +32,7 @@ pub enum Refusal {
     /// The datastore has a mount point, and nothing is mounted there.
     #[error("datastore `{name}` is not mounted: nothing is mounted at `{point}`")]
     NotMounted {
-        /// The store.
+        /// The datastore.
         name: DatastoreName,
         /// The mount point.
         point: String,
@@ -40,7 +40,7 @@ pub enum Refusal {
     /// The datastore's section of `datastore.cfg` cannot be read.
     #[error("datastore `{name}` cannot be read from datastore.cfg{}: {reason}", at_line(*line))]
     Broken {
-        /// The store.
+        /// The datastore.
         name: DatastoreName,
         /// The line of the problem; 0 if the problem is in no single line.
         line: u32,

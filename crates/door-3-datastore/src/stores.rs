@@ -1,4 +1,4 @@
-//! The index of all datastores in the process. A lookup parses nothing, takes no lock and makes no call, for any number of datastores.
+//! The index of all datastores in the process. A lookup parses nothing, takes no lock and makes no system call, for any number of datastores.
 
 use crate::operation_ledger::LedgerSlot;
 use crate::view::{Known, Record, file_fault};

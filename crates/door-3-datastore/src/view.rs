@@ -83,7 +83,7 @@ impl Record {
     /// Reads the facts about a datastore from a view, without an index.
     ///
     /// # Errors
-    /// When the facts cannot be read or believed.
+    /// When the facts cannot be read or are damaged.
     pub fn on(view: &View<'_>, name: &DatastoreName) -> Result<Self, SourceError> {
         Ok(Record { at: view.at(), store: Known::on(view, name)?, file_fault: file_fault(view)? })
     }

@@ -6,30 +6,32 @@ use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 /// What a call is about, as far as rules need it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
-    /// The domain that the resource is in, or is.
+    /// The domain of the resource; if the resource is a domain, that domain.
     pub domain: Option<&'a DomainId>,
     /// The project.
     pub project: Option<&'a ProjectId>,
     /// The user.
     pub user: Option<&'a UserId>,
-    /// The other user, where there are two: a trust has a trustor and a trustee.
+    /// The other user, if there are two: a trust has a trustor and a trustee.
     pub other_user: Option<&'a UserId>,
     /// What the call would lend on, by a trust or key that it makes.
     pub lends: Option<Lends<'a>>,
-    /// For a call about one credential: the application credentials that it is, or by which it was made. Empty where no record says which.
+    /// For a call about one credential: the application credential itself, and the application credentials by which it was made. Empty if there is no
+    /// record of them.
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,
-    /// A role that a domain's manager may not give ([`crate::manager_gives`]).
+    /// Whether the call is about a role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
     /// The users and groups that the call changes.
     pub changes: &'a [Party<'a>],
 }
 
-/// The domain of a second user or group that a call is about. To a domain's reader or manager an absent one is like one of another domain.
+/// The domain of a second user or group that a call is about. For a domain's reader or manager, an absent user or group looks like one of another
+/// domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
-    /// The call is about no second one.
+    /// The call is about no second user or group.
     #[default]
     None,
     /// The second user or group does not exist.
@@ -39,13 +41,13 @@ pub enum Other<'a> {
 }
 
 impl<'a> Other<'a> {
-    /// From a lookup of the second user or group: its domain, or `None` where it does not exist.
+    /// From a lookup of the second user or group: its domain, or `None` if it does not exist.
     pub fn found(domain: Option<&'a DomainId>) -> Self {
         domain.map_or(Other::Absent, Other::In)
     }
 }
 
-/// What would be lent on.
+/// What a call would lend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Lends<'a> {
     /// The project.

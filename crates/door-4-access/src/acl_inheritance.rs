@@ -1,4 +1,4 @@
-//! What a new child's ACL is: the parent's inheritable entries (RFC 8881 §6.4.3; MS-DTYP §2.5.3.4).
+//! The ACL of a new child: the parent's inheritable entries (RFC 8881 §6.4.3; MS-DTYP §2.5.3.4).
 
 use crate::ask::{NodeKind, Subject};
 use crate::nfs4::Owner;
@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid};
 
-/// The user who makes a file or directory, and owns it.
+/// The user who creates a file or directory, and owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creator {
     /// The user's SID.
@@ -21,11 +21,11 @@ pub struct Creator {
 pub struct Inheritance {
     /// Its ACL, in the bytes of the datastore's dialect.
     pub acl: Vec<u8>,
-    /// Its owner and group, where its ACL refers to them.
+    /// Its owner and group, if its ACL refers to them.
     pub owner: Option<Owner>,
 }
 
-/// What a new child gets from its directory. Where the directory has no ACL, or the child inherits no entry, the creator owns the child and has all
+/// What a new child gets from its directory. If the directory has no ACL, or the child inherits no entry, the creator owns the child and has all
 /// rights, and no other user has any.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ pub fn inherited(
         AclDialect::Nfs4 => {
             let why = "in a datastore with nfs4 ACLs a user needs a uid to create a file or directory: see `enfilade user set --uid`";
             let uid = creator.uid.ok_or_else(|| Refusal::NoAcl(BadAcl::new(why)))?;
-            // As on ZFS and the BSDs: what is in a directory belongs to its group.
+            // As on ZFS and the BSDs, a new child gets the group of its directory.
             (Sid::of_unix_user(uid), Some(Owner { uid, gid: parent.gid }))
         }
     };
@@ -57,7 +57,7 @@ pub fn inherited(
     let group = parent.and_then(|parent| parent.group);
     let child =
         SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
-    // One entry becomes at most two. Where the list gets too long, the child's ACL grants everything to the creator alone.
+    // One entry becomes at most two. If the list gets too long, the child's ACL grants everything to the creator alone.
     let alone = SecurityDescriptor { dacl: Some(vec![own]), group: None, ..child.clone() };
     let acl = child.written(dialect, of).or_else(|_| alone.written(dialect, of)).map_err(Refusal::NoAcl)?;
     Ok(Inheritance { acl, owner })
@@ -76,7 +76,7 @@ pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
 }
 
 /// The ACL of an existing object after the ACL of its directory was changed (MS-DTYP §2.5.3.4): its own entries stay, and its inherited entries are
-/// those it would inherit now. `None` where the object is protected from that.
+/// those it would inherit now. `None` if the object is protected from inheritance.
 pub fn propagated(
     parent: &SecurityDescriptor,
     child: Option<&SecurityDescriptor>,
@@ -98,7 +98,7 @@ pub fn propagated(
     Some(after)
 }
 
-/// What entries of a directory become on something in it.
+/// The entries that a child inherits from these entries of its directory.
 fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
     entries.iter().flat_map(|ace| inherited_entries(ace, maker, kind)).collect()
 }
@@ -111,7 +111,8 @@ struct Maker {
     group: Option<Sid>,
 }
 
-/// What one entry of the parent becomes on the child: nothing, one entry, or one in force and one to hand on.
+/// The entries that a child inherits from one entry of its parent: none, one, or two. Of two, one applies to the child, and the other one is
+/// inherited further.
 fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     let (files, directories, once) =
         (ace.flags.has(AceFlags::FILES), ace.flags.has(AceFlags::DIRECTORIES), ace.flags.has(AceFlags::ONCE));
@@ -123,7 +124,8 @@ fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
     // By these flags an audit entry says whether it asks for successes, failures, or both.
     let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
-    // CREATOR OWNER stands for the maker of the child: on the child it becomes that user, and for what is made below it stays CREATOR OWNER.
+    // CREATOR OWNER stands for the maker of the child: in the entry that applies to the child it becomes that user, and in the entry that is
+    // inherited further it stays CREATOR OWNER.
     let (sid, for_creator) = match ace.sid {
         Sid::CREATOR_OWNER => (Some(maker.owner), true),
         Sid::CREATOR_GROUP => (maker.group, true),

@@ -103,7 +103,7 @@ pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Optio
     let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
     let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
     let protected = descriptor.is_protected.then(|| "protected".to_owned());
-    // The absence of a list grants everything. Printed as no lines, it would be read back as an empty list, which grants nothing.
+    // An ACL without a list grants everything. If it were printed as no lines, they would be read as an empty list, which grants nothing.
     let everything =
         Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
     let entries = descriptor.dacl.as_deref().unwrap_or(std::slice::from_ref(&everything));

@@ -1,5 +1,5 @@
-//! Administration: whether the visitor may see or change access rights. Roles on the paths of Proxmox (`/access/users`, `/access/acl`) decide, by
-//! the privileges they hold.
+//! Administration: whether the visitor may see or change access rights. Roles on the paths of Proxmox (`/access/users`, `/access/acl`) decide, by the
+//! privileges that they contain.
 
 use crate::lending::{Lending, lends_administration};
 use crate::permit::AdminPermit;
@@ -22,7 +22,8 @@ pub struct AdminAsk<'a> {
     pub needed: Privileges,
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
-    /// The user whose own record the call is about: this user needs no privileges, except by an API token. A token does not administer its owner.
+    /// The user whose own record the call is about: this user needs no privileges. An API token of the user needs them, because a token does not
+    /// administer its owner.
     pub own: Option<&'a Userid>,
 }
 
@@ -39,7 +40,7 @@ pub fn administer(
     lends(identity, ask.lending)?;
     let principal = identity.principal();
     let authid = &principal.authid;
-    // A session for a project is for the datastores that are bound to it.
+    // A session for a project counts only in the datastores that are bound to it.
     if principal.reach != Reach::Everything && !ask.path.as_str().starts_with(DATASTORES) {
         let missing = "a session or token that is not limited to a project".to_owned();
         return Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing });
@@ -56,7 +57,7 @@ pub fn administer(
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
 }
 
-/// Checks that the visitor's credential may make such a call at all: a lent credential may not make every call.
+/// Checks that the visitor's credential may make a call of this class at all. A lent credential may not make every call.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`].
@@ -68,7 +69,7 @@ pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal>
     Err(Refusal::NoPrivilege { path: "this call".to_owned(), missing })
 }
 
-/// A principal's privileges on a path, and those that also hold below it.
+/// A principal's privileges on a path, and the privileges that also hold below the path.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -16,7 +16,7 @@ pub struct ObjectId {
     pub inode: u64,
 }
 
-/// What a target is. Nothing else is served.
+/// The kind of a target. Objects of other kinds are not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// A regular file.
@@ -25,10 +25,10 @@ pub enum NodeKind {
     Directory,
 }
 
-/// The ACL that stands on an object.
+/// The ACL that is stored on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredAcl {
-    /// None: the mode bits rule.
+    /// There is no ACL: the mode bits decide.
     Absent,
     /// A `security.NTACL` blob.
     Ntacl(Vec<u8>),
@@ -36,31 +36,31 @@ pub enum StoredAcl {
     Nfs4(Vec<u8>),
     /// There is an ACL that cannot be read, with the reason.
     Unreadable(String),
-    /// It was not read. In a listing the object's [`Version`] may tell which ACL it is; anywhere else this counts as unreadable.
+    /// The ACL was not read. In a listing the object's [`Version`] may tell which ACL it is; anywhere else this counts as unreadable.
     Unread,
 }
 
-/// One state of an object: every change of the object's ACL makes another one. An object has a state only where that can be relied on.
+/// One state of an object. After every change of its ACL, the object has another state. An object has a state only where this can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// By the time of the last change, with which the file system stamps every change.
+    /// The state is the time of the last change. The file system stamps every change with its time.
     Stamped {
-        /// Which ACL counts, of the two dialects an object may have at the same time.
+        /// The dialect of the ACL that counts. An object may have ACLs of both dialects at the same time.
         acls: AclDialect,
         /// The id of the file system.
         file_system: u64,
-        /// How often the wall clock had been set: file systems stamp changes with it.
+        /// How often the wall clock had been set, because file systems stamp changes with its time.
         clock: u64,
         /// When anything about the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),
     },
-    /// By the last change that the kernel reported. Its owner, group and mode were not asked for.
+    /// The state is the last change that the kernel reported. The object's owner, group and mode were not read.
     Watched {
-        /// Which ACL counts, of the two dialects an object may have at the same time.
+        /// The dialect of the ACL that counts. An object may have ACLs of both dialects at the same time.
         acls: AclDialect,
         /// The file system, by the id of its mount.
         file_system: u64,
-        /// The number of the last reported change that may be the object's.
+        /// The number of the last reported change that may have been a change of the object.
         changes: u64,
     },
 }
@@ -78,14 +78,14 @@ pub struct Subject {
     pub gid: u32,
     /// Its mode bits.
     pub mode: u32,
-    /// Its state, where the state says which ACL it has.
+    /// Its state, if the state determines which ACL the object has.
     pub version: Option<Version>,
     /// Its ACL.
     pub acl: StoredAcl,
 }
 
 impl StoredAcl {
-    /// What was read in this dialect.
+    /// The ACL that was read in this dialect.
     pub fn of(dialect: AclDialect, blob: Vec<u8>) -> Self {
         match dialect {
             AclDialect::Ntacl => StoredAcl::Ntacl(blob),
@@ -94,7 +94,7 @@ impl StoredAcl {
     }
 }
 
-/// The state of an object: what it mostly shares with those in the same directory, and the rest.
+/// The state of an object: the words that are mostly equal for all objects of a directory, and the object's own words.
 struct State {
     shared: [u64; 4],
     own: [u64; 2],
@@ -106,7 +106,7 @@ const WATCHED: u64 = 1 << 32;
 /// Makes memo keys of the states of objects.
 pub(crate) struct States {
     key: KeyMaker,
-    /// What the last object shared, and the key that includes it.
+    /// The shared words of the last object, and the key that includes them.
     shared: Option<([u64; 4], KeyMaker)>,
 }
 
@@ -126,7 +126,7 @@ impl States {
         Some(begun.numbers(&own).key())
     }
 
-    /// One key of all objects' states in this order; `None` where an object has no state.
+    /// One key of all objects' states in this order; `None` if an object has no state.
     pub(crate) fn all<'s>(mut self, subjects: impl Iterator<Item = &'s Subject>) -> Option<MemoKey> {
         let (mut last, mut run) = (None, Vec::new());
         for subject in subjects {
@@ -148,7 +148,8 @@ impl Subject {
         Owner { uid: self.uid, gid: self.gid }
     }
 
-    /// The key of its state, for a memo of what is read from the object: every change of that makes another key. `None` where no state is known.
+    /// The key of its state, for a memo of what is read from the object. After every change of that, the key is another one. `None` if no state is
+    /// known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }
@@ -158,7 +159,7 @@ impl Subject {
         let kind = u64::from(self.kind == NodeKind::Directory);
         Some(match self.version? {
             Version::Stamped { acls, file_system, clock, changed: (seconds, nanos) } => State {
-                // The high bits of the time are shared, too: the others take a word with the nanoseconds, which are less than 2^30.
+                // The high bits of the time are among the shared words. The low bits are in one word with the nanoseconds, which are less than 2^30.
                 shared: [acls as u64 | seconds.cast_unsigned() >> 33 << 33, device, file_system, clock],
                 own: [inode, seconds.cast_unsigned() << 31 | u64::from(nanos) << 1 | kind],
             },
@@ -169,10 +170,10 @@ impl Subject {
         })
     }
 
-    /// Its ACL; `None` where it has none and the mode bits rule.
+    /// Its ACL; `None` if it has no ACL, so that the mode bits decide.
     ///
     /// # Errors
-    /// When it cannot be believed.
+    /// When the ACL cannot be read or is malformed.
     pub fn descriptor(&self) -> Result<Option<SecurityDescriptor>, BadAcl> {
         match &self.acl {
             StoredAcl::Absent => Ok(None),
@@ -185,8 +186,8 @@ impl Subject {
 }
 
 impl Subject {
-    /// Its ACL, before inherited entries are put into it. In nfs4, which refers to the file's own owner and group, an object without an ACL gets a
-    /// list without entries, and these two.
+    /// Its ACL, before inherited entries are put into it. An nfs4 ACL refers to the owner and group of its file. So in this dialect, an object
+    /// without an ACL gets a descriptor with this owner and group, and without entries.
     ///
     /// # Errors
     /// As [`Subject::descriptor`].
@@ -204,7 +205,7 @@ impl Subject {
 }
 
 impl SecurityDescriptor {
-    /// The bytes of the ACL in this dialect, on a file of this owner and group.
+    /// The bytes of the ACL in this dialect, for a file with this owner and group.
     ///
     /// # Errors
     /// When it is too large, or contains what the dialect cannot express.
@@ -219,18 +220,18 @@ impl SecurityDescriptor {
 /// What is wanted of a target.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// These rights on the target, or with none of them only to see it. What may not be seen looks absent.
+    /// These rights on the target. Without any of them, only to see the target. A target that may not be seen looks absent.
     On(AccessMask),
-    /// To pass through the target, a directory: it need not be seen.
+    /// To traverse the target, which is a directory. The visitor need not be allowed to see it.
     Passing,
     /// To delete it: DELETE on the target, or DELETE_CHILD on the directory it is in (RFC 8881 §6.2.1.3.2).
     Delete {
-        /// That directory.
+        /// The directory that the target is in.
         parent: &'a Subject,
     },
     /// To create a new entry of this kind in the target. The target is a directory.
     Create(NodeKind),
-    /// To write over the target. A hidden target is refused like a create without the right.
+    /// To overwrite the target. For a hidden target, the refusal is the same as for a create without the right to create.
     Overwrite,
 }
 

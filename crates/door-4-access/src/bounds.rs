@@ -1,6 +1,6 @@
-//! What a manager of a domain may change: users and groups that hold no more than such a manager may give. A manager who sets the password
-//! of a user, or puts a user into a group, can use what the user or the group holds; so nothing may be held there that reaches beyond the
-//! domain. Keystone's default policy does not look at this.
+//! What a manager of a domain may change: users and groups whose rights such a manager may give. A manager who sets the password of a user, or puts a
+//! user into a group, can use the rights of that user or group. So the user or group must not have a right beyond the domain. Keystone's default
+//! policy does not check this.
 
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
@@ -8,14 +8,14 @@ use enfilade_facts::vocabulary::{DomainId, GroupId, Realm, Ugid, UserId};
 use enfilade_facts::{Clocks, SourceError};
 use std::collections::BTreeSet;
 
-/// A user or group that a call makes, changes or removes.
+/// A user or group that a call creates, changes or removes.
 #[derive(Clone, Copy, Debug)]
 pub enum Party<'a> {
     /// A user.
     User(&'a UserId),
     /// A group.
     Group(&'a GroupId),
-    /// The user who gets this name: `acl.cfg` gives roles to names, also to names that no user has yet.
+    /// The user who gets this name. `acl.cfg` gives roles to names, even to names that no user has yet.
     UserNamed(&'a str),
     /// The group that gets this name.
     GroupNamed(&'a str),
@@ -29,7 +29,7 @@ pub fn manager_gives(role: &NamedRole) -> bool {
     role.domain.is_none() && GIVEN.contains(&role.name.as_str())
 }
 
-/// A right of the party that a manager of the domain may not give, in words; `None` where all of the party's rights may be given.
+/// A right of the party that a manager of the domain may not give, in words; `None` if such a manager may give all rights of the party.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -105,7 +105,7 @@ fn held(
     in_acl_cfg(view, now, domain, named)
 }
 
-/// A trust to the user that a manager of the domain may not give, in words. By a trust, services take the user for the trustor, who may be of
+/// A trust to the user that a manager of the domain may not give, in words. With a trust, the user acts at services as the trustor, who may belong to
 /// another domain.
 fn lent(
     view: &View<'_>,
@@ -136,7 +136,7 @@ enum Named<'a> {
     Group(&'a str),
 }
 
-/// What `acl.cfg` gives to a name, in words. While the content of the file is not known, it may give anything.
+/// What `acl.cfg` gives to a name, in words. While the content of the file is not known, any role is assumed.
 fn in_acl_cfg(
     view: &View<'_>,
     now: Clocks,

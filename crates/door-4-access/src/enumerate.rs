@@ -1,7 +1,7 @@
 //! Access-based enumeration: a listing shows exactly the entries that the visitor may see if asked for one by one.
 //!
-//! Of most entries only the state is known, and the state says which ACL they have. What an ACL shows the visitor is worked out once, however many
-//! entries have it.
+//! Of most entries only the state is read, and the memo has the ACL for the state. Whether an ACL lets the visitor see an entry is determined once,
+//! however many entries have that ACL.
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
@@ -16,7 +16,7 @@ use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath, check_entry_name};
 use enfilade_identity::IdentityPermit;
 
-/// Which of the children of a directory the visitor may see, in their order. A child that cannot be judged is not seen.
+/// Which of the children of a directory the visitor may see, in their order. A child that cannot be judged is hidden.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -35,7 +35,7 @@ pub fn see(
     check.see(directory, children)
 }
 
-/// What roles say of the children of a directory.
+/// What roles decide about the children of a directory.
 struct Shown {
     files: bool,
     directories: bool,
@@ -63,7 +63,7 @@ impl Shown {
     }
 }
 
-/// What the last ACLs show: entries of one directory mostly have one of a few ACLs.
+/// The results for the last ACLs, because the entries of one directory mostly have one of a few ACLs.
 struct Lately([(u64, Sight); LATELY]);
 
 const LATELY: usize = 64;
@@ -144,7 +144,7 @@ impl AccessCheck<'_> {
         sights
     }
 
-    /// What roles say of one child; `None` where there is no assignment on this child.
+    /// What roles decide about one child; `None` if there is no assignment on this child.
     fn shown_alone(&self, directory: &StorePath, name: &str) -> Result<Option<Shown>, Refusal> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);
@@ -171,7 +171,7 @@ impl AccessCheck<'_> {
         id: Option<AclId>,
         lately: &mut Lately,
     ) -> Sight {
-        // An entry that cannot be judged is not seen.
+        // An entry that cannot be judged is hidden.
         let judge =
             || self.acl_of(directory, subject, id).map_or(Sight::Hidden, |granted| self.sight(granted));
         match id {
@@ -185,10 +185,10 @@ impl AccessCheck<'_> {
     }
 }
 
-/// The number to remember for an object that was read, if there is one.
+/// The number to remember for the ACL of an object, if there is one.
 fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
     match subject.acl {
-        // The mode decides, and it was not asked for.
+        // The mode bits decide, and they were not read.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
         // An ACL that cannot be read now may be readable later, in the same state.

@@ -1,5 +1,4 @@
-//! Evaluating an ACL: entries in stored order, each right settled by the first matching entry that names it
-//! (MS-DTYP §2.5.3.2; RFC 8881 §6.2.1).
+//! Evaluating an ACL: entries in stored order, each right settled by the first matching entry that contains it (MS-DTYP §2.5.3.2; RFC 8881 §6.2.1).
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
@@ -7,7 +6,7 @@ use enfilade_identity::Principal;
 
 /// Every right the ACL grants this principal.
 pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
-    // No list at all grants everything.
+    // An ACL without a list grants everything.
     let Some(entries) = &descriptor.dacl else { return AccessMask::ALL };
     let owns = owns(descriptor, principal);
     let mut granted = implied(entries, owns);
@@ -17,7 +16,7 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
             break;
         }
         let settled = settles(ace) & open;
-        // Looking at the rights first is cheap, looking for the SID is not.
+        // The rights are compared first, because the search for the SID costs more.
         if settled.is_empty() || !speaks_of(ace, principal, owns) {
             continue;
         }

@@ -12,7 +12,7 @@ use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 
-/// Everything about one target, for `explain` and reviews. No permit comes of it.
+/// Everything about one target, for `explain` and reviews. It gives no permit.
 ///
 /// # Errors
 /// When the ACL is damaged or the facts cannot be read.
@@ -31,7 +31,7 @@ pub fn judge(
     let (rights, skips_acl) = (roles.rights(target.kind), roles.skips_acl());
     let acl = match skips_acl {
         true => AccessMask::ALL,
-        // Where no role grants anything, a damaged ACL decides nothing either.
+        // If no role grants anything, a damaged ACL does not change the result.
         false if rights.is_empty() => check.acl(path, target).unwrap_or(AccessMask::NONE),
         false => check.acl(path, target)?,
     };
@@ -45,9 +45,9 @@ pub fn judge(
     })
 }
 
-/// Every right a request would be granted on a target, for reviews of many: a right is in the mask if and only if [`would`](fn@crate::would)
-/// grants it, asked for alone. `parent` is the directory of the target; without it DELETE_CHILD there is not counted. Whether the directories
-/// above can be passed is not looked at. No permit comes of it.
+/// Every right that a request would be granted on a target, for reviews of many targets. A right is in the mask if and only if
+/// [`would`](fn@crate::would) grants a request for this right alone. `parent` is the directory of the target; without it, DELETE_CHILD on the
+/// directory does not count. This does not check whether the directories above can be traversed. It gives no permit.
 ///
 /// # Errors
 /// As for [`judge`].
@@ -69,7 +69,7 @@ pub fn rights(
         granted = granted & !making;
     }
     if !granted.covers(visible) {
-        // One may add to a directory, and pass through it, without seeing it.
+        // To add to a directory or to traverse it, the principal need not be allowed to see it.
         return Ok(if target.kind == NodeKind::Directory {
             granted & (making | AccessMask::TRAVERSE)
         } else {
@@ -85,7 +85,7 @@ pub fn rights(
     Ok(granted)
 }
 
-/// What is granted on a target, and how it came to be.
+/// What is granted on a target, and why.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// The roles that decided, their grantees, and where they were given.
@@ -94,7 +94,7 @@ pub struct Judgement {
     pub rights: AccessMask,
     /// Whether the roles skip the ACL.
     pub skips_acl: bool,
-    /// What the ACL grants; everything where it is skipped.
+    /// What the ACL grants; everything if it is skipped.
     pub acl: AccessMask,
     /// The rights that both the roles and the ACL grant.
     pub granted: AccessMask,

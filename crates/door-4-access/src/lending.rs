@@ -1,5 +1,5 @@
-//! Lending: what a lent credential may do. It is decided here alone, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
-//! ([`crate::administer`]). Each call names its [`Lending`]; none has one by default.
+//! Lending: what a lent credential may do. Only this module decides that, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
+//! ([`crate::administer`]). For each call its [`Lending`] is stated in the code; there is no default.
 //!
 //! A lent credential does no more than it was lent for. It changes no account, group or role. A credential that it makes has no rights beyond
 //! those of the lent credential, and ends with it.
@@ -28,7 +28,7 @@ pub enum Lending {
 }
 
 impl Lending {
-    /// What a lent credential may do with such a call, in words, for the page.
+    /// What a lent credential may do with such a call, in words, for the generated page.
     pub fn says(self) -> &'static str {
         match self {
             Lending::Sessions => "yes; a credential with access rules: only for tokens of its own user",
@@ -53,7 +53,7 @@ enum Loan {
     Unrestricted(CredentialId),
     /// A trust that may be lent on.
     Redelegable,
-    /// A credential that makes no others: another application credential or trust, an EC2 key, an API token with roles of its own.
+    /// A credential that may make no others: any other application credential or trust, an EC2 key, an API token with roles of its own.
     Plain,
     /// An application credential for certain requests of other services.
     ForRequests,
@@ -66,7 +66,7 @@ impl Loan {
             (Some(_), _) => Loan::Plain,
             (None, Some(delegation)) if !delegation.rules.is_empty() => Loan::ForRequests,
             (None, Some(delegation)) => match session.claim.credential() {
-                // A key that the credential made makes no others.
+                // A key that the credential made may make no others.
                 Some(id)
                     if delegation.unrestricted
                         && session.claim.methods == Methods::APPLICATION_CREDENTIAL =>
@@ -92,7 +92,7 @@ impl Loan {
     }
 }
 
-/// Whether a session may make such a call at all, with any roles.
+/// Whether a session may make such a call at all, independently of its roles.
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {
@@ -123,7 +123,7 @@ fn holds(session: &Session, said: &str) -> bool {
     }
 }
 
-/// The application credential to whose keys a session is limited, if it is.
+/// The application credential to whose keys a session is limited, if it is limited.
 pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<CredentialId> {
     match (Loan::of_session(session), lending) {
         (Loan::Unrestricted(id), Lending::Keys) => Some(id),
@@ -131,7 +131,7 @@ pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<Creden
     }
 }
 
-/// Whether a visitor may make such a call of the Proxmox API at all, with any privileges.
+/// Whether a visitor may make such a call of the Proxmox API at all, independently of the visitor's privileges.
 pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
     match Loan::of(identity) {
         Loan::Nothing => true,

@@ -1,8 +1,8 @@
-//! Door 4: may they, and what do they see?
+//! Door 4: what may the visitor do, and what does the visitor see?
 //!
-//! Read in this order: what is wanted of what ([`Ask`]), what may be read (`view`), the decision ([`open`]), what it
-//! grants ([`AccessPermit`]) or says instead ([`Refusal`]), and what it remembers ([`AccessMemo`]); then the two things
-//! that are intersected (`roles`; `security_descriptor` to `mode_bits`), listings ([`see`]), and the decision in words ([`judge`]).
+//! Read in this order: the question ([`Ask`]), the facts that may be read (`view`), the decision ([`open`]), the permit ([`AccessPermit`]) or the
+//! refusal ([`Refusal`]), and what the door remembers ([`AccessMemo`]). Then the two sets of rights that are intersected: of the roles (`roles`), and
+//! of the ACL or mode bits (`security_descriptor` to `mode_bits`). Then listings ([`see`]), and the decision in words ([`judge`]).
 
 mod ask;
 mod view;

@@ -1,15 +1,16 @@
 //! What this door remembers.
 //!
-//! - ACL and principal → granted mask, under the full input: the number that stands for the ACL's bytes, and the one that stands for
-//!   everything an entry can match. It carries no revision and no validity: a principal whose groups change has another number, and a
-//!   file whose ACL changes has other bytes.
+//! - ACL and principal → granted mask. The key is the full input: the number that stands for the ACL's bytes, and the number that stands for
+//!   everything of the principal that an entry can match. No revision and no validity is needed: a principal whose groups change has another number,
+//!   and a file whose ACL changes has other bytes.
 //! - The bytes of an ACL → its number, and the number → the ACL itself. Numbers are never used again: bytes that were forgotten get a new number.
 //! - The state of an object → the number of its ACL. A change of the ACL changes the state.
 //! - The states of many objects, what roles show and the principal → which of the objects are seen. One lookup for all objects.
 //! - Which nodes of a path have role assignments, under the revision of the facts.
-//! - Roles on such a node, or below it, and whether there are any in a datastore, under the revision of the facts, whether the look at the files is
-//!   recent, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which
-//!   groups these are, but a principal may be of an older revision: with the number in the key, it cannot change what others get.
+//! - Roles on such a node, or below it, and whether there are any in a datastore. The key has the revision of the facts, whether the look at the
+//!   files is recent, the user, the token if it has roles of its own, and the number that stands for the user's groups. The revision alone would
+//!   determine the groups, but the principal may be of an older revision. With the number in the key, such a principal cannot change the results for
+//!   others.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
@@ -129,8 +130,8 @@ impl AccessMemo {
         self.states.get_all(&keys)
     }
 
-    /// Which objects this principal sees, by the states of the objects and by `shown`, which is what roles show of them. Calls `judge` where that
-    /// is not remembered.
+    /// Which objects this principal sees, by the states of the objects and by `shown`, which is what roles show of them. Calls `judge` if that is not
+    /// remembered.
     pub(crate) fn sights<'s, E>(
         &self,
         principal: &Principal,
@@ -144,7 +145,7 @@ impl AccessMemo {
             return Ok(known.0.clone());
         }
         let sights = judge()?;
-        // Not remembered while an ACL has still to be read.
+        // The result is not remembered if an ACL must still be read.
         if !sights.contains(&Sight::Unread) {
             self.sights.put(key, Sights(sights.clone()));
         }
@@ -176,7 +177,7 @@ impl AccessMemo {
         }))
     }
 
-    /// The ACL of a number, where it was not forgotten.
+    /// The ACL of a number, if it was not forgotten.
     pub(crate) fn acl(&self, id: AclId) -> Option<Held<SecurityDescriptor>> {
         self.acls.get(self.acls.key("acl").number(id.0).key())
     }
@@ -186,7 +187,7 @@ impl AccessMemo {
         self.acls.put(self.acls.key("acl").number(id.0).key(), acl)
     }
 
-    /// What the ACL grants the principal; calls `evaluate` where that is not remembered.
+    /// What the ACL grants the principal; calls `evaluate` if that is not remembered.
     pub(crate) fn granted(
         &self,
         id: AclId,

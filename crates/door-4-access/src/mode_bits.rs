@@ -33,7 +33,7 @@ pub(crate) fn granted(subject: &Subject, principal: &Principal) -> AccessMask {
     granted
 }
 
-/// S_ISVTX on a directory: an entry is deleted or renamed by the owner of the entry or of the directory alone.
+/// S_ISVTX on a directory: only the owner of the entry or of the directory may delete or rename the entry.
 const STICKY: u32 = 0o1000;
 
 /// Whether the sticky bit of a directory without an ACL keeps this principal from deleting an entry of the directory.

@@ -1,8 +1,10 @@
-//! The `security.nfs4acl_xdr` attribute, as Samba's `vfs_nfs4acl_xattr` lays it out (source3/modules/nfs41acl.x): XDR, words of 32 bits,
-//! big-endian; the list's flags, how many entries, and for each its type, flags, whether it names a special principal, rights, and the principal
-//! (RFC 8881 §6.2.1). Principals are uids and gids, and the owner and group of the ACL are the file's: so the list is read and written with those.
+//! The `security.nfs4acl_xdr` attribute, as Samba's `vfs_nfs4acl_xattr` lays it out (source3/modules/nfs41acl.x): XDR, words of 32 bits, big-endian.
+//! First come the list's flags and the number of entries. Then come, for each entry, its type, its flags, whether the principal is a special one, the
+//! rights, and the principal (RFC 8881 §6.2.1). Principals are uids and gids. The owner and group of the ACL are those of the file, so a list is read
+//! and written together with them.
 //!
-//! An entry for OWNER@ is read as one for the owner's uid. Children inherit it for their own owners: that part is read as CREATOR OWNER.
+//! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit it for their own owners, so its inheritable part is read as an
+//! entry for CREATOR OWNER.
 
 use crate::ntacl::BadAcl;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
@@ -35,10 +37,10 @@ const EVERYONE: u32 = 3;
 const OTHERS: [(u32, u32); 7] = [(4, 4), (5, 2), (6, 1), (7, 3), (8, 7), (9, 11), (10, 6)];
 
 impl SecurityDescriptor {
-    /// Reads a list that stands on a file of this owner and group.
+    /// Reads a list that is stored on a file with this owner and group.
     ///
     /// # Errors
-    /// When it is not wholly understood.
+    /// When any part of it is not understood.
     pub fn from_nfs4(blob: &[u8], of: Owner) -> Result<Self, BadAcl> {
         let bad = |why: &str| Err(BadAcl::new(why));
         let Some((header, entries)) = blob.split_first_chunk::<8>() else {
@@ -65,7 +67,7 @@ impl SecurityDescriptor {
         })
     }
 
-    /// Writes a list for a file of this owner and group.
+    /// Writes a list for a file with this owner and group.
     ///
     /// # Errors
     /// When it contains what such a list cannot express.
@@ -133,7 +135,7 @@ fn read_entry(
     Ok(())
 }
 
-/// An entry for the file's owner or group. On the file it names them; what is made below inherits it for its own owner or group.
+/// Reads an entry for the file's owner or group. On the file itself it applies to them. Children inherit it for their own owner or group.
 fn read_own(ace: Ace, of_child: Sid, into: &mut Vec<Ace>) {
     if !ace.flags.has(AceFlags::INHERIT_ONLY) {
         into.push(Ace { flags: AceFlags(ace.flags.0 & !HANDING_ON), ..ace });
@@ -154,7 +156,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
         (Sid::EVERYONE, _) => (1, EVERYONE, false),
         (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
         (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
-        // An entry that children inherit names this user, and not the owner of the child.
+        // An inheritable entry is for this user, and not for the owner of the child, so it is not written as OWNER@.
         (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
         (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
         (_, Some((is_group, id))) => (0, id, is_group),

@@ -6,7 +6,7 @@ use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::limits::{ACE_COUNT_MAX, ACL_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// An ACL that cannot be believed, or that is too large to be written.
+/// An ACL that cannot be read or is malformed, or that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAcl(String);
@@ -40,7 +40,7 @@ impl SecurityDescriptor {
         if u16_at(blob, 2)? != version || u32_at(blob, 4)? == 0 {
             return bad("its header is not that of an NTACL");
         }
-        // Before the descriptor versions 2 to 4 have a pointer to it, then hashes and more that say what it was made from.
+        // In versions 2 to 4, the descriptor comes after a pointer to it, hashes, and other data about its origin.
         let descriptor = match version {
             1 => 8,
             2 => 8 + 4 + 16,
@@ -73,7 +73,7 @@ impl SecurityDescriptor {
         let group = place(self.group.as_ref().map(Sid::to_bytes).unwrap_or_default());
         let dacl = place(self.dacl.as_deref().map(write_dacl).transpose()?.unwrap_or_default());
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
-        // DACL_PRESENT with an offset of 0 says that there is no list.
+        // DACL_PRESENT with an offset of 0 means that there is no list.
         let control = SELF_RELATIVE | DACL_PRESENT | flag(self.is_protected, DACL_PROTECTED);
         let mut blob = Vec::with_capacity(8 + HEADER_BYTES + body.len());
         blob.extend_from_slice(&1u16.to_le_bytes());
@@ -102,7 +102,7 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
     if u16_at(blob, start)? != 1 || control & SELF_RELATIVE == 0 {
         return bad("its security descriptor is not a self-relative one of revision 1");
     }
-    // Where a part is, if it is there; every part comes after the header.
+    // The offset of a part, if there is this part. Every part comes after the header.
     let part = |field: usize| match u32_at(blob, start + field)? as usize {
         0 => Ok(None),
         offset if offset < start + HEADER_BYTES => bad("a part of it lies inside its header"),
@@ -146,7 +146,7 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         entries.extend(read_ace(entry)?);
         at += size;
     }
-    // Bytes after the last counted entry could be one more entry, which denies.
+    // Bytes after the last counted entry could be one more entry, and it could deny something.
     if at != bytes {
         return bad("its list is longer than its entries");
     }
@@ -162,7 +162,7 @@ fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
         2 | 3 => AceType::Audit,
         // Mandatory label, resource attribute and policy id (MS-DTYP §2.4.4.1).
         0x11..=0x13 => return Ok(None),
-        // Object and callback entries have conditions we do not know; whether one grants or denies depends on them.
+        // Object and callback entries have conditions that are not known here. Whether such an entry grants or denies depends on them.
         other => return bad(&format!("it has an entry of type {other}, which is not known")),
     };
     let (sid, bytes) = read_sid(entry, 8)?;
@@ -200,7 +200,7 @@ fn write_dacl(entries: &[Ace]) -> Result<Vec<u8>, BadAcl> {
 
 fn read_sid(bytes: &[u8], at: usize) -> Result<(Sid, usize), BadAcl> {
     let sid = bytes.get(at..).and_then(Sid::from_bytes);
-    // A SID without a sub-authority is nobody's, and has no text form.
+    // A SID without a sub-authority belongs to nobody, and has no text form.
     sid.filter(|(sid, _)| !sid.subs().is_empty()).ok_or_else(|| BadAcl("a SID in it cannot be read".into()))
 }
 

@@ -1,5 +1,5 @@
 //! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
-//! Roles that administer the store skip the ACL. A target that may not be seen looks absent, even if other rights on it are granted.
+//! Roles that administer the datastore skip the ACL. A target that may not be seen looks absent, even if other rights on it are granted.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
@@ -35,7 +35,7 @@ pub fn open(
     Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
 }
 
-/// The decision of [`open`] for a principal that presented no credential: everything granted on the target. No permit comes of it.
+/// The decision of [`open`] for a principal that presented no credential: everything granted on the target. It gives no permit.
 ///
 /// # Errors
 /// As [`open`].
@@ -51,8 +51,8 @@ pub fn would(
     AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
-/// Does the work of refusing a hidden object for a path that leads nowhere, so that both refusals take the same time (invariant S2). `near` is any
-/// object that exists: the rights on it do not matter here.
+/// Does the work of a refusal of a hidden object, for a path that leads to no object, so that both refusals take the same time (invariant S2). `near`
+/// is any object that exists; the rights on it do not matter here.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -86,7 +86,7 @@ pub fn admits(
     if check.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
 }
 
-/// The project a datastore is bound to: sessions for it have roles there.
+/// The project that a datastore is bound to. Sessions for this project have roles in the datastore.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -97,7 +97,8 @@ pub fn bound_to(
     View(view).project_of(datastore)
 }
 
-/// Whether all role assignments on a path are known. What `acl.cfg` assigns is refused while it is not known, but it is not taken away.
+/// Whether all role assignments on a path are known. While the content of `acl.cfg` is not known, its roles grant nothing, but they do not count as
+/// removed.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -116,7 +117,7 @@ pub fn knows_roles(
     Ok(knows)
 }
 
-/// One principal in one store at one revision and time.
+/// One principal in one datastore at one revision and time.
 pub(crate) struct AccessCheck<'c> {
     pub(crate) view: View<'c>,
     pub(crate) now: Clocks,
@@ -127,7 +128,7 @@ pub(crate) struct AccessCheck<'c> {
     pub(crate) memo: &'c AccessMemo,
 }
 
-/// The node of a path whose role assignments decide. Everything beneath it without an assignment of its own has the same roles, so these are
+/// The node of a path whose role assignments decide. Everything beneath it without an assignment of its own has the same roles, so the roles are
 /// resolved and remembered once.
 pub(crate) struct EffectiveNode<'p> {
     /// The last node with a role assignment, or the node of the datastore.
@@ -137,11 +138,11 @@ pub(crate) struct EffectiveNode<'p> {
 }
 
 impl AccessCheck<'_> {
-    /// Everything granted on the target of the ask, which covers what is wanted.
+    /// Everything granted on the target of the ask, if it covers what is wanted.
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
-                // The same work as for a hidden target (invariant S2).
+                // Does the same work as for a hidden target (invariant S2).
                 std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
                 return Err(damaged);
             }
@@ -156,7 +157,7 @@ impl AccessCheck<'_> {
             Wanted::Passing => AccessMask::TRAVERSE,
         };
         let visible = granted.covers(self.visible);
-        // A drop box: one may add to a directory, and pass through it, without seeing it.
+        // To add to a directory or to traverse it, the visitor need not be allowed to see it. So a directory can be a drop box.
         let in_sight = visible || matches!(ask.wanted, Wanted::Create(_) | Wanted::Passing);
         if in_sight && granted.covers(wanted) {
             return Ok(granted);
@@ -169,9 +170,9 @@ impl AccessCheck<'_> {
         Err(self.refuse(ask, granted, wanted))
     }
 
-    /// Whether the directory's ACL has DELETE_CHILD where the target's has no DELETE (RFC 8881 §6.2.1.3.2).
-    /// The roles on the target's own path still have to grant it. Where the directory has no ACL and its mode has the sticky bit, the
-    /// principal also has to own the target or the directory (POSIX.1-2024, `unlink` and `rename`).
+    /// Whether the ACL of the directory grants DELETE_CHILD, which replaces DELETE on the target (RFC 8881 §6.2.1.3.2). The roles on the target's own
+    /// path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also has to own the target or the
+    /// directory (POSIX.1-2024, `unlink` and `rename`).
     pub(crate) fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
         let Some((directory, _)) = ask.path.split() else { return Ok(false) };
         let roles = self.roles(&RolePath::of(self.datastore, ask.path))?;
@@ -239,7 +240,7 @@ impl AccessCheck<'_> {
     /// The node that decides on a path.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // Never a node above that of the datastore, because the roles of a session for a project count in its datastore.
+        // The node is never above that of the datastore, because the roles of a session for a project count only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // An assignment that cannot be read refuses only requests whose path leads there.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
@@ -275,7 +276,7 @@ impl AccessCheck<'_> {
         Ok(self.memo.roles.put(key, resolve(&self.view, self.now, self.principal, node)?))
     }
 
-    /// Whether the principal has a role on the store or anywhere in it.
+    /// Whether the principal has a role on the datastore or anywhere in it.
     pub(crate) fn is_admitted(&self) -> Result<bool, Refusal> {
         let root = RolePath::of(self.datastore, &StorePath::root());
         let root = root.as_str();
@@ -290,12 +291,12 @@ impl AccessCheck<'_> {
         Ok(admitted)
     }
 
-    /// Everything the target's own ACL grants, or its mode bits where it has none.
+    /// Everything the target's own ACL grants, or its mode bits if it has no ACL.
     pub(crate) fn acl(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
         self.acl_of(path, target, self.memo.id_of(target))
     }
 
-    /// As `acl`, with the number of the ACL where it is known.
+    /// As `acl`, with the number of the ACL if it is known.
     pub(crate) fn acl_of(
         &self,
         path: &StorePath,
@@ -316,7 +317,7 @@ impl AccessCheck<'_> {
         Ok(self.memo.granted(id, self.principal, || Some(granted)).unwrap_or(granted))
     }
 
-    /// Everything that the ACL of a number grants; `None` where that ACL is not known.
+    /// Everything that the ACL of a number grants; `None` if that ACL is not known.
     pub(crate) fn granted_by_acl(&self, id: AclId) -> Option<AccessMask> {
         let evaluate = || self.memo.acl(id).map(|acl| evaluate::granted(&acl, self.principal));
         self.memo.granted(id, self.principal, evaluate)

@@ -1,4 +1,4 @@
-//! The proof that door 4 was passed. Without one no byte can be served.
+//! The proof that door 4 granted. Without it no byte can be served.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
@@ -6,8 +6,7 @@ use crate::policy::{Rule, Who};
 use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, UserId};
 use enfilade_facts::{At, Requester};
 
-/// These rights on this object, as of a revision.
-/// Made in one place, [`crate::open`] (invariant D2).
+/// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`] (invariant D2).
 #[derive(Clone, Copy, Debug)]
 pub struct AccessPermit {
     pub(crate) object: ObjectId,
@@ -16,8 +15,7 @@ pub struct AccessPermit {
     pub(crate) at: At,
 }
 
-/// A permit to see or change access rights; names its holder for the audit record.
-/// Made in one place, [`crate::administer`] (invariant D2).
+/// A permit to see or change access rights, with its holder for the audit record. Made in one place, [`crate::administer`] (invariant D2).
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
     pub(crate) who: Authid,
@@ -30,7 +28,8 @@ impl AdminPermit {
         &self.who
     }
 
-    /// Whether changes count as an administrator's: they do where a role gives the privileges, and not where the record is the user's own.
+    /// Whether changes count as an administrator's or as a user's. They count as a user's if the call is about the user's own record and no role
+    /// gives the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -53,7 +52,7 @@ pub struct ApiPermit {
 }
 
 impl ApiPermit {
-    /// Whether it is an administrator's.
+    /// Whether it is the permit of an administrator.
     pub fn is_administrators(&self) -> bool {
         self.by == Who::Admin
     }
@@ -63,13 +62,13 @@ impl ApiPermit {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
 
-    /// Whether it permits reading the secrets of this user: the user's own permit does, and an administrator's. With the secrets a reader of
-    /// everything could become any user.
+    /// Whether it permits reading the secrets of this user: only the user's own permit and an administrator's do. A system reader may not read them,
+    /// because a client that knows the secrets can act as the user.
     pub fn tells_secrets_of(&self, user: &UserId) -> bool {
         self.is_administrators() || self.user == *user
     }
 
-    /// The only domain it is for, where a user who sees one domain asks for a list.
+    /// The domain that a list is limited to, if the user may see only one domain.
     pub fn only_domain(&self) -> Option<DomainId> {
         self.only_domain
     }
@@ -89,14 +88,14 @@ impl ApiPermit {
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
     /// A user who moves the object and has this permit on it. A user who may read something, delete it and create it at its new place could have
-    /// copied it there, and the copy would have the same ACL. A user who may not read it must not come to read it by moving it.
+    /// copied it there, and the copy would have the same ACL. A user who may not read it must not get the right to read it by moving it.
     Mover(&'p AccessPermit),
-    /// The operator of the machine, by command. The file system says whether the operator's process may change the object.
+    /// The operator of the machine, by command. The file system decides whether the operator's process may change the object.
     Operator(ObjectId),
 }
 
-/// A permit to change the inherited entries in the ACL of one object, and to list it where it is a directory.
-/// Made in one place, [`PropagationPermit::new`] (invariant D2).
+/// A permit to change the inherited entries in the ACL of one object, and to list it if it is a directory. Made in one place,
+/// [`PropagationPermit::new`] (invariant D2).
 #[derive(Clone, Copy, Debug)]
 pub struct PropagationPermit {
     object: ObjectId,
@@ -122,7 +121,7 @@ impl PropagationPermit {
         self.object == object && self.granted.covers(AccessMask::READ_DATA)
     }
 
-    /// Whether it is the operator's.
+    /// Whether it is the permit of the operator.
     pub fn is_operators(&self) -> bool {
         self.is_operators
     }
@@ -144,7 +143,7 @@ impl AccessPermit {
         self.granted
     }
 
-    /// The owner of a file that is made with it.
+    /// The owner of a file that is created with the permit.
     pub fn creator(&self) -> Creator {
         self.creator
     }

@@ -1,5 +1,5 @@
-//! The rules of Identity v3: one table, as Keystone's default policies are (oslo.policy of release 30). The checks, the page in `docs/` and the
-//! tests all come from it.
+//! The rules of Identity v3: one table with the content of Keystone's default policies (oslo.policy of release 30). The checks, the page in `docs/`
+//! and the tests all come from it.
 
 use crate::about::{About, Other};
 use crate::lending::{Lending, lends};
@@ -17,7 +17,7 @@ pub enum Who {
     SystemReader,
     /// Role `manager` on the domain the call is about.
     DomainManager,
-    /// As `DomainManager`, where each user or group that the call changes holds no more than such a manager may give.
+    /// As `DomainManager`, if such a manager may give all rights of each user and group that the call changes.
     BoundedManager,
     /// Role `reader` on the domain the call is about.
     DomainReader,
@@ -65,7 +65,7 @@ impl Who {
 pub struct Rule {
     /// Its name in Keystone, without `identity:`.
     pub name: &'static str,
-    /// Alternatives. The first that lets a session in says how much it sees, so those that see more come first.
+    /// Alternatives. The first one that permits the call determines how much the session sees, so alternatives that see more come first.
     pub who: &'static [Who],
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
@@ -126,7 +126,7 @@ pub static POLICY: &[Rule] = &[
     credentials("delete_application_credential", OWN),
     reads("list_trusts", SEES_OWN),
     reads("get_trust", SEES_OWN),
-    // Not even an administrator lends the roles of another user.
+    // Not even an administrator may lend the roles of another user.
     trusts("create_trust", &[Who::Owner, Who::Redelegator]),
     trusts("delete_trust", OWN),
     reads("list_roles_for_trust", SEES_OWN),
@@ -229,13 +229,13 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// The alternative by which it lets a session make the call; `None` where it does not.
+    /// The alternative that permits a session to make the call; `None` if no alternative does.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
         let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
         who.filter(|_| lends(principal, session, self.lending, about))
     }
 
-    /// Whether the facts are needed: what the users and groups hold that the call changes.
+    /// Whether the rule needs the facts, for the rights of the users and groups that the call changes.
     pub fn is_bounded(&self) -> bool {
         self.who.contains(&Who::BoundedManager)
     }

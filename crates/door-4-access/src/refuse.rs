@@ -7,10 +7,10 @@ use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 /// A refusal of door 4.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No role anywhere in the store: the store looks absent.
+    /// The user has no role anywhere in the datastore, so the datastore looks absent.
     #[error("no role on datastore `{datastore}` or anything in it")]
     NoRole {
-        /// The store.
+        /// The datastore.
         datastore: String,
     },
     /// The target may not be seen: it looks absent.
@@ -18,7 +18,7 @@ pub enum Refusal {
     Hidden {
         /// The target.
         path: StorePath,
-        /// Which role or entry said so.
+        /// The role or entry that decided.
         decided_by: String,
     },
     /// The target may be seen, but this right on it is not granted.
@@ -28,10 +28,10 @@ pub enum Refusal {
         path: StorePath,
         /// What is missing.
         missing: AccessMask,
-        /// Which role or entry said so.
+        /// The role or entry that decided.
         decided_by: String,
     },
-    /// The ACL cannot be believed: it grants no right. Only roles that skip ACLs count.
+    /// The ACL cannot be read or is malformed, so it grants no right. Only roles that skip ACLs count.
     #[error("the ACL of {path} is invalid: {why}; replace it with `enfilade acl set`")]
     AclDamaged {
         /// The target.
@@ -42,7 +42,7 @@ pub enum Refusal {
     /// The facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
-    /// A privilege that is not held on the path.
+    /// The user does not have a privilege on the path.
     #[error("{path} needs {missing}")]
     NoPrivilege {
         /// The path, or the rule of the API.
@@ -50,12 +50,12 @@ pub enum Refusal {
         /// What is missing.
         missing: String,
     },
-    /// A user or group that a manager of a domain would change holds more than such a manager may give.
+    /// A manager of a domain may not change a user or group that has a right which such a manager may not give.
     #[error("{path} is refused to a manager of a domain: the user or group holds {holds}")]
     HoldsMore {
         /// The rule.
         path: String,
-        /// One of the rights that are held.
+        /// One of the rights that the manager may not give.
         holds: String,
     },
     /// A new object cannot have an ACL of the datastore's dialect.
@@ -66,7 +66,7 @@ pub enum Refusal {
     CreateOntoHidden {
         /// The target.
         path: StorePath,
-        /// Which role or entry said so.
+        /// The role or entry that decided.
         decided_by: String,
     },
 }

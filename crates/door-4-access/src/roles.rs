@@ -1,5 +1,6 @@
-//! Roles on paths, resolved as Proxmox's `acl.cfg` is: from the root to the leaf, a deeper set replaces a higher one,
-//! a user's own set wins over the groups', and NoAccess wins inside a set.
+//! Roles on paths, resolved as Proxmox's `acl.cfg` is: from the root to the leaf, the set of roles of a deeper node replaces the set of a higher one.
+//! If the user has a set of its own on a node, the sets of groups on that node do not count. If a set contains NoAccess, its other roles do not
+//! count.
 
 use crate::ask::NodeKind;
 use crate::view::View;
@@ -12,7 +13,7 @@ use std::fmt;
 /// The set of roles that counts, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
-    /// The roles; empty where none are assigned.
+    /// The roles; empty if none are assigned.
     pub(crate) roles: Vec<Role>,
     /// The node they are assigned on.
     pub(crate) node: String,
@@ -20,7 +21,7 @@ pub(crate) struct Resolved {
     pub(crate) to: Vec<Who>,
     /// The roles of a token that has roles of its own: they count within its owner's.
     pub(crate) of_token: Option<Box<Resolved>>,
-    /// For a session for a project: the roles there, instead of any that are assigned on paths.
+    /// For a session for a project: the roles on the project, which count instead of roles on paths.
     pub(crate) of_project: Vec<String>,
 }
 
@@ -39,12 +40,12 @@ impl Resolved {
         self.roles.is_empty()
     }
 
-    /// The owner's roles and, where they are narrower, the token's: what they have in common counts.
+    /// The owner's roles and, if the token has roles of its own, the token's. Only what both grant counts.
     fn each(&self) -> impl Iterator<Item = &Resolved> {
         std::iter::once(self).chain(self.of_token.as_deref())
     }
 
-    /// Whether there is a role that shows a datastore, and none of them is NoAccess.
+    /// Whether a role makes the datastore visible, and no role is NoAccess.
     pub(crate) fn lets_in(&self) -> bool {
         self.each().all(|resolved| lets_in(resolved.roles.iter().copied()))
     }
@@ -55,7 +56,7 @@ impl Resolved {
         self.lets_in() && self.each().all(|resolved| resolved.roles.iter().any(skips))
     }
 
-    /// The rights that they grant on an object of this kind.
+    /// The rights that the roles grant on an object of this kind.
     pub(crate) fn rights(&self, kind: NodeKind) -> AccessMask {
         if !self.lets_in() {
             return AccessMask::NONE;
@@ -68,7 +69,7 @@ impl Resolved {
         self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
     }
 
-    /// The privileges of administration that they give.
+    /// The privileges of administration that the roles give.
     pub(crate) fn privileges(&self) -> Privileges {
         let of = |resolved: &Resolved| match resolved.roles.contains(&Role::NoAccess) {
             true => Privileges::NONE,
@@ -103,7 +104,7 @@ impl Resolved {
 /// The roles that decided, their grantees, and the node they were given on.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GivenRoles {
-    /// The roles; empty where none are assigned.
+    /// The roles; empty if none are assigned.
     pub roles: Vec<Role>,
     /// The node of the path they are assigned on.
     pub node: String,
@@ -157,7 +158,7 @@ pub(crate) fn resolve(
     walk(view, now, principal, path, |node| node == path)
 }
 
-/// The roles that count for a principal on what is below `directory` and has no assignment of its own, nor anything between.
+/// The roles that count for a principal on an object below `directory`, if there is no assignment on the object or on a node between them.
 pub(crate) fn resolve_below(
     view: &View<'_>,
     now: Clocks,
@@ -204,7 +205,7 @@ pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl
     matches!(key.who, Who::Named(_)) && refuses
 }
 
-/// The roles of an assignment. One of `acl.cfg` that is not known might be NoAccess, so it counts as NoAccess.
+/// The roles of an assignment. An assignment of `acl.cfg` that is not known might be NoAccess, so it counts as NoAccess.
 fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
     match is_unknown(key, assignment, knows_acl_cfg) {
         true => vec![(Role::NoAccess, true)],
@@ -262,7 +263,7 @@ fn walk(
     Ok(of_owner)
 }
 
-/// The roles of a session for a project: they count in what is bound to it, and nowhere else.
+/// The roles of a session for a project: they count in the datastores that are bound to the project, and nowhere else.
 fn in_project(
     view: &View<'_>,
     project: &ProjectId,
@@ -283,7 +284,7 @@ fn in_project(
     Ok(Resolved { roles, node: node.to_owned(), of_project, ..Resolved::default() })
 }
 
-/// Whether this principal is let in somewhere strictly below the path, by an assignment there.
+/// Whether an assignment strictly below the path lets this principal in there.
 pub(crate) fn is_admitted_below(
     view: &View<'_>,
     now: Clocks,
@@ -299,7 +300,7 @@ pub(crate) fn is_admitted_below(
         if speaks(view, principal, &key.who)?.is_none() {
             continue;
         }
-        // On the node itself, or below it: a role that does not propagate leaves what is below to the roles above.
+        // The roles on the node and the roles below it are both checked: below a role that does not propagate, the roles from above the node count.
         let node = key.path.as_str();
         let on = resolve(view, now, principal, node)?;
         if on.lets_in() || resolve_below(view, now, principal, node)?.lets_in() {

@@ -1,4 +1,4 @@
-//! ACLs as Windows writes them in one line (MS-DTYP §2.5.1): `O:S-1-5-…G:…D:P(A;OICI;0x1200a9;;;WD)`. For moving ACLs between this and
+//! ACLs as Windows writes them in one line (MS-DTYP §2.5.1): `O:S-1-5-…G:…D:P(A;OICI;0x1200a9;;;WD)`. For moving ACLs between this server and
 //! `icacls`, `samba-tool ntacl` and scripts.
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
@@ -73,10 +73,10 @@ const RIGHTS: [(&str, u32); 21] = [
     ("CR", 0x100),
 ];
 
-/// No list at all, which grants everything.
+/// There is no list, which grants everything.
 const NO_LIST: &str = "NO_ACCESS_CONTROL";
 
-/// Writes an ACL. Rights are numbers, because `FA` has not meant the same everywhere.
+/// Writes an ACL. Rights are written as numbers, because `FA` has not meant the same everywhere.
 pub fn to_sddl(descriptor: &SecurityDescriptor) -> String {
     let mut text = String::new();
     let called = |sid: &Sid| {
@@ -141,7 +141,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     }
 }
 
-/// Where the next part begins: a letter and a colon outside of brackets, which neither SIDs nor flags contain.
+/// Where the next part begins: at a letter and a colon outside of brackets. Neither SIDs nor flags contain this.
 fn next_part(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut depth = 0_usize;
@@ -163,7 +163,7 @@ fn list(text: &str) -> Result<List, String> {
     let (mut flags, mut rest) = text.split_at_checked(entries).unwrap_or((text, ""));
     let (mut is_protected, mut is_none) = (false, false);
     while !flags.is_empty() {
-        // How it came to be inherited (`AR`, `AI`) is not kept: nothing is inherited again here.
+        // The flags `AR` and `AI` tell how the list was inherited. They are not kept, because nothing is inherited again here.
         let word = [NO_LIST, "AR", "AI", "P"].into_iter().find(|word| flags.starts_with(word));
         let word = word.ok_or_else(|| format!("`{flags}`: expected `P`, `AI`, `AR` or `(`"))?;
         is_protected |= word == "P";

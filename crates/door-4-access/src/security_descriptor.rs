@@ -9,7 +9,7 @@ pub enum AceType {
     Allow,
     /// Denies.
     Deny,
-    /// Asks for a record (audit or alarm); decides nothing and is carried along.
+    /// Asks for a record (audit or alarm); decides nothing and is only preserved.
     Audit,
 }
 
@@ -28,7 +28,7 @@ impl AceFlags {
     pub const INHERIT_ONLY: u8 = 0x8;
     /// It was inherited.
     pub const INHERITED: u8 = 0x10;
-    /// Of an audit entry: it asks for successes, failures, or both.
+    /// The flags of an audit entry: whether it asks for successes, failures, or both.
     pub const AUDITED: u8 = 0xc0;
 
     /// Whether all of these are set.
@@ -57,7 +57,7 @@ pub struct SecurityDescriptor {
     pub owner: Option<Sid>,
     /// The primary group.
     pub group: Option<Sid>,
-    /// The entries. `None` is no list at all, which grants everything; an empty list grants nothing.
+    /// The entries. `None` means that there is no list, which grants everything; an empty list grants nothing.
     pub dacl: Option<Vec<Ace>>,
     /// Whether it inherits nothing.
     pub is_protected: bool,
@@ -68,7 +68,7 @@ const GENERIC_WRITE: u32 = 0x4000_0000;
 const GENERIC_EXECUTE: u32 = 0x2000_0000;
 const GENERIC_ALL: u32 = 0x1000_0000;
 
-/// Generic rights as what they mean for files (MS-SMB2 / FILE_GENERIC_*).
+/// Replaces generic rights by the rights that they mean for files (MS-SMB2 / FILE_GENERIC_*).
 pub(crate) fn map_generic(mask: AccessMask) -> AccessMask {
     let pairs = [
         (GENERIC_READ, AccessMask(0x0012_0089)),

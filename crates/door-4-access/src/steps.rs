@@ -28,7 +28,7 @@ enum Looked {
 }
 
 impl Step {
-    /// The rights this step keeps the principal from.
+    /// The rights that the principal does not get because of this step.
     fn withholds(&self) -> AccessMask {
         match &self.0 {
             Looked::Roles { rights, .. } => !*rights,
@@ -40,7 +40,7 @@ impl Step {
         }
     }
 
-    /// The name of the step where it alone decided.
+    /// The name of the step, for a refusal.
     fn called(&self) -> String {
         match &self.0 {
             Looked::Roles { given, .. } => given.to_string(),
@@ -101,7 +101,7 @@ pub(crate) fn walk(view: &View<'_>, principal: &Principal, roles: &Resolved, tar
     steps
 }
 
-/// The steps that keep these rights from the principal, by name.
+/// The names of the steps because of which the principal does not get these rights.
 pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     let mut left = missing;
     let mut names = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     names.join("; ")
 }
 
-/// The ACL entry by entry: which apply to the principal, and what each settled.
+/// Looks at the ACL entry by entry: which entries apply to the principal, and which rights each settled.
 fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
     let descriptor = match target.descriptor() {
         Ok(Some(descriptor)) => descriptor,

@@ -1,5 +1,5 @@
 //! Keystone's API: whether a session may make a call. The roles of the session decide, by Keystone's default rules (oslo.policy of release 30). A
-//! lent credential does no more than [`crate::Lending`] says.
+//! lent credential may do no more than [`crate::Lending`] permits.
 
 use crate::about::About;
 use crate::bounds::beyond;
@@ -11,8 +11,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_identity::IdentityPermit;
 
-/// Judges a call of the visitor. The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment. A rule that
-/// [is bounded](Rule::is_bounded) needs the facts of this moment; without them it refuses managers.
+/// Judges a call of the visitor. The one place an [`ApiPermit`] is made (invariant D2). The identity must be valid at this moment. A rule that [is
+/// bounded](Rule::is_bounded) needs the facts of this moment; without them it refuses managers.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.

@@ -83,7 +83,7 @@ impl View<'_> {
         })
     }
 
-    /// The name of a group, for messages only; its id where the name cannot be read.
+    /// The name of a group, for messages only; its id if the name cannot be read.
     pub(crate) fn group_name(&self, id: &GroupId) -> String {
         let group = self.0.get::<Group>(id).ok().flatten();
         let named = group.and_then(|group| {

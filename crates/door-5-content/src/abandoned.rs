@@ -1,5 +1,6 @@
-//! What is left of uploads and copies whose process ended in the middle: files and directories with a reserved name whose lock is free. A living
-//! process locks what it writes, and what it is about to remove, before that has a reserved name.
+//! What is left of uploads and copies whose process ended before they were complete: files and directories that have a reserved name and that no
+//! process has locked. A running process locks a new object right after it has made the object, and an object that it is about to remove before that
+//! gets a reserved name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::emptying::empty;
@@ -16,13 +17,13 @@ use rustix::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// On a file system that other machines use too, their locks may not be known here. So only what has not changed for this time, in seconds, is
-/// taken for abandoned.
+/// If other machines use a file system, too, their locks may not be known here. So on such a file system, an object counts as abandoned only if it
+/// has not changed for this time, in seconds.
 const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
-    /// Removes what was abandoned, and says how many files and directories that were. `now` is in seconds since the epoch. Looks into every
-    /// directory as long as `keep_going` returns true.
+    /// Removes abandoned files and directories, and returns their number. `now` is in seconds since the epoch. Goes through all directories, as long
+    /// as `keep_going` returns true.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
@@ -34,7 +35,7 @@ impl Root {
             let flags = NODE_FLAGS | OFlags::DIRECTORY;
             let directory = match open_beneath(self.fd(), relative, flags, Mode::empty()) {
                 Ok(directory) => directory,
-                // Gone meanwhile, or a mount.
+                // The directory was removed meanwhile, or is a mount.
                 Err(errno) if is_absent(errno) => continue,
                 Err(errno) => return Err(Refusal::io(errno, "looking through", relative)),
             };
@@ -47,18 +48,18 @@ impl Root {
     }
 }
 
-/// What was found in a directory that was cleared.
+/// The result of clearing a directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cleared {
     /// How many abandoned files and directories were removed.
     pub(crate) removed: u64,
-    /// Whether a living process writes into it.
+    /// Whether a running process writes into the directory.
     pub(crate) is_in_use: bool,
 }
 
-/// Removes what was abandoned in a directory.
+/// Removes the abandoned files and directories in a directory.
 pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
-    // Where locks of other machines are not known, everything may be in use.
+    // If locks of other machines are not known, everything may be in use, so nothing counts as abandoned.
     let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
     let cursor = reopened(directory)?;
     clear_directory(cursor.as_fd(), before, |_| {})
@@ -88,7 +89,7 @@ fn clear_directory(
     Ok(cleared)
 }
 
-/// Removes a file or directory with a reserved name if it is abandoned; says whether it was.
+/// Removes a file or directory with a reserved name if it is abandoned; returns whether it was.
 fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool> {
     let file = open_beneath(directory, name, NODE_FLAGS, Mode::empty())?;
     let found = fstat(&file)?;
@@ -105,17 +106,17 @@ fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool
     Ok(true)
 }
 
-/// Whether a living process holds the lock of something with a reserved name. If not, this process holds it now. If that cannot be told, the answer
-/// is yes.
+/// Whether a running process has locked an object with a reserved name. If none has, this process locks the object now. If this cannot be found out,
+/// the answer is yes.
 fn is_in_use(file: &OwnedFd) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-/// Refuses a directory in which there is anything but what is served and what is abandoned. The latter goes wherever the directory goes.
+/// Refuses a directory that contains anything but served and abandoned objects. Abandoned objects are moved or deleted together with the directory.
 ///
 /// # Refuses
 /// [`Refusal::NotEmpty`] when there is something that is never listed: a link, a socket, a name that no request can contain. [`Refusal::Uploading`]
-/// when a living process writes into it; [`Refusal::Io`] when it cannot be read.
+/// when a running process writes into the directory; [`Refusal::Io`] when it cannot be read.
 pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     let mut is_written = false;
     let has_others = any_entry(node, |name, kind| match std::str::from_utf8(name) {
@@ -133,7 +134,7 @@ pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a path on this machine is what an upload or a copy left behind when its process ended.
+/// Whether a path on this machine leads to a file or directory that an upload or a copy left behind when its process ended.
 pub fn is_abandoned(path: &Path) -> bool {
     let has_reserved_name = path.file_name().and_then(|name| name.to_str()).is_some_and(reserved);
     let flags = NODE_FLAGS | OFlags::NOFOLLOW;

@@ -1,7 +1,7 @@
 //! The one propagation of ACLs through a tree: `acl set --recursive`, and MOVE in a datastore with `--moves inherit`.
 //!
-//! Each object keeps its own entries, and gets those that its directory gives it now (`door-4-access/src/acl_inheritance.rs`). A protected object
-//! keeps its ACL, with everything beneath it; so does an object that may not or cannot be changed.
+//! Each object keeps its own entries, and gets those that its directory gives it now (`door-4-access/src/acl_inheritance.rs`). A protected object and
+//! everything beneath it keep their ACLs. The same is true of an object that may not or cannot be changed.
 
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
@@ -22,10 +22,10 @@ pub trait Propagator<P> {
     /// The reason of the refusal; the object and everything beneath it keep their ACLs.
     fn permit(&mut self, path: &P, subject: &Subject) -> Result<PropagationPermit, Self::Refusal>;
 
-    /// Receives the outcome for each object, and for what could not be reached.
+    /// Receives the outcome for each object, and for each entry that could not be opened.
     fn tell(&mut self, path: P, outcome: Outcome<Self::Refusal>);
 
-    /// Whether nothing is written.
+    /// Whether this is a dry run, so that nothing is written.
     fn is_dry_run(&self) -> bool {
         false
     }
@@ -34,19 +34,19 @@ pub trait Propagator<P> {
 /// The outcome for one object.
 #[derive(Debug)]
 pub enum Outcome<E> {
-    /// Its ACL was changed, or would be.
+    /// Its ACL was changed, or would be changed in a dry run.
     Changed,
     /// It had that ACL already.
     Same,
-    /// It is protected from what its directory gives.
+    /// It is protected from inheritance.
     Protected,
-    /// Its ACL cannot be believed.
+    /// Its ACL cannot be read or is malformed.
     Damaged(BadAcl),
-    /// The dialect cannot express what the ACL would be.
+    /// The dialect cannot express the new ACL.
     Inexpressible(BadAcl),
     /// It was refused, or failed.
     Refused(E),
-    /// An entry that cannot be opened. Whether its path may be told was not judged.
+    /// An entry could not be opened. Door 4 did not judge whether the caller may know its path.
     Unopened(Refusal),
 }
 
@@ -64,7 +64,7 @@ pub fn propagate_acl<P: TreePath, A: Propagator<P>>(
     go_on(walk, budget, by);
 }
 
-/// Gives everything in a directory what it inherits from the directory. `descriptor` is the directory's ACL, or what that would be.
+/// Gives everything in a directory what it inherits from the directory. `descriptor` is the directory's ACL, or the ACL that the directory would get.
 pub fn propagate_acl_beneath<P: TreePath, A: Propagator<P>>(
     descriptor: SecurityDescriptor,
     (path, node): (P, Node),
@@ -127,8 +127,8 @@ fn give<P: TreePath, A: Propagator<P>>(
 
 type Changed<E> = (Outcome<E>, PropagationPermit, SecurityDescriptor);
 
-/// Changes the ACL of one object, where that differs; also returns the ACL that it has now. An error says why the object and all beneath it stay as
-/// they are.
+/// Changes the ACL of one object, if the new ACL differs; also returns the new ACL. An error is the reason why the object and everything beneath it
+/// keep their ACLs.
 fn change<P, A: Propagator<P>>(
     above: &SecurityDescriptor,
     path: &P,
@@ -141,8 +141,8 @@ fn change<P, A: Propagator<P>>(
     let permit = by.permit(path, &subject).map_err(Outcome::Refused)?;
     let has_that = subject.descriptor().map_err(Outcome::Damaged)?.as_ref() == Some(&after);
     let gets_none = subject.acl == StoredAcl::Absent && after.dacl.as_ref().is_none_or(Vec::is_empty);
-    // Where the mode bits decide and nothing is inherited, they go on deciding, unless an operator propagates: the operator said that ACLs are to
-    // decide.
+    // If the mode bits decide and nothing is inherited, the mode bits go on deciding. If an operator propagates, an ACL is written even then, because
+    // the operator wants ACLs to decide.
     if has_that || gets_none && !permit.is_operators() {
         return Ok((Outcome::Same, permit, after));
     }
@@ -153,8 +153,8 @@ fn change<P, A: Propagator<P>>(
     Ok((Outcome::Changed, permit, after))
 }
 
-/// Writes what an object inherits. An operator may withdraw a right with it, so dead properties give way to it. A user who moves something
-/// withdraws none, so they stay.
+/// Writes the ACL of an object that inherited entries. An operator may withdraw a right by this, so dead properties that leave no space for the ACL
+/// are removed. A user who moves an object withdraws no right, so the properties stay.
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;
     let properties = if permit.is_operators() { Properties::GiveWay } else { Properties::Stay };

@@ -45,8 +45,8 @@ pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max:
     StoredAcl::Absent
 }
 
-/// The ACL that Samba would read, of the entry `name` in a directory, without opening the entry; `None` where there is none. Fails if the ACL is
-/// longer than `room`.
+/// The ACL of the entry `name` in a directory, as Samba would read it, without opening the entry; `None` if it has no ACL. Fails if the ACL is longer
+/// than `room`.
 pub(crate) fn stored_by_name(
     directory: BorrowedFd<'_>,
     name: &str,

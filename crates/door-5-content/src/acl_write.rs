@@ -1,5 +1,5 @@
-//! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same attribute in `user.` where this
-//! process may not write to `security.`. If an object has both, the one in `security.` counts: only privileged processes can write it.
+//! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same attribute in `user.` if this process
+//! may not write to `security.`. If an object has both, the one in `security.` counts: only privileged processes can write it.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -21,8 +21,8 @@ use std::path::Path;
 /// Writes a node's ACL.
 ///
 /// # Refuses
-/// [`Refusal::AclNotWritable`] where the file system or the process's rights do not allow it,
-/// [`Refusal::ChangedMeanwhile`] when the node lost its last name while it was written.
+/// [`Refusal::AclNotWritable`] when the file system or the process's rights do not allow it, [`Refusal::ChangedMeanwhile`] when the node lost its
+/// last name while it was written.
 pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     node.covered(permit, AccessMask::WRITE_ACL)?;
     change(node, acl)
@@ -39,8 +39,8 @@ pub fn set_acl_as_operator(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal>
 /// Writes the first ACL of a datastore's root directory.
 ///
 /// # Refuses
-/// [`Refusal::NotEmpty`] when the directory holds anything (a file system's own `lost+found` does not count),
-/// [`Refusal::Exists`] when it has an ACL.
+/// [`Refusal::NotEmpty`] when the directory contains anything (a file system's own `lost+found` does not count), [`Refusal::Exists`] when it has an
+/// ACL.
 pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     let node = root.find(&StorePath::root(), Blocking)?;
     if anything_in(&node)? {
@@ -52,7 +52,7 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     }
 }
 
-/// Where this process may write ACLs in a directory, tried out on a file that is removed again; `None` for nowhere.
+/// Finds out where this process may write ACLs in a directory, with a temporary file; `None` if it may not write them anywhere.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     let node = Root::open_own(directory.to_str()?, AclDialect::default())
         .ok()?
@@ -79,7 +79,7 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     let place = {
         let _turn = node.turn().take();
         let place = store_beside(node, acl, properties)?;
-        // An upload of another process may have taken the name just now, with the ACL from before.
+        // An upload of another process may have replaced the file just now. The new file then has the old ACL.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
         }
@@ -107,7 +107,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
     match set_acl_attribute(file, ours, acl, properties) {
         Ok(()) => {
-            // If the ACL in `user.` stayed, it would count again as soon as something strips the one in `security.`.
+            // If the ACL in `user.` stayed, it would count again as soon as something removes the one in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }
@@ -128,9 +128,9 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
 }
 
-/// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and a user who may write dead
-/// properties could fill that. So where the ACL does not fit, the properties are removed, unless they are to stay. Where it still does not fit,
-/// they are put back.
+/// Writes an ACL to an attribute. File systems bound the size of all attributes of a file together (ext4: 4 KiB), and a user who may write dead
+/// properties could use up that space. So if the ACL does not fit, the properties are removed, unless they are to stay. If the ACL still does not
+/// fit, the properties are written again.
 fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     match set_attribute(file, name, acl) {
         Err(Errno::NOSPC) if properties == Properties::GiveWay => {}
@@ -147,7 +147,7 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
     done
 }
 
-/// Gives a new object its ACL, and its owner where that matters.
+/// Gives a new object its ACL, and its owner if the ACL refers to it.
 pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
     if let Some(Owner { uid, gid }) = from_start.owner {
         let given =

@@ -1,14 +1,15 @@
-//! Extended attributes of what is open.
+//! Extended attributes of open files and directories.
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::{self, Errno};
 
-/// Room for the usual ACL, so that one system call reads it. Not larger, because the kernel clears a buffer of this size at each call.
+/// Room for the usual ACL, so that one system call reads it. It is not larger, because the kernel clears a buffer of this size at each call.
 pub(crate) const USUAL_BYTES: usize = 1024;
 
-/// An extended attribute; `None` where the file has none or the file system keeps none; [`Errno::RANGE`] if it is longer than `bytes_max`.
+/// An extended attribute; `None` if the file does not have it or the file system has no attributes; [`Errno::RANGE`] if it is longer than
+/// `bytes_max`.
 pub(crate) fn attribute(file: BorrowedFd<'_>, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(USUAL_BYTES.min(bytes_max));
     let read = |value: &mut Vec<u8>| io::retry_on_intr(|| fgetxattr(file, name, spare_capacity(value)));

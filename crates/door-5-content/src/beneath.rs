@@ -1,11 +1,11 @@
-//! Opening what is beneath a directory, and nothing else.
+//! Opens objects beneath a directory, and nothing else.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{self, Errno};
 use rustix::path::Arg;
 
-/// How often an open the kernel could not settle is tried again, each time after giving way to other threads.
+/// How often an open is tried again that the kernel could not complete (`EAGAIN`). Before each new try, other threads may run.
 const TRIES_MAX: usize = 32;
 
 /// How a node is opened: without waiting for a pipe's writer, and never as the controlling terminal.

@@ -1,4 +1,4 @@
-//! Making directories, and deleting what is in them.
+//! Makes directories, and deletes entries of directories.
 
 use crate::abandoned::{self, Cleared};
 use crate::acl_write;
@@ -11,12 +11,11 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory of that name, with that ACL and owner; it is never visible without them. `judge` is asked in the turn in which the directory
+/// Makes a directory with this name, ACL and owner; it is never visible without ACL and owner. `judge` is asked in the turn in which the directory
 /// gets its name; if `still_there` refuses, the directory loses its name in the same turn.
 ///
 /// # Refuses
-/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept, and what `judge` and `still_there`
-/// refuse.
+/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and what `judge` and `still_there` refuse.
 pub fn make_collection<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
@@ -29,12 +28,12 @@ pub fn make_collection<E: From<Refusal>>(
     make(directory, name, from_start, judge, still_there)
 }
 
-/// Deletes `target`, a file or an empty directory, which has that name. `judge` is asked in the turn of the deletion. What ended processes left
-/// behind in a directory is deleted with it.
+/// Deletes `target`, which has this name: a file or an empty directory. `judge` is asked in the turn of the deletion. Abandoned uploads and copies in
+/// a directory are deleted with it.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that holds
-/// anything, even if no listing shows it, [`Refusal::Uploading`] when that is an upload of a living process; and what `judge` refuses.
+/// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that contains anything, even if no
+/// listing shows it, [`Refusal::Uploading`] if that is an upload of a running process; and what `judge` refuses.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,

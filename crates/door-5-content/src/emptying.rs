@@ -8,7 +8,7 @@ use rustix::io::{self, Errno};
 use std::ffi::CString;
 use std::ops::ControlFlow;
 
-/// A directory on the way down, what is still in it, and its name in the one above.
+/// A directory on the way down, the entries that are still in it, and its name in the directory above.
 struct Level {
     directory: OwnedFd,
     entries: Vec<(CString, FileType)>,
@@ -25,7 +25,7 @@ pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
                 levels.push(below);
             }
             Some((name, kind)) => match unlinkat(&*directory, &name, AtFlags::empty()) {
-                // Not every file system says the kind.
+                // Not every file system tells the kind of an entry.
                 Err(Errno::ISDIR) if kind == FileType::Unknown => entries.push((name, FileType::Directory)),
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),

@@ -1,6 +1,6 @@
 //! The kind of an object is checked before it is opened: opening a pipe wakes a process that waits to write to it, and opening a device may do
 //! anything. The check uses a descriptor that opens nothing (`O_PATH`). Paths that led to files and directories the last time are remembered,
-//! because the check costs half of an opening. If such a path leads to a pipe or device by now, that is opened once.
+//! because the check costs half of an opening. If such a path leads to a pipe or device by now, the pipe or device is opened once.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -33,10 +33,10 @@ impl KnownPaths {
         (&slots[hash as usize % SLOTS], hash)
     }
 
-    /// Checks the kind of what is at a path, unless the path is known; `ask` gives a descriptor of it that opens nothing.
+    /// Checks the kind of the object at a path, unless the path is known; `ask` returns a descriptor of the object that opens nothing.
     ///
     /// # Errors
-    /// [`Errno::NXIO`] for what is neither file nor directory; what `ask` fails with.
+    /// [`Errno::NXIO`] for an object that is neither file nor directory; the errors of `ask`.
     pub(crate) fn check(&self, path: &str, ask: impl FnOnce() -> io::Result<OwnedFd>) -> io::Result<()> {
         let (slot, known) = self.slot(path);
         if slot.load(Ordering::Relaxed) == known {
@@ -63,7 +63,7 @@ impl fmt::Debug for KnownPaths {
 /// Whether an entry is of a kind that is served.
 ///
 /// # Errors
-/// [`Errno::NXIO`] for what is neither file nor directory, as an open says it of a socket; what the kernel says where it has no answer.
+/// [`Errno::NXIO`] for an object that is neither file nor directory, as when a socket is opened; the kernel's error if the kind cannot be found out.
 pub(crate) fn is_served(directory: BorrowedFd<'_>, name: impl Arg + Copy, flags: AtFlags) -> io::Result<()> {
     let found = io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::TYPE))?;
     match FileType::from_raw_mode(found.stx_mode.into()) {

@@ -1,7 +1,8 @@
-//! Door 5: the bytes, and only with a permit.
+//! Door 5: access to the bytes, and only with a permit.
 //!
-//! It has no `ask.rs` and no `open.rs`, because it decides nothing: it acts with the permit it is given, on the descriptor that permit was granted
-//! for (invariant S5). Every verb asks the permit first whether it covers that object; if it does not, the caller has a bug and nothing is done.
+//! It has no `ask.rs` and no `open.rs`, because it decides nothing: it acts with the permit that it is given, on the descriptor for which that permit
+//! was granted (invariant S5). Every verb asks the permit first whether it covers that object; if it does not, the caller has a bug and nothing is
+//! done.
 //!
 //! Every function here may wait for the disk, unless it is called with [`CachedOnly`]; the passage runs it off the asynchronous workers.
 //! Nothing beneath a datastore's root is ever reached through a link, a `..` or a mount.

@@ -21,11 +21,11 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The mount, if the kernel reports changes in it. The outer `None`: the kernel was not asked yet.
+    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not asked yet.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
-    /// How many of these names were looked at.
+    /// How many of `names` were looked at.
     given: usize,
     /// The number of the last event before the directory was asked for names.
     last_event: u64,
@@ -37,9 +37,9 @@ pub struct Listing {
 /// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name there.
+    /// Its name in the directory.
     pub name: Word,
-    /// What the kernel says of it; `None` while only its directory was read.
+    /// Its metadata from the kernel; `None` as long as only its directory was read.
     pub meta: Option<Meta>,
     /// What door 4 judges before the entry is shown.
     pub subject: Subject,
@@ -70,9 +70,9 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read: where an entry has a state,
-    /// its ACL may be known from before. Links, special files, mounts and names that no request can contain are left out, and so are entries that
-    /// vanished meanwhile.
+    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read: if an entry has a state, its
+    /// ACL may be remembered. Links, special files, mounts and names that no request can contain are left out, and so are entries that vanished
+    /// meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
@@ -83,7 +83,7 @@ impl Listing {
                 return Ok(());
             }
             match stat_entry(listing.directory.fd(), named.name) {
-                // A kernel before 5.8 does not say whether this is a mount; opening the entry shows it.
+                // A kernel before 5.8 does not tell whether the entry is a mount; opening the entry shows it.
                 Ok(found) if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
                     batch.extend(listing.look(Word::new(named.name), at)?);
                 }
@@ -99,7 +99,7 @@ impl Listing {
         })
     }
 
-    /// All entries of a listing that has just begun, if these are at most `at_most` and no call has to wait. Else call [`Listing::next_batch`].
+    /// All entries of a listing that has just begun, if there are at most `at_most` and no call has to wait. Otherwise call [`Listing::next_batch`].
     pub fn all_cached(&mut self, at_most: usize, at: LookedAt<'_>) -> Cached<Vec<Entry>> {
         self.note_events(at);
         let Some(names) = self.reading.all_known(&self.directory, at_most, at) else {
@@ -113,7 +113,7 @@ impl Listing {
         each.collect::<Option<_>>().into()
     }
 
-    /// An entry as the kernel has it in memory.
+    /// An entry, if the kernel has it in memory.
     fn entry_cached(&self, name: &str, at: LookedAt<'_>) -> Option<Entry> {
         let meta = self.directory.stat_cached(name)?;
         let subject = meta.subject(self.version(&meta, at), StoredAcl::Unread);
@@ -124,7 +124,7 @@ impl Listing {
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, self.last_event) {
-            // The name may be another object's by now.
+            // The name may belong to another object by now.
             return None;
         }
         let kind = match named.kind {
@@ -134,18 +134,18 @@ impl Listing {
         };
         let version = watch.version(self.directory.acls(), self.watched??, named.inode);
         let object = ObjectId { inode: named.inode, ..self.directory.object() };
-        // A judge of such a version does not look at owner, group and mode.
+        // For such a version, door 4 does not look at owner, group and mode.
         let (uid, gid, mode) = (u32::MAX, u32::MAX, 0);
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads ACLs by name, of entries about which the kernel was not asked. This takes half the time of opening them. Such an entry is known to be
-    /// the object that its directory named, because no change of it was reported; other entries are left unread. So are entries without an ACL,
-    /// because their mode was not asked for.
+    /// Reads the ACLs of entries by name, if the kernel was not asked about the entries themselves. This takes half the time of opening them. If no
+    /// change of an entry was reported, its name still leads to the object that was listed. All other entries are left unread, and so are entries
+    /// without an ACL, because their mode was not read.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
-        // An nfs4 ACL is judged together with the file's owner, which was not asked for.
+        // An nfs4 ACL is judged together with the file's owner, which was not read.
         if acls != AclDialect::Ntacl || !watch.reports_mounts() {
             return;
         }
@@ -171,8 +171,8 @@ impl Listing {
         }
     }
 
-    /// Asks the kernel about an entry of which only the directory was read; returns whether it still is the object that was judged. With
-    /// [`CachedOnly`](crate::CachedOnly) the answer is also false where the kernel would have to wait for a disk.
+    /// Asks the kernel about an entry, if only its directory was read so far. Returns whether the entry still is the object that was judged. With
+    /// [`CachedOnly`](crate::CachedOnly) the answer is also false if the kernel would have to wait for a disk.
     pub fn describe<P: Patience>(&self, entry: &mut Entry, _: P) -> bool {
         if entry.meta.is_none() {
             let found = match P::MAY_WAIT {
@@ -221,7 +221,7 @@ impl Listing {
     ) -> Result<Vec<E>, Refusal> {
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at)? {
-            // After the names were read: if an inode number was used again meanwhile, the watch knows it now.
+            // The events are read after the names: if an inode number was used again meanwhile, the watch knows that now.
             at.watch.into_iter().for_each(Watch::drain);
             let names = self.names.clone();
             let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
@@ -232,7 +232,7 @@ impl Listing {
         Ok(batch)
     }
 
-    /// The state of an entry, which says which ACL it has; `None` where that cannot be relied on.
+    /// The state of an entry, which determines its ACL; `None` if the state cannot be relied on.
     fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
@@ -275,10 +275,10 @@ impl Listing {
         self.unreadable
     }
 
-    /// Shows each file and directory that was left out because no path can contain its name: the name, and what door 4 judges.
+    /// Calls `see` for each file and directory that was left out because no path can contain its name. `see` gets the name, and what door 4 judges.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the directory or one of these cannot be read, and what `see` refuses.
+    /// [`Refusal::Io`] when the directory or one of these objects cannot be read, and what `see` refuses.
     pub fn each_unspelled<E: From<Refusal>>(
         &self,
         mut see: impl FnMut(&[u8], &Subject) -> Result<(), E>,
@@ -312,7 +312,7 @@ impl Listing {
         let file = match open_beneath(self.directory.fd(), name, NODE_FLAGS, Mode::empty()) {
             Ok(file) => file,
             Err(errno) if is_absent(errno) || is_special(errno) => return Ok(None),
-            // Not a fault of the entry: the next entries would fail as well.
+            // The entry is not the cause: the next entries would fail as well.
             Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                 return Err(Refusal::io(errno, "opening", name));
             }
@@ -337,7 +337,7 @@ fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
     (meta.object, meta.kind) == (judged.object, judged.kind)
 }
 
-/// What the kernel says of an entry; `None` for a mount, and for a kind that is never served.
+/// The metadata of an entry from the kernel; `None` for a mount, and for a kind that is never served.
 fn served(found: &Statx) -> Option<Meta> {
     let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     Meta::of(found).filter(|_| !is_mount)
@@ -355,7 +355,7 @@ pub(crate) fn names_held(listing: &Listing) -> usize {
     listing.names.len()
 }
 
-/// Whether a directory has any entry but `lost+found`, even if that is never served.
+/// Whether a directory has any entry but `lost+found`, even one that is never served.
 pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, _| name != b"lost+found")
 }

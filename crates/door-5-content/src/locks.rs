@@ -1,7 +1,7 @@
 //! Locks on paths (RFC 4918 §6 and §7): their owners, what they cover, and which requests they block.
 //!
-//! A lock is found by its token, at its path, and from every directory above its path. So a lookup costs as much as the path is deep, however many
-//! locks there are. A key contains a digest of the path; the record contains the path.
+//! A lock is found by its token, by its path, and by every directory above its path. So the cost of a lookup grows with the depth of the path, and
+//! not with the number of locks. A key contains a digest of the path; the record contains the path.
 
 use crate::refuse::Refusal;
 use enfilade_facts::MemoSeed;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
-/// Names one lock, unguessably: shown as `urn:uuid:…`.
+/// The token of one lock. It cannot be guessed. It is shown as `urn:uuid:…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockToken([u8; 16]);
 
@@ -46,7 +46,7 @@ impl FromStr for LockToken {
         let hex: String = text.strip_prefix("urn:uuid:").ok_or(())?.chars().filter(|c| *c != '-').collect();
         let id = u128::from_str_radix(&hex, 16).map_err(drop)?;
         let token = LockToken(id.to_be_bytes());
-        // One token has one spelling.
+        // Only one text is valid for each token.
         if token.to_string() == text { Ok(token) } else { Err(()) }
     }
 }
@@ -68,7 +68,7 @@ pub struct Lock {
     pub is_exclusive: bool,
     /// The owner: no other user may use its token.
     pub user: UserId,
-    /// What the owner said of themselves, as XML.
+    /// What the client said about the owner, as XML.
     pub said: String,
     /// When it ends, in seconds since the epoch.
     pub until: i64,
@@ -103,7 +103,7 @@ impl Lock {
         self.is_directory && self.is_deep
     }
 
-    /// Whether it covers what is at a path.
+    /// Whether it covers the resource at a path.
     pub fn covers(&self, path: &StorePath) -> bool {
         self.path == *path || self.is_deep && is_beneath(path, &self.path)
     }
@@ -129,7 +129,7 @@ pub struct LockAsk {
     pub is_exclusive: bool,
     /// The user who asks for it.
     pub user: UserId,
-    /// What the user says of themselves, as XML.
+    /// What the client says about the owner, as XML.
     pub said: String,
     /// The duration, in seconds.
     pub seconds: i64,
@@ -165,7 +165,7 @@ impl<'s> Locks<'s> {
         Locks { store, now: unix_seconds, limits }
     }
 
-    /// A lock that blocks a user's operation: `tokens` has none that this user may use for it.
+    /// A lock that blocks a user's operation, because `tokens` has no token that this user may use for that lock.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -192,7 +192,7 @@ impl<'s> Locks<'s> {
         Ok(found?.into_iter().filter(|other| other.is_exclusive || ask.is_exclusive).collect())
     }
 
-    /// The locks that cover what is at a path.
+    /// The locks that cover the resource at a path.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -202,7 +202,7 @@ impl<'s> Locks<'s> {
         Ok(found?)
     }
 
-    /// Whether there is any lock on or beneath a path: then each entry has to be looked up.
+    /// Whether there is any lock beneath a path, also one that is over. Then each entry has to be looked up.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -215,7 +215,7 @@ impl<'s> Locks<'s> {
     /// Takes a lock.
     ///
     /// # Refuses
-    /// [`Refusal::Locked`] where another lock conflicts, [`Refusal::TooManyLocks`] where a limit is reached.
+    /// [`Refusal::Locked`] if another lock conflicts, [`Refusal::TooManyLocks`] if a limit is reached.
     pub fn take(&self, ask: &LockAsk) -> Result<Lock, Refusal> {
         let lock = Lock {
             token: LockToken::new()?,
@@ -253,7 +253,7 @@ impl<'s> Locks<'s> {
     /// Changes the time at which a lock ends.
     ///
     /// # Refuses
-    /// [`Refusal::NoSuchLock`] where the lock is over, belongs to another user, or does not cover the path.
+    /// [`Refusal::NoSuchLock`] if the lock is over, belongs to another user, or does not cover the path.
     pub fn refresh(
         &self,
         (datastore, path): (&DatastoreName, &StorePath),
@@ -294,7 +294,7 @@ impl<'s> Locks<'s> {
         })
     }
 
-    /// The tokens of the locks at a path and beneath it, also on what no longer exists.
+    /// The tokens of the locks at a path and beneath it, also of locks on resources that no longer exist.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be read.
@@ -378,7 +378,7 @@ fn in_the_way(
     Ok(in_the_way)
 }
 
-/// The locks that cover a path, and for a lock of a whole tree also those beneath it.
+/// The locks that cover a path. If a whole tree is to be locked, also the locks beneath the path.
 fn around(
     rows: &dyn LockRows,
     now: i64,
@@ -427,7 +427,7 @@ fn at_or_beneath(
     Ok(at.chain(beneath(rows, now, datastore, path)?).collect())
 }
 
-/// Every lock of a store, also those that are over.
+/// Every lock of a datastore, also those that are over.
 fn all(rows: &dyn LockRows, datastore: &DatastoreName) -> Result<Vec<Lock>, LocksError> {
     at_or_beneath(rows, i64::MIN, datastore, &StorePath::root())
 }
@@ -445,7 +445,7 @@ fn self_and_above(path: &StorePath) -> Vec<StorePath> {
     all
 }
 
-/// The locks that rows of one kind name for a path and that are not over. Some may be of another path with the same digest.
+/// The locks that the rows of one kind give for a path, without locks that are over. Some may be of another path with the same digest.
 fn locks(
     rows: &dyn LockRows,
     now: i64,

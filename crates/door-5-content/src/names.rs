@@ -1,8 +1,8 @@
-//! What a directory says is in it: names, and the objects they mean.
+//! The entries of a directory: names, and the objects that have them.
 //!
-//! A file system that stamps every change of a file also stamps every change of a directory: an entry added, removed or renamed. So the
-//! names in a directory are remembered under its state, piece by piece as the kernel gave them. While the state stays the same, asking for it
-//! replaces reading 2,000 names.
+//! A file system that stamps every change of a file also stamps every change of a directory: an entry added, removed or renamed. So the names in a
+//! directory are remembered under the state of the directory, in the portions in which the kernel returned them. While the state stays the same, one
+//! question for the state replaces the reading of 2,000 names.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The most bytes that one `getdents64` may return: some 1,000 to 2,700 names.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What the kernel uses of the buffer for each entry, without the name, in bytes (linux/dirent.h).
+/// The number of bytes that the kernel uses for each entry, without the name (linux/dirent.h).
 const ENTRY_BYTES: usize = 20;
 
-/// For this time after a change, in seconds, another change may have the same stamp: the clock of files goes in ticks.
+/// For this time after a change, in seconds, another change may have the same stamp: the clock for time stamps advances in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// When entries are looked at, and what is known of them by then. The default knows nothing.
+/// When entries are looked at, and the sources of what is known about them by then. By default nothing is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
     /// How often the wall clock had been set.
@@ -122,7 +122,7 @@ impl NamesMemo {
         NamesMemo { memo: Memo::new(seed, bytes), not_shown: AtomicU64::new(0) }
     }
 
-    /// How many names were read that no client can be shown, because no URL means them. A name is counted again whenever it is read again.
+    /// How many names were read that cannot be shown to clients, because no URL can contain them. A name is counted again whenever it is read again.
     pub fn not_shown(&self) -> u64 {
         self.not_shown.load(Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl std::fmt::Debug for NamesMemo {
 pub(crate) struct Reading {
     /// A descriptor of its own, because the position in the directory belongs to the descriptor; `None` until anything has to be read.
     cursor: Option<OwnedFd>,
-    /// Where the descriptor is.
+    /// The present position of the descriptor.
     position: u64,
     /// The position of the next names; `None` once there are no more.
     next: Option<u64>,
@@ -162,7 +162,7 @@ impl Reading {
         self.position == 0
     }
 
-    /// All names of the directory, if they are remembered and at most `at_most`.
+    /// All names of the directory, if they are remembered and there are at most `at_most`.
     pub(crate) fn all_known(&self, node: &Node, at_most: usize, at: LookedAt<'_>) -> Option<Held<Names>> {
         let (memo, key) = state(node, self.next.filter(|next| *next == 0)?, at)?;
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
@@ -181,7 +181,7 @@ impl Reading {
         if let Some(memo) = at.names.filter(|_| names.not_shown > 0) {
             memo.not_shown.fetch_add(names.not_shown, Ordering::Relaxed);
         }
-        // The names may be newer than that state; then the directory never has that state again.
+        // The names may be newer than `state`. This does no harm, because then the directory never has that state again.
         Ok(match state {
             None => Held::new(names),
             Some((memo, key)) => {
@@ -192,7 +192,7 @@ impl Reading {
         })
     }
 
-    /// Takes one buffer of names from the kernel.
+    /// Reads one buffer of names from the kernel.
     fn read(&mut self, node: &Node, from: u64) -> Result<Names, Refusal> {
         let failed = |errno| Refusal::io(errno, "listing", &node.label());
         let cursor = match &mut self.cursor {
@@ -229,7 +229,7 @@ impl Reading {
     }
 }
 
-/// The memo and the key for the names of a directory, from a position on, in its present state; `None` where the state cannot be relied on.
+/// The memo and the key for the names of a directory, from a position on, in its present state; `None` if the state cannot be relied on.
 fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names>, MemoKey)> {
     let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
@@ -244,28 +244,28 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     Some((memo, key.key()))
 }
 
-/// Whether a URL can mean a name on a disk: it is UTF-8, without backslashes and control characters, and does not begin as the server's own
-/// names do. True also of the server's own names, `.` and `..`, which are left out for other reasons.
+/// Whether a URL can contain a name on a disk: the name is UTF-8, without backslashes and control characters, and does not begin as the server's own
+/// names do. This is also true of the server's own names, `.` and `..`, which are left out for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
     let is_fine = |name: &str| matches!(name, "." | "..") || reserved(name) || entry_name(name).is_ok();
     std::str::from_utf8(name).is_ok_and(is_fine)
 }
 
-/// The name, if it is one that can be asked for and may be a file or a directory.
+/// The name, if a request can ask for it and its entry may be a file or a directory.
 pub(crate) fn servable(name: &[u8], kind: FileType) -> Option<&str> {
-    // Not every file system says the kind here; opening the entry shows it then.
+    // Not every file system tells the kind here; then opening the entry shows it.
     let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
     std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())
 }
 
-/// Whether a name is reserved for what is being made or removed.
+/// Whether a name is reserved for objects that are being made or removed.
 pub(crate) fn reserved(name: &str) -> bool {
     name.strip_prefix(RESERVED)
         .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Shows each entry of a directory, from the descriptor's position on, until `see` breaks off: also reserved names, links, and names that no path
-/// can contain.
+/// Calls `see` for each entry of a directory, from the descriptor's position on, until `see` breaks off. This includes reserved names, links, and
+/// names that no path can contain.
 pub(crate) fn each_entry(
     directory: BorrowedFd<'_>,
     mut see: impl FnMut(&CStr, FileType) -> ControlFlow<()>,

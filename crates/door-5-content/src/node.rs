@@ -47,9 +47,9 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Content of a strong entity tag, without the quotes. All that can tell two states of the bytes apart is in it:
-    /// the time of the last change too, because the time of the last write can be set back. It is as fine as the
-    /// kernel's clock for files: a nanosecond from Linux 6.13 on, about 4 ms before.
+    /// Content of a strong entity tag, without the quotes. It contains everything that can tell two states of the bytes apart. This includes the time
+    /// of the last change, because the time of the last write can be set back. The tag is as fine as the kernel's clock for files: a nanosecond from
+    /// Linux 6.13 on, about 4 ms before.
     pub fn validator(&self) -> String {
         let mut text = String::with_capacity(64);
         self.push_validator(&mut text);
@@ -114,7 +114,7 @@ fn push_hex(to: &mut String, number: u64) {
     }
 }
 
-/// The finishing step of splitmix64: one-to-one, so no two inodes share a validator, and no inode number is shown.
+/// The last step of splitmix64. It is one-to-one, so two inodes never have the same validator, and no inode number is shown.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -123,7 +123,7 @@ fn mixed(inode: u64) -> u64 {
 }
 
 impl Node {
-    /// Describes what was opened. `said` names it for the operator.
+    /// Describes an opened file or directory. `said` returns a name of it for the operator.
     pub(crate) fn describe(
         file: Arc<OwnedFd>,
         tree: Tree,
@@ -163,7 +163,7 @@ impl Node {
         &self.meta
     }
 
-    /// By how many bytes the store's content shrinks when this object loses this name.
+    /// By how many bytes the datastore's content shrinks when this object loses a name.
     pub fn content_bytes(&self) -> u64 {
         if self.kind() == NodeKind::File && self.meta.links == 1 { self.meta.bytes } else { 0 }
     }
@@ -200,7 +200,7 @@ impl Node {
         self.tree.acls
     }
 
-    /// The id of its file system, where the times can be relied on.
+    /// The id of its file system, if the times can be relied on.
     pub(crate) fn stamping(&self) -> Option<u64> {
         self.tree.state.stamping
     }
@@ -210,7 +210,7 @@ impl Node {
         self.tree.state.mount
     }
 
-    /// The lock of changes to names.
+    /// The mutex for changes of names.
     pub(crate) fn turn(&self) -> &Turn {
         &self.tree.state.turn
     }
@@ -234,7 +234,7 @@ impl Node {
         }
     }
 
-    /// Whether the permit lets the inherited entries of this very object's ACL be changed.
+    /// Whether the permit allows changes of the inherited entries in the ACL of this very object.
     pub(crate) fn covered_to_propagate(&self, permit: &PropagationPermit) -> Result<(), Refusal> {
         match permit.covers(self.object()) {
             true => Ok(()),
@@ -251,7 +251,7 @@ impl Node {
         if self.kind() == kind { Ok(()) } else { Err(Refusal::WrongKind { what, needed }) }
     }
 
-    /// What the kernel says of an entry of this directory that can be served, where it need not wait for a disk to say so.
+    /// The metadata of an entry of this directory that can be served, if the kernel need not wait for a disk.
     pub(crate) fn stat_cached(&self, name: &str) -> Option<Meta> {
         let file = open_cached(self.fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).ok()?;
         Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)
@@ -274,14 +274,14 @@ impl Node {
         }
     }
 
-    /// Waits until what was done to this file or directory has reached the disk.
+    /// Waits until all changes of this file or directory have reached the disk.
     pub(crate) fn sync(&self) -> Result<(), Refusal> {
         io::retry_on_intr(|| rustix::fs::fsync(self.fd()))
             .map_err(|e| Refusal::io(e, "syncing", &self.label()))
     }
 }
 
-/// The name, if it is one an entry may have.
+/// The name, if an entry may have it.
 pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
     match check_entry_name(name) {
         Ok(()) => Ok(name),
@@ -290,7 +290,7 @@ pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
     }
 }
 
-/// What the kernel says of an entry of a directory, of any kind; links are not followed.
+/// The metadata of an entry of a directory, of any kind; links are not followed.
 pub(crate) fn stat_entry(directory: BorrowedFd<'_>, name: &str) -> io::Result<Statx> {
     stat(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
 }

@@ -1,7 +1,7 @@
 //! Whether a call may wait: for a disk, for another machine, or for a thread that waits for one of these.
 
-/// Whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait gives what it was asked for. A call that may not
-/// gives that or [`Cached::WouldWait`].
+/// Whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait returns its result. A call that may not wait returns its
+/// result or [`Cached::WouldWait`].
 pub trait Patience: Copy {
     /// Whether a call may wait.
     const MAY_WAIT: bool;
@@ -21,7 +21,7 @@ pub trait Patience: Copy {
         next: impl FnOnce(T) -> Result<Self::Of<U>, E>,
     ) -> Result<Self::Of<U>, E>;
 
-    /// Calls `blocking`, or `cached`, which returns [`Cached::WouldWait`] where it would have to wait.
+    /// Calls `blocking`, or `cached`, which returns [`Cached::WouldWait`] if it would have to wait.
     ///
     /// # Errors
     /// Those of the function that is called.
@@ -31,7 +31,7 @@ pub trait Patience: Copy {
         cached: impl FnOnce(W) -> Result<Cached<T>, E>,
     ) -> Result<Self::Of<T>, E>;
 
-    /// Does work that always has to wait; [`CachedOnly`] leaves it undone.
+    /// Does work that always has to wait. With [`CachedOnly`] the work is not done.
     ///
     /// # Errors
     /// Those of `work`.
@@ -51,14 +51,14 @@ pub struct CachedOnly;
 /// The result of a call that may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached<T> {
-    /// What was asked for.
+    /// The result.
     Ready(T),
     /// Nothing was done: ask again with [`Blocking`].
     WouldWait,
 }
 
 impl<T> Cached<T> {
-    /// What was asked for, unless the call would have had to wait.
+    /// The result, unless the call would have had to wait.
     pub fn ready(self) -> Option<T> {
         match self {
             Cached::Ready(found) => Some(found),

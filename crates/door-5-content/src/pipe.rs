@@ -1,4 +1,4 @@
-//! Bytes of a file on their way to a socket: the kernel hands on the pages of the file without a copy.
+//! Sends bytes of a file to a socket through a pipe: the kernel passes on the pages of the file without a copy.
 
 use crate::read::Reader;
 use crate::refuse::Refusal;
@@ -6,7 +6,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// The capacities to ask the kernel for, in bytes, the largest first; the pages are the file's own.
+/// The capacities to ask the kernel for, in bytes, the largest first. The pages in the pipe are the file's own.
 const ROOM_BYTES: [usize; 2] = [8 << 20, 1 << 20];
 
 /// A pipe.
@@ -18,10 +18,10 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A new pipe; `None` where no descriptors are left.
+    /// A new pipe; `None` if no descriptors are left.
     pub fn new() -> Option<Pipe> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        // Where the user has too many large pipes already, the pipe keeps its default capacity.
+        // If the user has too many large pipes already, the pipe keeps its default capacity.
         let room = ROOM_BYTES.iter().find_map(|room| fcntl_setpipe_size(&into, *room).ok());
         let room = room.unwrap_or(64 * 1024);
         Some(Pipe { out, into, room })
@@ -32,10 +32,10 @@ impl Pipe {
         self.room
     }
 
-    /// Hands at most `at_most` bytes on to a socket; says how many.
+    /// Sends at most `at_most` bytes to a socket; returns how many.
     ///
     /// # Errors
-    /// `WouldBlock` when the socket takes no more at the moment, and as the kernel says.
+    /// `WouldBlock` when the socket takes no more at the moment, and other errors of the kernel.
     pub fn send(&self, socket: BorrowedFd<'_>, at_most: usize) -> std::io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         Ok(io::retry_on_intr(|| splice(&self.out, None, socket, None, at_most, flags))?)
@@ -43,8 +43,8 @@ impl Pipe {
 }
 
 impl Reader {
-    /// Puts at most `at_most` bytes from `offset` on into an empty pipe; says how many, 0 at the end of the file. Waits for the disk where the
-    /// bytes are not in memory.
+    /// Puts at most `at_most` bytes from `offset` on into an empty pipe; returns how many, 0 at the end of the file. Waits for the disk if the bytes
+    /// are not in memory.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file cannot be read.

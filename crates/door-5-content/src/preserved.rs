@@ -12,14 +12,13 @@ use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, flistxattr, fremovexattr};
 use rustix::io::{self, Errno};
 use std::collections::BTreeMap;
 
-/// POSIX's own ACL. With one, the group bits of the mode are no longer the group's rights, so the mode alone must not
-/// be carried over.
+/// POSIX's own ACL. With one, the group bits of the mode are no longer the group's rights, so the mode alone must not be copied.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
 /// The most bytes of attributes that are preserved: all of them are in memory at once.
 const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
 
-/// Longest list of attribute names the kernel gives, in bytes.
+/// The longest list of attribute names that the kernel returns, in bytes.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 
 /// Owner, mode, POSIX ACL, our ACL under either of its names, and every other `user.` attribute.
@@ -47,7 +46,7 @@ impl Preserved {
             attributes.insert(name, value);
         }
         let posix = attribute(target.fd(), POSIX_ACL, limits::ACL_BYTES_MAX).map_err(refuse)?;
-        // Without set-uid and set-gid bits: an upload must not make a program that has them.
+        // The set-uid and set-gid bits are left out, because an upload must not make a program that has them.
         Ok(Preserved {
             uid: now.meta().uid,
             gid: now.meta().gid,
@@ -61,7 +60,7 @@ impl Preserved {
     pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
         let fd = file.fd();
         let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
-        // The owner of a read-only file could not write its attributes either.
+        // The mode comes first, because even the owner of a read-only file cannot write its attributes.
         io::retry_on_intr(|| fchmod(fd, Mode::RUSR | Mode::WUSR)).map_err(refuse)?;
         for name in names(fd).map_err(refuse)?.iter().filter(|name| !self.attributes.contains_key(*name)) {
             io::retry_on_intr(|| fremovexattr(fd, name.as_str())).map_err(refuse)?;
@@ -75,13 +74,13 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Sets owner and group, as far as this process may; says whether the group is right.
+    /// Sets owner and group, as far as this process may; returns whether the group is right.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         for owner in [Some(uid), None] {
             match io::retry_on_intr(|| fchown(fd, owner, Some(gid))) {
                 Ok(()) => return Ok(true),
-                // EINVAL: an id this process's user namespace does not know.
+                // EINVAL means that the user namespace of this process does not know the id.
                 Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {}
                 Err(errno) => return Err(errno),
             }
@@ -89,7 +88,7 @@ impl Preserved {
         Ok(false)
     }
 
-    /// Sets the POSIX ACL, or removes the one that the directory's default has given to the new file; says whether that was possible.
+    /// Sets the POSIX ACL, or removes the one that the directory's default has given to the new file; returns whether that was possible.
     fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let given = match &self.posix {
             Some(acl) => set_attribute(fd, POSIX_ACL, acl),
@@ -106,7 +105,8 @@ impl Preserved {
     }
 }
 
-/// The mode where the group is a different one, or ACL entries for single users are missing: the group may do what everybody may, and no more.
+/// The mode for a file whose group is a different one, or that lacks the ACL entries for single users. The group gets only the rights that everybody
+/// has.
 fn narrowed(mode: u32) -> u32 {
     mode & (0o707 | ((mode & 0o7) << 3))
 }
@@ -121,7 +121,7 @@ fn not_preserved(errno: Errno, name: &str, file: &Node) -> Refusal {
     }
 }
 
-/// The names of the attributes we carry over.
+/// The names of the attributes that are preserved.
 fn names(fd: BorrowedFd<'_>) -> io::Result<Vec<String>> {
     let mut list: Vec<u8> = Vec::with_capacity(NAMES_BYTES_MAX);
     match io::retry_on_intr(|| flistxattr(fd, spare_capacity(&mut list))) {

@@ -1,4 +1,4 @@
-//! Dead properties (RFC 4918 §4.1): what clients put on a file or directory and want back as it was. All properties of an object are in one
+//! Dead properties (RFC 4918 §4.1): what clients store with a file or directory and get back unchanged. All properties of an object are in one
 //! extended attribute, so that they change together or not at all, and move with the object.
 
 use crate::attributes::{attribute, set_attribute};
@@ -11,17 +11,17 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::fremovexattr;
 use rustix::io::{self, Errno};
 
-/// The extended attribute that holds them.
+/// The extended attribute that contains them.
 pub(crate) const ATTRIBUTE: &str = "user.enfilade.properties";
 
 /// A dead property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// The namespace of its name; empty where it has none.
+    /// The namespace of its name; empty if it has none.
     pub namespace: String,
-    /// Its name there.
+    /// Its name in the namespace.
     pub name: String,
-    /// The language of its value, where that was said.
+    /// The language of its value, if the client gave it.
     pub language: Option<String>,
     /// Its value, as XML that is complete by itself.
     pub value: String,
@@ -44,7 +44,7 @@ pub enum PropertyChange {
 /// An object's dead properties.
 ///
 /// # Refuses
-/// [`Refusal::Io`] when they cannot be read, or are not what was written.
+/// [`Refusal::Io`] when they cannot be read, or are damaged.
 pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, Refusal> {
     node.covered(permit, AccessMask::READ_NAMED_ATTRIBUTES)?;
     read(node)
@@ -83,12 +83,12 @@ pub(crate) fn change<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let refuse = |errno| match errno {
-        // The kernel says so when one file's attributes do not fit any more.
+        // The kernel returns these when one file's attributes do not fit any more.
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
         errno => Refusal::io(errno, "keeping properties on", &node.label()),
     };
-    // In one turn, because what is written depends on what was judged and read. The fsync comes after the turn, so that other threads need not wait
-    // for it.
+    // All of this is done in one turn, because what is written depends on what was judged and read. The fsync comes after the turn, so that other
+    // threads need not wait for it.
     let turn = node.turn().take();
     judge()?;
     let mut all = read(node)?;

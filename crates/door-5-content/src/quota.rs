@@ -1,6 +1,6 @@
-//! How much of its quota a store has used: a walk counts it once, and each change by this process updates the count.
+//! How much of its quota a datastore has used. A walk counts the bytes once, and each change by this process updates the count.
 //!
-//! Changes by other processes are seen at the next walk. So each of several servers admits what fits by its own count, and a store exceeds its
+//! Changes by other processes are seen at the next walk. So each of several servers admits what fits by its own count, and a datastore exceeds its
 //! quota by no more than the servers write between two walks.
 
 use crate::patience::Blocking;
@@ -12,19 +12,19 @@ use enfilade_facts::vocabulary::StorePath;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The bytes of a store's content, as far as this process knows. Cheap to clone.
+/// The bytes of a datastore's content, as far as this process knows. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Fill(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// The bytes of files that have their name; `None` before the first walk. A thread that walks holds the lock.
+    /// The bytes of files that have got their names; `None` before the first walk. [`Fill::used`] walks under the lock.
     done: Mutex<Option<u64>>,
     /// The bytes reserved for running uploads.
     promised: AtomicU64,
 }
 
-/// Space for an upload. Dropped before [`QuotaReservation::keep`], it is given back.
+/// Space for an upload. If it is dropped before [`QuotaReservation::keep`], the space is released.
 #[derive(Debug)]
 pub struct QuotaReservation {
     fill: Fill,
@@ -33,7 +33,7 @@ pub struct QuotaReservation {
 }
 
 impl Fill {
-    /// Counts the content: a walk over all files.
+    /// Counts the content by a walk over all files.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
@@ -83,7 +83,7 @@ impl Fill {
 
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where more is removed than was counted, a file was removed before its upload was counted: the next use counts anew.
+        // If more is removed than was counted, a file was removed before its upload was counted. Then the next use counts anew.
         *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }
@@ -107,7 +107,7 @@ impl QuotaReservation {
         if more == 0 {
             return Ok(());
         }
-        // Under the lock, so that two uploads at the same time do not both get what is left.
+        // This is done under the lock, so that two uploads at the same time do not both get the same space.
         let done = self.fill.0.done.lock().unwrap_or_else(PoisonError::into_inner);
         let promised = &self.fill.0.promised;
         let used = done.unwrap_or(0).saturating_add(promised.load(Ordering::Relaxed));

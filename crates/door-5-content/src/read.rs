@@ -32,7 +32,7 @@ pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
 /// The work of [`read`].
 pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     node.needs(NodeKind::File, "reading")?;
-    // Only advice: a file system may ignore it, and a small file is read ahead whole anyway.
+    // This is only advice: a file system may ignore it, and a small file is read ahead as a whole anyway.
     if node.meta().bytes > USUAL_READAHEAD_BYTES {
         let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
     }
@@ -59,7 +59,7 @@ impl Reader {
         self.node.meta()
     }
 
-    /// Appends bytes from `offset` on, as many as `buffer` has room for; fewer at the end of the file.
+    /// Appends bytes from `offset` on, until the capacity of `buffer` is used or the file ends.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.
@@ -75,7 +75,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads from `offset` on until `room` is full or the file ends, if all of that is in memory; says how many bytes that were.
+    /// Reads from `offset` on until `room` is full or the file ends, if all these bytes are in memory; returns their number.
     pub fn fill_cached(&self, offset: u64, room: &mut [u8]) -> Cached<usize> {
         let mut filled = 0;
         while let Some(spare) = room.get_mut(filled..).filter(|spare| !spare.is_empty()) {
@@ -91,7 +91,7 @@ impl Reader {
         Cached::Ready(filled)
     }
 
-    /// Reads into `buffer` from `offset` on; says how many bytes came, 0 at the end of the file.
+    /// Reads into `buffer` from `offset` on; returns the number of bytes, 0 at the end of the file.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.

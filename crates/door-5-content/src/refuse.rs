@@ -10,13 +10,13 @@ use std::fmt::Display;
 /// A refusal of door 5.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Nothing there that can be served: no entry, or a link, or another file system.
+    /// The path leads to nothing that can be served: there is no entry, or a link or another file system is in the way.
     #[error("`{0}` does not exist")]
     Absent(String),
-    /// The directory it should be in is not there.
+    /// The directory in which it should be does not exist.
     #[error("the parent directory of `{0}` does not exist")]
     ParentAbsent(String),
-    /// Something of that name is there already.
+    /// An object with this name exists already.
     #[error("`{0}` exists already")]
     Exists(String),
     /// A file where a directory is needed, or the other way round.
@@ -30,7 +30,7 @@ pub enum Refusal {
     /// A directory that is not empty, even if what it contains is never shown.
     #[error("directory `{0}` is not empty")]
     NotEmpty(String),
-    /// The file system or a quota of its own is full.
+    /// The file system, or a quota of the file system, is full.
     #[error("no space left while {what}: {errno}")]
     NoSpace {
         /// The operation.
@@ -38,7 +38,7 @@ pub enum Refusal {
         /// What the kernel said.
         errno: String,
     },
-    /// The store's quota is used up.
+    /// The datastore's quota is used up.
     #[error("the quota of the datastore is used up: {used} of {quota} bytes are used")]
     OverQuota {
         /// The quota, in bytes.
@@ -97,7 +97,7 @@ pub enum Refusal {
     /// A name longer than the file system allows.
     #[error("the name `{0}` is too long for the file system")]
     TooLong(String),
-    /// A tree is larger than one request may work through, or the client is gone.
+    /// A tree is larger than one request may work through, or takes too long, or the client is gone.
     #[error("the tree was not processed to its end: {0}")]
     TooMuch(&'static str),
     /// A lock covers the resource, and the request has no token of it.
@@ -106,7 +106,7 @@ pub enum Refusal {
     /// The lock does not exist, belongs to another user, or does not cover the path.
     #[error("the user has no lock with this token on the path")]
     NoSuchLock,
-    /// There are as many locks as there may be.
+    /// The limit of locks is reached.
     #[error("the limit of locks is reached")]
     TooManyLocks,
     /// The store of locks cannot be read or written.
@@ -132,7 +132,7 @@ pub enum Refusal {
     NotTakenBack {
         /// Where it took place.
         path: String,
-        /// What it replaced has this path now, if it replaced something that is kept.
+        /// The present path of the replaced object, if an object was replaced and is kept.
         kept: Option<String>,
     },
     /// The user may not change every member of a directory.
@@ -140,7 +140,7 @@ pub enum Refusal {
         "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
     )]
     NotAll(String),
-    /// The root itself, which is neither made, replaced nor deleted through itself.
+    /// The root of a datastore, which no request can create, replace or delete.
     #[error("the root of a datastore cannot be created, replaced or deleted")]
     IsRoot,
     /// A name that no entry may have.

@@ -1,5 +1,5 @@
-//! Renaming, and giving copies their names. What had the new name is removed only after the new object has that name and the caller has judged all
-//! of it once more.
+//! Renames objects, and gives copies their names. The object that had the new name before is removed only after the new object has got that name and
+//! the caller has judged the whole replaced object once more.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
@@ -26,7 +26,7 @@ pub struct EntryRef<'a> {
     pub name: &'a str,
 }
 
-/// An object that has got a new name. What had the name before is kept under a reserved name, where no request can reach it, until
+/// An object that has got a new name. The object that had the name before is kept under a reserved name, where no request can reach it, until
 /// [`Relocated::complete`].
 #[derive(Debug)]
 #[must_use = "what was replaced is kept until `complete` or `take_back` is called"]
@@ -37,13 +37,13 @@ pub struct Relocated {
     to: (Node, String),
     replaced: Option<(Temporary, Node)>,
     still_there: Result<(), Refusal>,
-    /// The reservation of both names, so that the object can go back.
+    /// The reservation of both names, so that the object can get its old name again.
     reserved: Option<ReservedNames>,
 }
 
 impl Relocated {
-    /// Whether the directory of the new name still was where it was found, right after the object got its name. An object that replaced a file, or
-    /// whose old name was another name of the same file, cannot go back: it stays, wherever that directory is.
+    /// Whether the directory of the new name still was where it was found, right after the object got its name. A change that replaced a file, or
+    /// that removed one of two names of the same file, cannot be undone. So it stays, wherever that directory is.
     ///
     /// # Refuses
     /// What `still_there` refused.
@@ -51,7 +51,7 @@ impl Relocated {
         self.still_there.clone()
     }
 
-    /// Removes what was replaced, with everything in it. What cannot be removed keeps its reserved name and is removed later.
+    /// Removes the replaced object, with everything in it. What cannot be removed keeps its reserved name and is removed later.
     pub fn complete(self) {
         drop(self.reserved);
         if let Some((temporary, replaced)) = self.replaced {
@@ -59,11 +59,11 @@ impl Relocated {
         }
     }
 
-    /// Undoes it: every name is what it was before. If another process took one of the names meanwhile, the new object keeps its name, and what it
-    /// replaced gets a free name in the same directory, which is returned.
+    /// Undoes the change: every name leads to the same object as before. If another process took one of the names meanwhile, the new object keeps its
+    /// name, and the replaced object gets a free name in the same directory, which is returned.
     ///
     /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel does not do it.
+    /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel refuses.
     pub fn take_back(self) -> Result<Option<String>, Refusal> {
         // The names stay reserved until the turn is over.
         let Relocated { target, from, to: (directory, name), replaced, reserved: _reserved, .. } = self;
@@ -78,7 +78,8 @@ impl Relocated {
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
             (Some((mut temporary, replaced)), from) => {
-                // Also if something fails from here on: the object under the reserved name is content, and no other copy of it exists.
+                // From here on the object under the reserved name is not removed, even if something fails: it is content, and no other copy of it
+                // exists.
                 temporary.keep();
                 let (at, nodes) = ((&directory, name.as_str()), (&target, &replaced));
                 if !can_go_back || go_back(&mut temporary, at, nodes, from.as_ref()).is_err() {
@@ -108,8 +109,8 @@ impl Relocated {
     }
 }
 
-/// Gives the replaced object its name again, and the new object its old name, if it had one. If the old name cannot be given, both stay as they
-/// were.
+/// Gives the replaced object its name again, and the new object its old name, if it had one. If the old name cannot be given, both keep their present
+/// names.
 fn go_back(
     temporary: &mut Temporary,
     (directory, name): (&Node, &str),
@@ -152,14 +153,14 @@ fn keep_beside(
     Err(Refusal::Exists(name.to_owned()))
 }
 
-/// The name itself, and then others like it.
+/// The name itself, and then similar names.
 fn free_names(name: &str) -> impl Iterator<Item = String> {
     let short: String = name.chars().take(100).collect();
     std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
 }
 
 /// Gives `target` another name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before the names
-/// change, and `still_there` right afterwards ([`Relocated::still_there`]), under the same lock of the names.
+/// change, and `still_there` right afterwards ([`Relocated::still_there`]), in the same turn.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken; and what `judge`
@@ -207,7 +208,7 @@ pub(crate) fn relocate<E: From<Refusal>>(
             to.directory.still_is(to.name, replaced)?;
         }
         let hidden = change_names(target, from, to, replaced)?;
-        // What has taken the place of a file cannot go back.
+        // A change that replaced a file cannot be undone.
         let goes_back = replaced.is_none() || hidden.is_some();
         let still_there = if goes_back { still_there() } else { Ok(()) };
         let (old, new) = ((from.directory, from.name), (to.directory, to.name));
@@ -227,7 +228,8 @@ pub(crate) fn relocate<E: From<Refusal>>(
     })
 }
 
-/// Changes the names; the caller has the turn. Returns the reserved name of the replaced object, where the object is not gone with its name.
+/// Changes the names; the caller has the turn. Returns the replaced object with its reserved name, unless the object was removed together with its
+/// name.
 fn change_names(
     target: &Node,
     from: EntryRef<'_>,
@@ -241,7 +243,7 @@ fn change_names(
     };
     match replaced {
         None => rename(RenameFlags::NOREPLACE).map(|()| None),
-        // Two names of one file: renaming one to the other does nothing (rename(2)).
+        // Both names lead to the same file. To rename one to the other does nothing (rename(2)), so the old name is removed.
         Some(replaced) if replaced.object() == target.object() => {
             io::retry_on_intr(|| unlinkat(here, from.name, removal(target.kind())))
                 .map_err(|errno| Refusal::io(errno, "removing the old name", from.name))?;
@@ -262,14 +264,14 @@ fn change_names(
 fn refused(errno: Errno, name: &str) -> Refusal {
     match errno {
         Errno::EXIST | Errno::NOTEMPTY => Refusal::Exists(name.to_owned()),
-        // A directory into itself.
+        // A directory would be moved into itself.
         Errno::INVAL => Refusal::WithinItself,
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR => Refusal::ChangedMeanwhile(name.to_owned()),
         errno => Refusal::io(errno, "renaming to", name),
     }
 }
 
-/// A copy under way, which is hidden before it is whole. Dropped before it has its name, it leaves nothing behind.
+/// A copy that is being made. It is hidden until it is complete. If it is dropped before it has its name, nothing of it remains.
 #[derive(Debug)]
 pub struct Draft {
     directory: Option<Temporary>,
@@ -277,10 +279,10 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory that is to be in `directory`, with the ACL and owner it inherits there. It is filled as any other directory.
+    /// Begins a directory that is to be in `directory`, with the ACL and owner it inherits there. It is filled like any other directory.
     ///
     /// # Refuses
-    /// [`Refusal::AclNotWritable`] when its ACL cannot be kept.
+    /// [`Refusal::AclNotWritable`] when its ACL cannot be stored.
     pub fn begin(
         permit: &AccessPermit,
         directory: &Node,
@@ -298,8 +300,8 @@ impl Draft {
         &self.node
     }
 
-    /// Gives the new directory its name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before, under
-    /// the same lock of the names.
+    /// Gives the new directory its name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before, in the
+    /// same turn.
     ///
     /// # Refuses
     /// As [`rename`].
@@ -368,10 +370,10 @@ impl Drop for Draft {
     }
 }
 
-/// Copies the dead properties of an object, where the permit lets its holder read them; else the copy has none.
+/// Copies the dead properties of an object, if the permit lets its holder read them; otherwise the copy has none.
 ///
 /// # Refuses
-/// [`Refusal::Io`] when it cannot be read or written.
+/// [`Refusal::Io`] when they cannot be read or written.
 pub fn copy_properties(permit: &AccessPermit, from: &Node, to: &Node) -> Result<(), Refusal> {
     match permit.covers(from.object(), AccessMask::READ_NAMED_ATTRIBUTES) {
         true => properties::copy(from, to),
@@ -392,7 +394,7 @@ impl Upload {
     }
 
     /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now, and that loses it. `judge` is
-    /// asked right before, under the same lock of the names.
+    /// asked right before, in the same turn.
     ///
     /// # Refuses
     /// As [`rename`].

@@ -21,7 +21,7 @@ pub struct ReservedPaths(RwLock<Reserved>);
 pub struct Reserved {
     /// No datastore may contain one of these directories, or lie in one.
     pub directories: BTreeSet<PathBuf>,
-    /// The directories of certificates, which change while the server runs. The rule is that of `directories`.
+    /// The directories of certificates, which change while the server runs. The same rule applies as for `directories`.
     pub certificates: BTreeSet<PathBuf>,
     /// No datastore may contain one of these files. A datastore may lie in the same directory as one.
     pub files: BTreeSet<PathBuf>,
@@ -44,8 +44,8 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it. For a directory that does not exist yet; every link in `path` has to
-    /// be resolved. [`crate::Root::open`] judges the directory again once it exists.
+    /// The first reserved path that contains `path`, equals it or lies in it. This is for a directory that does not exist yet. The caller must have
+    /// resolved every link in `path`. [`crate::Root::open`] judges the directory again once it exists.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |above: &Path| {
@@ -64,7 +64,7 @@ impl ReservedPaths {
     /// places on their file systems, which a bind mount does not change.
     ///
     /// # Errors
-    /// When the kernel does not say: then the directory must not be served.
+    /// When the kernel does not answer: then the directory must not be served.
     pub(crate) fn overlap(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let reserved = self.now();
         if reserved.directories.is_empty() && reserved.certificates.is_empty() && reserved.files.is_empty() {
@@ -72,7 +72,7 @@ impl ReservedPaths {
         }
         let above = ancestry(root)?;
         let free = reserved.datastores.as_deref().map(identity).transpose()?.flatten();
-        // What lies in the directory for datastores may also lie in a reserved directory above that.
+        // A directory in the directory for datastores may be served, even if a reserved directory contains both.
         let counted: Vec<Identity> = above.iter().copied().take_while(|id| Some(*id) != free).collect();
         let mut asked = HashSet::new();
         for (own, is_directory) in reserved.all() {
@@ -130,7 +130,7 @@ fn identity_of(found: &Statx) -> Identity {
     (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino)
 }
 
-/// The identity of the object at a path, through links; `None` where nothing is.
+/// The identity of the object at a path; links are followed. `None` if there is no object.
 fn identity(path: &Path) -> io::Result<Option<Identity>> {
     match io::retry_on_intr(|| statx(CWD, path, AtFlags::empty(), StatxFlags::INO)) {
         Ok(found) => Ok(Some(identity_of(&found))),
@@ -182,7 +182,7 @@ impl OnDisk {
         self.device == other.device && self.path.starts_with(&other.path)
     }
 
-    /// The place of what is at a path; `None` where nothing is.
+    /// The place of the object at a path; `None` if there is no object.
     fn at(path: &Path, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
         match io::retry_on_intr(|| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())) {
             Ok(opened) => OnDisk::of(opened.as_fd(), mounts),
@@ -191,7 +191,7 @@ impl OnDisk {
         }
     }
 
-    /// The place of an open file or directory; `None` where its mount is not listed.
+    /// The place of an open file or directory; `None` if its mount is not listed.
     fn of(opened: BorrowedFd<'_>, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
         use std::os::fd::AsRawFd as _;
         let found = io::retry_on_intr(|| statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID))?;
@@ -209,7 +209,7 @@ impl OnDisk {
     }
 }
 
-/// A field of mountinfo: blanks, tabs, line ends and backslashes are three octal digits.
+/// Decodes a field of mountinfo, in which blanks, tabs, line ends and backslashes are written as three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, fstatvfs, openat};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
-/// The open root directory of a datastore. Cheap to clone; holds the file system mounted while it lives.
+/// The open root directory of a datastore. Cheap to clone. While it exists, the file system cannot be unmounted.
 #[derive(Clone, Debug)]
 pub struct Root {
     directory: Arc<OwnedFd>,
@@ -26,20 +26,20 @@ pub struct Root {
 /// How full a file system is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// What fits into it.
+    /// The size of the file system.
     pub total: u64,
-    /// What is taken.
+    /// The used bytes.
     pub used: u64,
-    /// What is left for processes without root's privileges.
+    /// The free bytes for processes without root's privileges.
     pub available: u64,
 }
 
 impl Root {
-    /// Opens a datastore's directory, whose ACLs are of this kind. Links in `path` itself are followed, because the operator configured it. What was
-    /// opened is judged, and not what the path says.
+    /// Opens a datastore's directory, whose ACLs have this dialect. Links in `path` itself are followed, because the operator configured it. The
+    /// opened directory is judged, and not the path.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when it is absent or no directory, [`Refusal::Reserved`] when it overlaps with something of the server's own.
+    /// [`Refusal::RootUnavailable`] when it is absent or no directory, [`Refusal::Reserved`] when it overlaps with a reserved path.
     // INVARIANT: S8, nothing the server itself reads or writes is reached through a datastore.
     pub fn open(path: &str, acls: AclDialect, reserved: &ReservedPaths) -> Result<Root, Refusal> {
         let root = Root::open_own(path, acls)?;
@@ -53,7 +53,7 @@ impl Root {
         }
     }
 
-    /// As [`Root::open`] for any directory, also a reserved one: no client is served from it.
+    /// As [`Root::open`] for any directory, also a reserved one. No client may be served from it.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when it is absent or no directory.
@@ -81,7 +81,7 @@ impl Root {
     /// How full the file system of this directory is.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when the file system does not say.
+    /// [`Refusal::RootUnavailable`] when the file system does not answer.
     pub fn usage(&self) -> Result<Usage, Refusal> {
         let found = io::retry_on_intr(|| fstatvfs(&self.directory));
         let found = found
@@ -95,7 +95,7 @@ impl Root {
         &self.directory
     }
 
-    /// Opens what is at `path`. With [`CachedOnly`](crate::CachedOnly) only where the kernel need not wait for a disk.
+    /// Opens the object at `path`. With [`CachedOnly`](crate::CachedOnly) only if the kernel need not wait for a disk.
     ///
     /// # Refuses
     /// [`Refusal::Absent`] when there is nothing, and also when a link or another file system is in the way.
@@ -123,8 +123,8 @@ impl Root {
         let open = |flags| open_cached(self.directory.as_fd(), relative, flags);
         let opened = self.tree.state.known.check(relative, || open(OPENING_NOTHING));
         match opened.and_then(|()| open(NODE_FLAGS)) {
-            // The kernel never says from memory that a file is no directory. A path that leads through a file is refused as fast as one that leads
-            // through nothing: the file may be hidden.
+            // The kernel never answers from memory that a file on the way is no directory. But a path that leads through a file must be refused as
+            // fast as a path that leads through nothing, because the file may be hidden.
             Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
             // The kernel does not have the whole path in memory, or does not know the flag (before 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(Cached::WouldWait),
@@ -171,7 +171,7 @@ impl Root {
         }
     }
 
-    /// Does `work` while no name of the datastore is changed by this process.
+    /// Does `work` while no other thread of this process changes a name of the datastore.
     pub fn in_turn<R>(&self, work: impl FnOnce() -> R) -> R {
         let _turn = self.tree.state.turn.take();
         work()

@@ -29,8 +29,8 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes an empty file only this process's user can open. It is locked while it is being written, so that what a
-    /// crash left behind can be told from what is under way.
+    /// Makes an empty file only this process's user can open. It is locked while it is being written, so that an abandoned file can be told from one
+    /// in use.
     pub(crate) fn file(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -39,7 +39,7 @@ impl Temporary {
         })
     }
 
-    /// Makes an empty directory only this process's user can enter. It is locked as a file is.
+    /// Makes an empty directory only this process's user can enter. It is locked like a file.
     pub(crate) fn directory(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         Self::locked(directory, || {
             let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
@@ -52,8 +52,8 @@ impl Temporary {
         })
     }
 
-    /// Makes a file or directory and locks it. Before it is locked, another process may take it for what a crash left behind, and lock it or remove
-    /// its name: then another one is made.
+    /// Makes a file or directory and locks it. Before it is locked, another process may take it for an abandoned object, and lock it or remove its
+    /// name. Then another one is made.
     fn locked(
         directory: &Node,
         make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,
@@ -61,7 +61,7 @@ impl Temporary {
         let mut tries = 1;
         loop {
             let (temporary, opened) = make()?;
-            // On a file system without locks, what a crash left behind cannot be told from what is in use.
+            // On a file system without locks, abandoned objects cannot be told from objects in use.
             let is_taken = flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             let node = directory.describe_beneath(opened, &temporary.name)?;
             if !is_taken && node.meta().links > 0 || tries >= TRIES_MAX {
@@ -102,7 +102,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Exchanges names with an object in a directory, which has the reserved name afterwards. The caller has the turn.
+    /// Exchanges its name with that of an object in `directory`. That object has the reserved name afterwards. The caller has the turn.
     pub(crate) fn exchange(&mut self, directory: &Node, name: &str, kind: NodeKind) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::EXCHANGE))?;
@@ -169,8 +169,8 @@ impl Temporary {
         }
     }
 
-    /// A hard link never replaces anything either, but directories cannot have one. For a directory, the name is looked up first; in the moment
-    /// between, the rename could replace nothing but an empty directory.
+    /// A file gets the name as a hard link, which never replaces anything either, but directories cannot have hard links. For a directory, the name
+    /// is looked up first. If another process takes the name after that, the rename can replace only an empty directory.
     fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let named = match self.kind {
@@ -191,7 +191,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives it the name of what it replaces. The caller has the turn and has checked that the name still belongs to that.
+    /// Gives it the name of the object that it replaces. The caller has the turn and has checked that the name still belongs to that object.
     pub(crate) fn become_instead(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         io::retry_on_intr(|| renameat(directory, &self.name, directory, name))
@@ -202,7 +202,7 @@ impl Temporary {
 
     fn unnamed(&self, errno: Errno, name: &str) -> Refusal {
         match errno {
-            // The temporary name or the whole directory was taken away, or a directory has taken the place.
+            // The reserved name or the whole directory was removed, or a directory has got the name.
             Errno::NOENT | Errno::ISDIR => Refusal::ChangedMeanwhile(name.to_owned()),
             errno => Refusal::io(errno, "naming", name),
         }
@@ -218,13 +218,13 @@ impl Drop for Temporary {
     }
 }
 
-/// Locks what is about to get a reserved name, so that no other process takes it for what a crash left behind.
+/// Locks an object that is about to get a reserved name, so that no other process takes it for an abandoned one.
 pub(crate) fn lock(node: &Node) {
-    // On a file system without locks, what a crash left behind cannot be told from what is in use.
+    // On a file system without locks, abandoned objects cannot be told from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
 }
 
-/// Unlocks what has its own name.
+/// Unlocks an object that has its own name.
 pub(crate) fn unlock(node: &Node) {
     let _ = flock(node.fd(), FlockOperation::Unlock);
 }

@@ -17,16 +17,17 @@ pub(crate) struct Tree {
 #[derive(Debug, Default)]
 pub(crate) struct TreeState {
     pub(crate) turn: Turn,
-    /// Paths that can be opened without harm.
+    /// Paths that led to a file or directory the last time.
     pub(crate) known: KnownPaths,
-    /// The id of the file system, where its times can be relied on: it is local, and not one of a program (FUSE).
+    /// The id of the file system, if its times can be relied on: it is local, and not served by a program (FUSE).
     pub(crate) stamping: Option<u64>,
     /// The id of the mount, which no other mount ever has; `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
 }
 
-/// The lock of changes to names. Comparing what a name means and changing it are two system calls, so within one process one thread at a time does
-/// both; between processes only the comparison helps. It holds the names that are reserved.
+/// The mutex for changes of names. To compare which object has a name and to change the name are two system calls. So within one process, one thread
+/// at a time does both; between processes only the comparison helps. The mutex contains the names that must not change even after a turn
+/// ([`ReservedNames`]).
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 
@@ -38,7 +39,7 @@ pub(crate) type Name = (ObjectId, String);
 pub(crate) struct MyTurn<'t>(pub(crate) MutexGuard<'t, Vec<Name>>);
 
 impl Turn {
-    /// Waits for the turn. A holder that panicked has broken nothing: each name is added and removed whole.
+    /// Waits for the turn. A thread that panicked in its turn has left nothing half done: each name is added and removed as a whole.
     pub(crate) fn take(&self) -> MyTurn<'_> {
         MyTurn(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

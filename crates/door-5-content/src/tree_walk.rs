@@ -1,12 +1,11 @@
 //! The one walk through a tree. COPY, MOVE, DELETE, locks on trees, the propagation of ACLs, reviews and the count of a quota all go this way.
 //!
-//! A walk yields each member of a directory once, and the end of each directory after everything that is in it. It goes into a directory only
-//! where its caller enters that, with the permit to list it. A [`TreeBudget`] bounds it in entries and in time, and ends it when the client is
-//! gone.
+//! A walk yields each member of a directory once, and the end of each directory after everything that is in it. It enters a directory only if its
+//! caller says so, with the permit to list it. A [`TreeBudget`] bounds it in entries and in time, and ends it when the client is gone.
 //!
-//! Three loops over directories do not use it. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and holds one directory
-//! open between two pieces of its answer (`passage/src/listing.rs`). Emptying a temporary directory (`emptying.rs`) and removing what killed
-//! processes left (`abandoned.rs`) work on names that no walk yields: reserved names, and names that no path can contain.
+//! Three loops over directories do not use it. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and keeps one directory
+//! open between two parts of its answer (`passage/src/listing.rs`). Emptying a temporary directory (`emptying.rs`) and removing what killed processes
+//! left (`abandoned.rs`) work on names that no walk yields: reserved names, and names that no path can contain.
 
 use crate::list::{Listing, list, listing};
 use crate::names::LookedAt;
@@ -22,9 +21,9 @@ use std::rc::Rc;
 /// How many entries are taken from a directory at once.
 const BATCH: usize = 1024;
 
-/// How a walk names what it meets.
+/// How a walk names the entries that it meets.
 pub trait TreePath: Clone + Display {
-    /// The path of an entry of this directory; `None` where it would be longer than a path may be.
+    /// The path of an entry of this directory; `None` if it would be longer than a path may be.
     fn of_entry(&self, name: &str) -> Option<Self>;
 }
 
@@ -51,7 +50,7 @@ pub struct TreeBudget<'b> {
 }
 
 impl<'b> TreeBudget<'b> {
-    /// A budget of `entries` entries, and of `seconds` seconds from now on by a clock in milliseconds. `keep_going` says whether a client still
+    /// A budget of `entries` entries, and of `seconds` seconds from now on by a clock in milliseconds. `keep_going` returns whether a client still
     /// waits for the result.
     pub fn new(
         entries: u64,
@@ -74,8 +73,8 @@ impl<'b> TreeBudget<'b> {
         self.entries_left.set(self.entries);
     }
 
-    /// Counts a member that the caller may see. Hidden members are not counted, because the limit would tell of them: only the time bounds how many
-    /// of them are looked at.
+    /// Counts a member that the caller may see. Hidden members are not counted, because the limit would reveal them. Only the time limit bounds how
+    /// many of them are looked at.
     ///
     /// # Refuses
     /// [`Refusal::TooMuch`].
@@ -106,7 +105,7 @@ impl fmt::Debug for TreeBudget<'_> {
     }
 }
 
-/// A directory that a walk went into.
+/// A directory that a walk entered.
 #[derive(Debug)]
 pub struct Directory<P, C> {
     /// Where it is.
@@ -156,7 +155,7 @@ pub enum Met<P> {
 /// What failed in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// An entry cannot be opened; the next one follows. Whether the caller may know its path was not judged.
+    /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may know its path.
     Entry,
     /// The directory cannot be read to its end; the walk goes on in the one above.
     Directory,
@@ -193,17 +192,17 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         TreeWalk { levels: Vec::new(), budget }
     }
 
-    /// Goes into a directory; what is in it is met next.
+    /// Enters a directory; its entries are met next.
     ///
     /// # Refuses
-    /// [`Refusal::NotCovered`] where the permit is not to list this directory, [`Refusal::WrongKind`] for a file.
+    /// [`Refusal::NotCovered`] if the permit is not for listing this directory, [`Refusal::WrongKind`] for a file.
     pub fn enter(&mut self, permit: &AccessPermit, path: P, node: Node, carried: C) -> Result<(), Refusal> {
         let listing = list(permit, &node)?;
         self.push(listing, path, node, carried);
         Ok(())
     }
 
-    /// Goes into a directory without a permit: for the operator of the machine, whose process the kernel checks, and for the server's own tasks.
+    /// Enters a directory without a permit: for the operator of the machine, whose process the kernel checks, and for the server's own tasks.
     ///
     /// # Refuses
     /// [`Refusal::WrongKind`] for a file.
@@ -213,7 +212,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(())
     }
 
-    /// Goes into a directory to change the ACLs of what is in it.
+    /// Enters a directory to change the ACLs of its members.
     pub(crate) fn enter_to_propagate(
         &mut self,
         permit: &PropagationPermit,
@@ -273,7 +272,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
                         Met::Failed { what: Failed::Budget, path, why }
                     }
                 },
-                // It was removed meanwhile.
+                // The entry was removed meanwhile.
                 Err(Refusal::Absent(_)) => continue,
                 Err(Refusal::Special(_)) => Met::Unserved,
                 Err(why) => Met::Failed { what: Failed::Entry, path, why },
@@ -282,8 +281,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         }
     }
 
-    /// The next entry, not opened, and its directory; `None` at the end of the walk. Where nothing but kinds and sizes is asked for, this takes
-    /// one system call for each file instead of four. The budget does not count here.
+    /// The next entry, without opening it, and its directory; `None` at the end of the walk. If only kinds and sizes are needed, this takes one
+    /// system call for each file instead of four. The budget does not apply here.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read; the walk then goes on in it.
@@ -297,8 +296,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(None)
     }
 
-    /// Goes into a directory that was not opened, for the operator or the server's own tasks. Does nothing if the directory is gone, or if its path
-    /// is longer than a path may be.
+    /// Enters a directory that the walk did not open, for the operator or the server's own tasks. Does nothing if the directory is gone, or if its
+    /// path is longer than a path may be.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be opened.
@@ -318,9 +317,9 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
 }
 
 impl<P: TreePath, C> Level<P, C> {
-    /// Reads more entries; says whether there were any.
+    /// Reads more entries; returns whether there were any.
     fn read_on(&mut self) -> Result<bool, Refusal> {
-        // A walk has no use for what is known of a state.
+        // A walk does not use what is remembered of states.
         let batch = self.listing.next_batch(BATCH, LookedAt::default())?;
         let is_over = batch.is_empty();
         let unopened = batch.into_iter().filter_map(|entry| {
@@ -340,7 +339,7 @@ impl<P: TreePath, C> Level<P, C> {
         }
     }
 
-    /// The next entry. Fails at the end of a directory some of whose entries could not be looked at: a copy must not omit them silently.
+    /// The next entry. At the end of a directory, fails if some of its entries could not be looked at, because a copy must not omit them silently.
     fn next_or_unlisted(&mut self) -> Result<Option<Unopened>, Refusal> {
         match (self.next()?, self.listing.unreadable()) {
             (None, count @ 1..) => Err(Refusal::unlisted(&self.directory.path, count)),

@@ -1,4 +1,4 @@
-//! Names that one thread changes at a time.
+//! The names that only one thread may change at a time.
 
 use crate::node::Node;
 use crate::refuse::Refusal;
@@ -6,7 +6,8 @@ use crate::tree::{MyTurn, Name, ReservedNames};
 use std::sync::Arc;
 
 impl MyTurn<'_> {
-    /// Whether a name may change. It may not while a tree that was moved from or to this name is judged once more: that tree may have to go back.
+    /// Whether a name may change. It may not change while a tree that was moved from or to this name is judged once more, because the move may have
+    /// to be undone.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`].
@@ -18,7 +19,7 @@ impl MyTurn<'_> {
         }
     }
 
-    /// Reserves two names: no other thread of this process changes them until the result is dropped, also after the turn. The turn is that of
+    /// Reserves two names: no other thread of this process changes them until the result is dropped, even after the turn. The turn is that of
     /// `target`'s tree.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
         let state = Arc::clone(target.tree_state());

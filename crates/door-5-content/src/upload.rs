@@ -1,4 +1,4 @@
-//! A file being uploaded: it is hidden before it is whole, and the old content stays until then.
+//! A file being uploaded: it is hidden until it is complete, and the old content stays until then.
 
 use crate::acl_write;
 use crate::node::{Node, entry_name};
@@ -13,13 +13,13 @@ use rustix::fs::{
 };
 use rustix::io::{self, Errno};
 
-/// The most bytes that are copied through memory at once, where the kernel does not copy.
+/// The most bytes that are copied through memory at once, if the kernel does not copy by itself.
 const COPY_BYTES: usize = 1 << 20;
 
 /// The size, in bytes, from which on it is worth reserving disk space beforehand.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// A file being uploaded. Dropped before [`Upload::finish`], it leaves nothing behind.
+/// A file being uploaded. If it is dropped before [`Upload::finish`], nothing of it remains.
 #[derive(Debug)]
 pub struct Upload {
     temporary: Temporary,
@@ -37,10 +37,10 @@ enum Fate {
 }
 
 impl Upload {
-    /// Begins a new file of that name, with that ACL and owner.
+    /// Begins a new file with this name, ACL and owner.
     ///
     /// # Refuses
-    /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept.
+    /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored.
     pub fn create(
         permit: &AccessPermit,
         directory: &Node,
@@ -51,10 +51,10 @@ impl Upload {
         Self::begin_new(directory, name, from_start)
     }
 
-    /// As [`Upload::create`], also where the name is taken: [`Upload::finish_instead`] replaces what has it.
+    /// As [`Upload::create`], but the name may be taken: [`Upload::finish_instead`] replaces the object that has it.
     ///
     /// # Refuses
-    /// [`Refusal::AclNotWritable`] when the ACL cannot be kept.
+    /// [`Refusal::AclNotWritable`] when the ACL cannot be stored.
     pub fn create_instead(
         permit: &AccessPermit,
         directory: &Node,
@@ -66,8 +66,8 @@ impl Upload {
         Self::begin_hidden(directory, name, from_start)
     }
 
-    /// Begins new content for `target`, which has that name. The new file keeps the old file's ACL, mode, owner and `user.` attributes; where
-    /// `target` has other names besides, they keep the old content.
+    /// Begins new content for `target`, which has this name. The new file keeps the old file's ACL, mode, owner and `user.` attributes. If `target`
+    /// has other names, they keep the old content.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::WrongKind`] for a directory.
@@ -88,7 +88,7 @@ impl Upload {
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // Checked again when the upload is finished. Checked here too, so that no client sends a gigabyte in vain.
+        // This is checked again when the upload is finished. It is checked here, too, so that no client sends a gigabyte in vain.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
@@ -118,13 +118,13 @@ impl Upload {
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much space.
     pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
-        // Where the file system does not say, a full disk shows when bytes are written.
+        // If the file system does not answer, a full disk shows when bytes are written.
         let free = io::retry_on_intr(|| fstatvfs(self.file.fd()))
             .map_or(u64::MAX, |found| found.f_bfree.saturating_mul(found.f_frsize));
         if bytes <= free { Ok(()) } else { Err(Refusal::io(Errno::NOSPC, "making room for", &self.name)) }
     }
 
-    /// Has the file system reserve space for the first `bytes` bytes of the file, where it can; they include those that were written.
+    /// Lets the file system reserve space for the first `bytes` bytes of the file, if it can. These include the bytes that were written already.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much space.
@@ -157,8 +157,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends at most `at_most` bytes of a file, from `offset` on; says how many there were. The kernel does it alone where it can, and without a
-    /// copy where the file system can share blocks.
+    /// Appends at most `at_most` bytes of a file, from `offset` on; returns how many there were. The kernel copies by itself if it can, and only
+    /// shares blocks if the file system can do that.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when the disk is full, [`Refusal::Io`] when the file cannot be read.
@@ -186,7 +186,7 @@ impl Upload {
     /// Sets the time at which the content was last modified, in seconds since the epoch.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the file system does not take it.
+    /// [`Refusal::Io`] when the file system refuses it.
     pub fn set_modified(&self, unix_seconds: i64) -> Result<(), Refusal> {
         let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let times = Timestamps {
@@ -206,10 +206,10 @@ impl Upload {
         self.bytes
     }
 
-    /// Gives the file its name once every byte is on the disk; says what it is now.
+    /// Gives the file its name once every byte is on the disk; returns the file.
     ///
     /// # Refuses
-    /// [`Refusal::Exists`] when the name was taken meanwhile, [`Refusal::ChangedMeanwhile`] when what it replaces is no longer there.
+    /// [`Refusal::Exists`] when the name was taken meanwhile, [`Refusal::ChangedMeanwhile`] when the object that it replaces is no longer there.
     pub fn finish(self) -> Result<Node, Refusal> {
         self.finish_if(|| Ok(()), || Ok(()))
     }
@@ -254,9 +254,9 @@ impl Upload {
 /// How often an ACL that changes during the upload is copied once more before the file gets its name.
 const RENEWALS_MAX: usize = 4;
 
-/// Takes the place of `target`. An ACL that was changed during the upload must not be undone by the copy that was made when the upload began. So
-/// the two are compared just before the rename, and once more just after it, because another process may have changed it in between. A change later
-/// than that finds the old file without a name ([`acl_write::set_acl`]).
+/// Puts the file in the place of `target`. An ACL that was changed during the upload must not be undone by the copy that was made when the upload
+/// began. So the two are compared just before the rename, and once more just after it, because another process may have changed it in between. A
+/// change later than that finds the old file without a name ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,
@@ -265,7 +265,8 @@ fn replace<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let directory = temporary.place().clone();
-    // Synced before the rename: otherwise a power cut may leave the new file with the old ACL, after a client was told that the ACL is changed.
+    // The file is synced before the rename. Otherwise a power cut may leave the new file with the old ACL, after a client was told that the ACL is
+    // changed.
     let mut renew = || {
         let now = Preserved::of(target)?;
         let differs = now != preserved;

@@ -1,9 +1,9 @@
-//! The kernel reports every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). Where it does, the kernel
-//! need not even be asked for the state of an entry: while no change is reported, the state stays the same.
+//! The kernel reports every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). If it does so, it need not even
+//! be asked for the state of an entry: while no change is reported, the state stays the same.
 //!
 //! The kernel reports a change before the process that makes it goes on. So after [`Watch::drain`] every change before the call is known.
-//! Each event has a number. The last number is kept, one for all inodes with the same low bits: an object's [`Version`] is its file system and
-//! that number. The reuse of an inode's number is reported as well. So are mounts, because a mount on a name hides the object that has the name:
+//! Each event has a number. For all inodes with the same low bits, the number of the last event is kept. An object's [`Version`] is its file system
+//! and that number. The reuse of an inode's number is reported as well. So are mounts, because a mount on a name hides the object that has the name:
 //! after a mount every object has another version.
 
 use enfilade_access::Version;
@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How many numbers are kept: a power of two.
 const KEPT: usize = 1 << 16;
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Events tell of an object by its handle (linux/fanotify.h).
+/// Events identify an object by its handle (linux/fanotify.h).
 const REPORT_FID: u32 = 0x200;
 const OVERFLOW: u64 = 0x4000;
 const IS_FID: u8 = 1;
@@ -36,13 +36,13 @@ pub struct Watch {
     group: Fanotify,
     /// Tells when something is mounted or unmounted.
     mounts: Option<File>,
-    /// Held while events are noted.
+    /// The lock is held while events are noted.
     followed: Mutex<Followed>,
     /// The number of the last event.
     last_event: AtomicU64,
     /// The number of the last event that may be about an inode with these low bits.
     last: Box<[AtomicU64]>,
-    /// The number of the last event that does not say which object it is about, so it may be any.
+    /// The number of the last event that does not tell its object. Any object may have changed then.
     last_of_all: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ struct Followed {
 }
 
 impl Watch {
-    /// Begins to receive reports, where the kernel lets this process do so.
+    /// Begins to receive reports, if the kernel lets this process do so.
     ///
     /// # Errors
     /// The reason why it does not, in words.
@@ -139,7 +139,7 @@ impl Watch {
     /// Notes an event, for one slot or for all objects. Called only under the lock of `followed`.
     fn note(&self, of: Option<&AtomicU64>) {
         let number = self.last_event.load(Ordering::Relaxed) + 1;
-        // A thread that reads this number finds the event it belongs to.
+        // The event is stored before its number, so that a thread that reads the number finds the event.
         of.unwrap_or(&self.last_of_all).store(number, Ordering::Release);
         self.last_event.store(number, Ordering::Release);
     }
@@ -175,7 +175,7 @@ impl std::fmt::Debug for Watch {
     }
 }
 
-/// The inode an event is about, where it says so (fanotify(7)).
+/// The inode that an event is about, if the event contains it (fanotify(7)).
 fn inode_of(event: &[u8]) -> Option<u64> {
     let mask = u64::from_ne_bytes(*event.get(8..)?.first_chunk()?);
     if mask & OVERFLOW != 0 {

@@ -2,20 +2,24 @@
 
 pub(crate) mod acl;
 pub(crate) mod certs;
+mod config;
 mod facts;
 mod import;
 mod reference;
 pub(crate) mod keystone;
+mod times;
 
+pub(crate) use config::Config;
 pub(crate) use facts::Facts;
 pub(crate) use import::Import;
 pub(crate) use reference::Subject;
+pub(crate) use times::{moment, seconds};
 
+use crate::listen::Addresses;
 use clap::{Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// TLS, tokens, tenancy and file permissions in front of your data.
@@ -82,6 +86,9 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
+    /// The configuration: check it, show it, look up its keys
+    #[command(subcommand)]
+    Config(Config),
     /// The store of facts: status, check, backup, restore, the log of changes
     #[command(subcommand)]
     Facts(Facts),
@@ -136,12 +143,12 @@ pub(crate) enum Keys {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The address for HTTPS [default: 127.0.0.1:8443]
+    /// The address for HTTPS, such as 0.0.0.0:8443, :8443 or nas.lan:8443; several separated by commas [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Option<Addresses>,
     /// The address for metrics and health [default: 127.0.0.1:9443]
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) ops_listen: Option<SocketAddr>,
+    pub(crate) ops_listen: Option<Addresses>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -150,6 +157,9 @@ pub(crate) enum User {
     Add {
         /// NAME@REALM
         user: Userid,
+        /// Ask for a password on the terminal [default: no password]
+        #[arg(long, conflicts_with = "password_stdin")]
+        password: bool,
         /// Read the password from the first line of standard input
         #[arg(long)]
         password_stdin: bool,
@@ -162,8 +172,8 @@ pub(crate) enum User {
         /// Primary group number, for files without an ACL
         #[arg(long)]
         gid: Option<u32>,
-        /// When it expires, in seconds since the epoch; 0 is never
-        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        #[arg(long, default_value = "never", value_name = "TIME", value_parser = moment)]
         expires: i64,
         /// A comment
         #[arg(long)]
@@ -171,11 +181,11 @@ pub(crate) enum User {
     },
     /// Show all users
     List,
-    /// Give a user a new password
+    /// Give a user a new password; asks for it on the terminal
     Passwd {
         /// NAME@REALM
         user: Userid,
-        /// Read the password from the first line of standard input
+        /// Read the password from the first line of standard input instead
         #[arg(long)]
         password_stdin: bool,
     },
@@ -183,8 +193,8 @@ pub(crate) enum User {
     Set {
         /// NAME@REALM
         user: Userid,
-        /// When it expires, in seconds since the epoch; 0 is never
-        #[arg(long, value_name = "SECONDS")]
+        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        #[arg(long, value_name = "TIME", value_parser = moment)]
         expires: Option<i64>,
         /// A comment; an empty value removes it
         #[arg(long)]
@@ -303,6 +313,9 @@ pub(crate) enum RoleCommand {
         /// Only on the path itself, not on paths below it
         #[arg(long, requires = "path")]
         no_propagate: bool,
+        /// Also on the path of a datastore that does not exist yet
+        #[arg(long, requires = "path")]
+        before_creation: bool,
     },
     /// Remove an assignment
     Remove {
@@ -339,8 +352,8 @@ pub(crate) enum Token {
     Create {
         /// USER@REALM!NAME
         token: Authid,
-        /// When it expires, in seconds since the epoch; 0 is never
-        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        #[arg(long, default_value = "never", value_name = "TIME", value_parser = moment)]
         expires: i64,
         /// A comment
         #[arg(long)]
@@ -378,8 +391,8 @@ pub(crate) enum Token {
         /// Refuse it until it is enabled again
         #[arg(long)]
         disable: bool,
-        /// When it expires, in seconds since the epoch; 0 is never
-        #[arg(long, value_name = "SECONDS")]
+        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        #[arg(long, value_name = "TIME", value_parser = moment)]
         expires: Option<i64>,
         /// A comment; an empty value removes it
         #[arg(long)]
@@ -398,8 +411,8 @@ pub(crate) enum Token {
     Regenerate {
         /// USER@REALM!NAME
         token: Authid,
-        /// How long the old secret stays valid: a number and s, m, h or d
-        #[arg(long, default_value = "0s", value_name = "TIME", value_parser = crate::cli::seconds)]
+        /// How long the old secret stays valid: a number and s, m, h, d or w
+        #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
         grace: i64,
     },
     /// Replace the slow hash of an imported token by a fast one when its secret is used next
@@ -416,19 +429,6 @@ pub(crate) enum Token {
         /// USER@REALM!NAME
         token: Authid,
     },
-}
-
-/// Parses a duration: `90s`, `15m`, `24h`, `7d`.
-pub(crate) fn seconds(text: &str) -> Result<i64, String> {
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => return Err("expected a number and s, m, h or d, as in `24h`".into()),
-    };
-    let count = text.get(..text.len() - 1).and_then(|count| count.parse::<u32>().ok());
-    count.map(|count| i64::from(count) * unit).ok_or_else(|| "expected a whole number before the unit".into())
 }
 
 #[derive(Debug, Subcommand)]

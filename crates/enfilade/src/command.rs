@@ -2,6 +2,7 @@
 
 mod acls;
 mod certs;
+mod config;
 mod datastores;
 mod doctor;
 mod explain;
@@ -16,12 +17,10 @@ mod roles;
 mod tokens;
 mod users;
 
-use crate::cli::{Cli, Command};
-use crate::home::{Home, Installation};
+use crate::cli::{Cli, Command, Facts};
+use crate::home::{Home, IfMissing, Installation};
 use crate::{first_start, serve, start};
-use anyhow::{Context, bail};
-use enfilade_facts::vocabulary::Secret;
-use std::io::{BufRead, Read as _};
+use anyhow::bail;
 use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -31,9 +30,12 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
         Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
+        Command::Config(command) => {
+            return config::run(command.clone(), cli.data, cli.config.as_deref(), json);
+        }
         _ => {}
     }
-    let installation = Installation::find(cli.data, cli.config.as_deref())?;
+    let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
     let command = match cli.command {
         // These commands must also run if the store cannot be opened: they examine or restore it.
         Command::Facts(command) => return facts::run(&installation, command, json),
@@ -49,6 +51,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Facts(_)
         | Command::Doctor
         | Command::Certs(_)
+        | Command::Config(_)
         | Command::Reference { .. }
         | Command::Completions { .. }
         | Command::Man { .. } => {}
@@ -79,15 +82,13 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A password from the first line of standard input.
-fn password_from_stdin() -> anyhow::Result<Secret> {
-    let mut line = String::new();
-    // The limit is above the longest password, so that a longer line is refused and not truncated to a valid password.
-    std::io::stdin().lock().take(1024).read_line(&mut line).context("the password cannot be read")?;
-    let password = line.strip_suffix('\n').unwrap_or(&line);
-    let password = password.strip_suffix('\r').unwrap_or(password);
-    Secret::new(password.as_bytes())
-        .context("the password is empty, longer than 511 bytes or holds a NUL byte")
+/// Only these commands create a data directory: a command that shows or changes something must not create an empty one for a mistyped name.
+fn if_missing(command: &Command) -> IfMissing {
+    match command {
+        Command::Serve(_) | Command::Init | Command::Bootstrap(_) | Command::Import(_) => IfMissing::Create,
+        Command::Facts(Facts::Restore { .. } | Facts::Load { .. }) => IfMissing::Create,
+        _ => IfMissing::Refuse,
+    }
 }
 
 fn enabled(yes: bool) -> String {

@@ -1,9 +1,11 @@
 //! `enfilade.toml`, overridden by environment variables. An unknown key is an error that names the nearest known one.
 
 mod keys;
+mod shown;
 mod values;
 
 pub(crate) use keys::{Facts, Identity, KEYS, Key, Passwords, Tls};
+pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use values::{Check, MapSize, TransportSecurity};
 
 use anyhow::{Context, bail};
@@ -133,17 +135,29 @@ pub(crate) fn path(data: &Path, file: Option<&Path>) -> PathBuf {
 /// Reads the configuration of a data directory. Errors name file, line and reason.
 pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     let path = path(data, file);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        // Only the default file may be missing.
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound && file.is_none() => String::new(),
-        Err(why) => {
-            return Err(why).with_context(|| format!("configuration `{}` cannot be read", path.display()));
-        }
-    };
+    let text = file_text(&path, file.is_some())?;
     parse_file(&text).with_context(|| format!("configuration `{}`", path.display()))?;
     let environment = std::env::vars().filter(|(name, _)| name.contains("__"));
     with_environment(&text, environment)
+}
+
+/// The text of a configuration file. Only the default file may be missing.
+fn file_text(path: &Path, is_named: bool) -> anyhow::Result<String> {
+    match std::fs::read_to_string(path) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound && !is_named => Ok(String::new()),
+        read => read.with_context(|| format!("configuration `{}` cannot be read", path.display())),
+    }
+}
+
+/// The key that an environment variable sets, such as `tls.listen` for `ENFILADE_TLS__LISTEN`.
+fn key_of_variable(name: &str) -> Option<String> {
+    let key = name.strip_prefix(ENVIRONMENT_PREFIX)?;
+    key.contains("__").then(|| key.to_ascii_lowercase().replacen("__", ".", 1))
+}
+
+/// The keys that the environment sets.
+fn keys_of_environment() -> impl Iterator<Item = String> {
+    std::env::vars_os().filter_map(|(name, _)| key_of_variable(name.to_str()?))
 }
 
 /// Parses the file without the environment, so that errors can name the line.
@@ -174,8 +188,7 @@ fn with_environment(
 ) -> anyhow::Result<Config> {
     let mut table: toml::Table = text.parse()?;
     for (name, value) in environment {
-        let Some(key) = name.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
-        let key = key.to_ascii_lowercase().replacen("__", ".", 1);
+        let Some(key) = key_of_variable(&name) else { continue };
         let Some((section, key_in_section)) = key.split_once('.') else { continue };
         known(&key).with_context(|| format!("environment variable `{name}`"))?;
         let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
@@ -207,7 +220,7 @@ fn unknown(key: &str) -> anyhow::Error {
 }
 
 /// The edit distance of two words (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.bytes().enumerate() {
         let mut diagonal = i;

@@ -1,5 +1,6 @@
 //! The first start: what `enfilade serve` and `enfilade init` create in an empty data directory.
 
+use crate::config;
 use crate::home::{Home, make_directory};
 use crate::output;
 use crate::reserved::DATASTORES;
@@ -8,6 +9,8 @@ use enfilade_admin::{CertificatePlace, ChangeContext, DatastoreEdit, NewUser, Pa
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 
 /// The administrator that the first start created.
 pub(crate) struct Settled {
@@ -19,6 +22,25 @@ pub(crate) struct Settled {
 
 const CERTIFICATE: &str = "localhost.pem";
 
+/// The file in the data directory with the first password, until that was shown on a terminal or in JSON. So it is not lost if the start fails
+/// after the administrator was made, and it does not get into a log or a journal.
+const FIRST_PASSWORD: &str = "initial-password";
+
+/// The administrator that the first start creates.
+pub(crate) fn admin() -> anyhow::Result<Userid> {
+    Ok("admin@local".parse()?)
+}
+
+/// The path of the file with the first password, if the file exists.
+pub(crate) fn first_password(data: &Path) -> Option<PathBuf> {
+    Some(data.join(FIRST_PASSWORD)).filter(|path| path.exists())
+}
+
+/// Removes the file with the first password, if it exists.
+pub(crate) fn forget_first_password(data: &Path) {
+    let _ = std::fs::remove_file(data.join(FIRST_PASSWORD));
+}
+
 /// Makes an administrator, a datastore and a certificate, unless the data directory is in use already.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     make_certificate(home)?;
@@ -26,11 +48,16 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     if !enfilade_admin::is_empty(source)? {
         return Ok(None);
     }
+    let configuration = config::path(&home.data, home.config_file.as_deref());
+    if !configuration.exists() {
+        let written = atomic::write(&configuration, config::example()?.as_bytes(), 0o600);
+        written.with_context(|| format!("configuration `{}` cannot be written", configuration.display()))?;
+    }
     // If the configuration names a key repository, its owner makes the keys.
     if home.config.identity.fernet_keys.is_none() {
         enfilade_admin::init_keys(&home.fernet_keys())?;
     }
-    let admin: Userid = "admin@local".parse()?;
+    let admin = admin()?;
     // The random part of a generated secret is used as the password.
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
     let name: DatastoreName = "main".parse()?;
@@ -44,6 +71,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&home.change_context(), &name, &edit)?;
     }
+    atomic::write(&home.data.join(FIRST_PASSWORD), format!("{password}\n").as_bytes(), 0o600)
+        .context("the file for the first password cannot be written")?;
     // The user comes last but for its role: if the process ends before the user is made, the next start begins again.
     // The password is generated, so the rules for passwords do not apply.
     enfilade_admin::add_user(
@@ -72,6 +101,13 @@ fn make_certificate(home: &Home) -> anyhow::Result<()> {
     if directory.exists() {
         return Ok(());
     }
+    // A mistyped name must not become a directory with a certificate that nobody asked for.
+    anyhow::ensure!(
+        home.config.tls.certificates.is_none(),
+        "certificate directory `{}` (`[tls] certificates`) does not exist: correct the name, or create the directory and add a certificate \
+         with `enfilade certs add`",
+        directory.display()
+    );
     let named = || format!("certificate directory `{}` cannot be made", directory.display());
     let name = directory.file_name().with_context(named)?.to_string_lossy();
     let new = directory.with_file_name(format!("{name}.new"));
@@ -97,15 +133,39 @@ fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
 }
 
 impl Settled {
-    /// Prints the password, which cannot be shown again.
+    /// Prints the administrator and the password, or the file with the password.
     pub(crate) fn tell(&self, home: &Home, json: bool) {
         let value = json!({ "data": home.data, "admin": self.admin.to_string(), "password": self.password });
         let text = format!(
-            "data           {}\nadministrator  {}\npassword       {}   (shown this once)",
+            "data           {}\nadministrator  {}\npassword       {}",
             home.data.display(),
             self.admin,
-            self.password
+            self.shown(home)
         );
         output::done(json, &value, &text);
+        self.was_shown(home, json);
+    }
+
+    /// The password if standard output is a terminal, else the file that contains it.
+    pub(crate) fn shown(&self, home: &Home) -> String {
+        match std::io::stdout().is_terminal() {
+            true => format!("{}   (shown this once)", self.password),
+            false => format!("in {}", home.data.join(FIRST_PASSWORD).display()),
+        }
+    }
+
+    /// The login for the pasted command of `serve`.
+    pub(crate) fn login(&self, home: &Home) -> String {
+        match std::io::stdout().is_terminal() {
+            true => format!("'{}:{}'", self.admin, self.password),
+            false => format!("\"{}:$(cat '{}')\"", self.admin, home.data.join(FIRST_PASSWORD).display()),
+        }
+    }
+
+    /// After the password itself was printed its file is not needed.
+    pub(crate) fn was_shown(&self, home: &Home, json: bool) {
+        if json || std::io::stdout().is_terminal() {
+            forget_first_password(&home.data);
+        }
     }
 }

@@ -3,9 +3,10 @@
 use crate::access_log::NoLog;
 use crate::config::{self, Config};
 use crate::look::look;
+use crate::owner;
 use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths};
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
@@ -34,7 +35,8 @@ const ACCESS_MEMO_BYTES: usize = 32 << 20;
 pub(crate) struct Home {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
-    config_file: Option<PathBuf>,
+    /// The configuration file that the command line names.
+    pub(crate) config_file: Option<PathBuf>,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
@@ -73,11 +75,33 @@ pub(crate) struct Installation {
     config_file: Option<PathBuf>,
 }
 
+/// Whether a command creates the data directory and the store of facts if they do not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfMissing {
+    Create,
+    Refuse,
+}
+
 impl Installation {
-    /// Finds the data directory; creates it if it does not exist.
-    pub(crate) fn find(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Installation> {
+    /// Finds the data directory.
+    pub(crate) fn find(
+        data: Option<PathBuf>,
+        config: Option<&Path>,
+        if_missing: IfMissing,
+    ) -> anyhow::Result<Installation> {
         let data = data_directory(data)?;
-        make_directory(&data, None)?;
+        owner::check(&data)?;
+        match if_missing {
+            IfMissing::Create => make_directory(&data, None)?,
+            // A restore that was killed may have left only `facts.new`.
+            IfMissing::Refuse if ["facts", "facts.new"].iter().any(|name| data.join(name).exists()) => {}
+            IfMissing::Refuse => bail!(
+                "`{}` is not a data directory of enfilade, nothing was created; give the right one with --data or ENFILADE_DATA, or \
+                 create a new one with `enfilade init --data '{}'`",
+                data.display(),
+                data.display()
+            ),
+        }
         // Paths below it are written to `datastore.cfg`, where the meaning of a relative path would depend on its reader.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;

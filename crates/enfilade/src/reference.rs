@@ -47,11 +47,10 @@ pub(crate) fn table(subject: Subject) -> anyhow::Result<Table> {
 fn configuration() -> anyhow::Result<Table> {
     let defaults = toml::Table::try_from(Config::default())?;
     let row = |key: &Key| {
-        let value = defaults.get(key.section).and_then(|section| section.get(key.name()));
-        let default = match value {
-            Some(toml::Value::String(text)) if !text.is_empty() => text.clone(),
-            Some(value) if !value.is_str() => value.to_string(),
-            _ => key.unset.to_owned(),
+        let default = match value_of(&defaults, key) {
+            Some(toml::Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => key.unset.to_owned(),
         };
         let (name, values) = (format!("{}.{}", key.section, key.name()), (key.expected)());
         vec![
@@ -65,6 +64,17 @@ fn configuration() -> anyhow::Result<Table> {
     };
     let columns = &["key", "values", "default", "change needs", "meaning", "page"];
     Ok(Table { columns, rows: KEYS.iter().map(row).collect() })
+}
+
+/// The default value of a key in TOML; `None` if it has none.
+pub(crate) fn default_of(key: &Key) -> anyhow::Result<Option<String>> {
+    let defaults = toml::Table::try_from(Config::default())?;
+    Ok(value_of(&defaults, key).map(ToString::to_string))
+}
+
+fn value_of<'t>(table: &'t toml::Table, key: &Key) -> Option<&'t toml::Value> {
+    let value = table.get(key.section)?.get(key.name())?;
+    Some(value).filter(|value| value.as_str() != Some(""))
 }
 
 fn limits() -> Table {

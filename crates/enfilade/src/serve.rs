@@ -3,10 +3,10 @@
 use crate::access_log::AccessLog;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
-use crate::config::{Check, TransportSecurity};
+use crate::config::{Check, TransportSecurity, without_effect};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
-use crate::listen::{self, Admission, Door, Tls};
+use crate::listen::{self, Addresses, Admission, Door, Tls};
 use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -26,22 +26,24 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
-    if let Some(listen) = arguments.listen {
-        home.config.tls.listen = listen;
+    if let Some(listen) = &arguments.listen {
+        home.config.tls.listen.clone_from(listen);
     }
-    if let Some(listen) = arguments.ops_listen {
-        home.config.operations.listen = listen;
+    if let Some(listen) = &arguments.ops_listen {
+        home.config.operations.listen.clone_from(listen);
     }
+    let useless = without_effect(&home.config);
+    useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
-    let settled = first_start::settle(&home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
     // Log lines from before the failure are written before the error.
-    runtime.block_on(serve(&home, settled, connections, json)).inspect_err(|_| notes::write())?;
+    runtime.block_on(serve(&home, connections, json)).inspect_err(|_| notes::write())?;
     // Threads that are blocked on a file system are not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
@@ -102,8 +104,11 @@ fn hears_changes(home: &Home) -> Option<Watch> {
     }
 }
 
-async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bool) -> anyhow::Result<()> {
+async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
     notes::hand_over()?;
+    // Before anything is created: a port that is taken must not use up the first start, with its password.
+    let listeners = Listeners::bind(home).await?;
+    let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
@@ -116,39 +121,35 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     tell_bad_hashes(home)?;
     follow_everything(home, &house, &faces)?;
 
-    let tls = listen::bind("HTTPS", home.config.tls.listen).await?;
-    let operations = listen::bind("metrics and health", home.config.operations.listen).await?;
-    let plain = bind_optional("HTTP without TLS", home.config.tls.plain_listen).await?;
-    let http = bind_optional("HTTP", home.config.tls.http_listen).await?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let addresses = Addresses {
-        tls: tls.local_addr()?,
-        operations: operations.local_addr()?,
-        plain: plain.as_ref().map(TcpListener::local_addr).transpose()?,
-        http: http.as_ref().map(TcpListener::local_addr).transpose()?,
-    };
-    tell(home, settled, json, &addresses);
+    let bound = listeners.bound()?;
+    let Listeners { tls, operations, plain, http } = listeners;
+    tell(home, settled.as_ref(), json, &bound)?;
 
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
     let admission = Arc::new(Admission::new(limits));
     // Metrics and health answer until the end, so that a load balancer sees the draining.
     let (_to_the_end, never) = watch::channel(false);
-    let watching =
-        tokio::spawn(listen::operations(operations, router.clone(), Arc::clone(&admission), never));
+    let mut watching = JoinSet::new();
+    for listener in operations {
+        watching.spawn(listen::operations(listener, router.clone(), Arc::clone(&admission), never.clone()));
+    }
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
     let door = Door { admission: Arc::clone(&admission), proxies, drain: draining, limits };
-    if let Some(plain) = plain {
-        tokio::spawn(listen::plain(plain, router.clone(), door.clone()));
+    for listener in plain {
+        tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
-    if let Some(http) = http {
+    for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
         let challenge = Box::new(move |token: &str| challenges::read(directory.as_deref()?, token));
-        let redirect = Redirect { port: addresses.tls.port(), challenge };
-        tokio::spawn(listen::http(http, redirect, door.clone()));
+        let redirect = Redirect { port: bound.first_tls().port(), challenge };
+        tokio::spawn(listen::http(listener, redirect, door.clone()));
     }
-    tokio::spawn(listen::tls(tls, current, router, door));
+    for listener in tls {
+        tokio::spawn(listen::tls(listener, current.clone(), router.clone(), door.clone()));
+    }
     if home.config.tls.check == Check::Background {
         served.verify()?;
     }
@@ -179,7 +180,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
         output::note(&format!("{} connections were cut", admission.count()));
     }
-    watching.abort();
+    watching.abort_all();
     // This waits for at most a second, because the reader of the log may have stopped reading.
     let write = move || {
         log.write();
@@ -189,11 +190,43 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     Ok(())
 }
 
-async fn bind_optional(name: &str, address: Option<SocketAddr>) -> anyhow::Result<Option<TcpListener>> {
-    Ok(match address {
-        Some(address) => Some(listen::bind(name, address).await?),
-        None => None,
-    })
+/// The sockets of all listeners. Connections wait in the kernel's queue until the server is ready.
+struct Listeners {
+    tls: Vec<TcpListener>,
+    operations: Vec<TcpListener>,
+    plain: Vec<TcpListener>,
+    http: Vec<TcpListener>,
+}
+
+impl Listeners {
+    async fn bind(home: &Home) -> anyhow::Result<Self> {
+        let tls = &home.config.tls;
+        Ok(Listeners {
+            tls: tls.listen.bind("HTTPS").await?,
+            operations: home.config.operations.listen.bind("metrics and health").await?,
+            plain: bind_optional("HTTP without TLS", tls.plain_listen.as_ref()).await?,
+            http: bind_optional("HTTP", tls.http_listen.as_ref()).await?,
+        })
+    }
+
+    fn bound(&self) -> std::io::Result<Bound> {
+        let of = |listeners: &[TcpListener]| {
+            listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>()
+        };
+        Ok(Bound {
+            tls: of(&self.tls)?,
+            operations: of(&self.operations)?,
+            plain: of(&self.plain)?,
+            http: of(&self.http)?,
+        })
+    }
+}
+
+async fn bind_optional(name: &str, addresses: Option<&Addresses>) -> anyhow::Result<Vec<TcpListener>> {
+    match addresses {
+        Some(addresses) => addresses.bind(name).await,
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Starts the threads that follow changes outside this process, and those that clean up.
@@ -262,46 +295,88 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
 }
 
 /// The addresses of all listeners; a port 0 is replaced by the assigned one.
-struct Addresses {
-    tls: SocketAddr,
-    operations: SocketAddr,
-    plain: Option<SocketAddr>,
-    http: Option<SocketAddr>,
+struct Bound {
+    tls: Vec<SocketAddr>,
+    operations: Vec<SocketAddr>,
+    plain: Vec<SocketAddr>,
+    http: Vec<SocketAddr>,
 }
 
-fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses) {
-    let Addresses { tls, operations, plain, http } = addresses;
-    let url = format!("https://{tls}/dav/main/");
-    let certificate = home.certificates().path().join("localhost.crt");
-    let trust =
-        if certificate.exists() { format!("--cacert '{}' ", certificate.display()) } else { String::new() };
-    let login =
-        settled.as_ref().map_or("admin@local".into(), |made| format!("{}:{}", made.admin, made.password));
+impl Bound {
+    /// The first address for HTTPS; there is always one.
+    fn first_tls(&self) -> SocketAddr {
+        self.tls.first().copied().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)))
+    }
+}
+
+/// Prints the addresses and, at the first start, the login.
+fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) -> anyhow::Result<()> {
+    let (tls, plain) = (bound.first_tls(), bound.plain.first());
     if json {
         output::json_line(&json!({
-            "listen": tls.to_string(), "ops_listen": operations.to_string(),
-            "plain_listen": plain.map(|plain| plain.to_string()), "http_listen": http.map(|http| http.to_string()),
+            "listen": tls.to_string(), "ops_listen": bound.operations.first().map(SocketAddr::to_string),
+            "plain_listen": plain.map(SocketAddr::to_string), "http_listen": bound.http.first().map(SocketAddr::to_string),
+            "all": bound.tls.iter().map(SocketAddr::to_string).collect::<Vec<_>>(),
             "data": home.data,
-            "admin": settled.as_ref().map(|made| made.admin.to_string()),
-            "password": settled.as_ref().map(|made| made.password.clone()),
+            "admin": settled.map(|made| made.admin.to_string()),
+            "password": settled.map(|made| made.password.clone()),
         }));
-        return;
+        settled.inspect(|made| made.was_shown(home, json));
+        return Ok(());
     }
+    let datastore = enfilade_admin::first_datastore(home.source())?;
     output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
-    output::line(&format!("  files       {url}"));
-    if let Some(plain) = plain {
-        output::line(&format!("  plain       http://{plain}/dav/main/   (no TLS: for a proxy in front)"));
+    match &datastore {
+        Some(name) => output::line(&format!("  files       https://{}/dav/{name}/", reachable(tls))),
+        None => {
+            output::line("  files       no datastore yet: `enfilade datastore create NAME --path DIRECTORY`")
+        }
     }
-    output::line(&format!("  operations  http://{operations}/metrics"));
-    output::line(&format!("  ACLs        {}", acl_note(home)));
-    if let Some(made) = &settled {
+    if let Some(plain) = plain {
         output::line(&format!(
-            "  login       {}   password {}   (shown this once)",
-            made.admin, made.password
+            "  plain       http://{}/dav/   (no TLS: for a proxy in front)",
+            reachable(*plain)
         ));
     }
-    output::line("try:");
-    output::line(&format!("  curl {trust}-u '{login}' -X PROPFIND -H 'Depth: 1' {url}"));
+    for more in bound.tls.iter().skip(1) {
+        output::line(&format!("              https://{}/dav/", reachable(*more)));
+    }
+    for operations in &bound.operations {
+        output::line(&format!("  operations  http://{}/metrics", reachable(*operations)));
+    }
+    output::line(&format!("  ACLs        {}", acl_note(home)));
+    match (settled, first_start::first_password(&home.data)) {
+        (Some(made), _) => {
+            output::line(&format!("  login       {}   password {}", made.admin, made.shown(home)))
+        }
+        (None, Some(file)) => output::line(&format!(
+            "  login       admin@local   password in {}: change it with `enfilade user passwd admin@local`",
+            file.display()
+        )),
+        (None, None) => {}
+    }
+    if let Some(name) = datastore {
+        let certificate = home.certificates().path().join("localhost.crt");
+        let trust = match certificate.exists() {
+            true => format!("--cacert '{}' ", certificate.display()),
+            false => String::new(),
+        };
+        // Without a password in the command line curl asks for it.
+        let login = settled.map_or("USER@REALM".to_owned(), |made| made.login(home));
+        let url = format!("https://{}/dav/{name}/", reachable(tls));
+        output::line("try:");
+        output::line(&format!("  curl {trust}-u {login} -X PROPFIND -H 'Depth: 1' {url}"));
+    }
+    settled.inspect(|made| made.was_shown(home, json));
+    Ok(())
+}
+
+/// The address for a client on this machine: no client can connect to the unspecified address.
+fn reachable(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    }
 }
 
 /// The extended attribute for new ACLs: it decides whether Samba can serve the same tree.

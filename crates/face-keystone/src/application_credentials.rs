@@ -65,7 +65,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 pub(super) fn create(call: &mut Call) -> Outcome {
     let user = user(call)?;
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
-    // The roles of the credential are chosen among the session's roles, below.
+    // The roles of the credential are chosen below, from the session's roles.
     let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let value = call.json()?;
@@ -120,7 +120,7 @@ fn flag(given: &Value, name: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// The requested roles, each of which the session must have; all roles of the session if the request names none.
+/// The requested roles, each of which the session must have; all roles of the session if the request has none.
 fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, ApiError> {
     let wanted = given.get("roles").and_then(Value::as_array).filter(|roles| !roles.is_empty());
     let Some(wanted) = wanted else { return Ok(held.iter().map(|role| role.id.to_string()).collect()) };

@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Scope, grantee and role that the path of a grant names.
+/// The scope, the grantee and the role in the path of a grant.
 struct Named {
     who: Grantee,
     scope: GrantScope,
-    /// The role, where the path names one.
+    /// The role, if the path has one.
     role: Option<(RoleId, NamedRole)>,
     permit: ApiPermit,
 }
@@ -238,12 +238,12 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 None => Ok(ControlFlow::Continue(())),
             }
         };
-        // Without filters the list reads the table page by page; with filters it looks records up by one end of the grant.
+        // Without filters the list reads the table page by page; with filters it looks records up by grantee or scope.
         if asked.user.is_none() && asked.group.is_none() && asked.scope.is_none() && !asked.is_effective {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
                 let group = GrantKey::of_on(&key.who, &key.scope);
-                // A page ends after a whole group, because the next page begins with one.
+                // A page ends after a whole group, because the next page begins with a new group.
                 if wants_end && last.as_ref() != Some(&group) {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -291,7 +291,7 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
     asked.role.is_none_or(|role| role == row.key.role) && (!asked.only_inherited || is_below(&row.from.scope))
 }
 
-/// The grants found by one of their ends and, if requested, their effective assignments.
+/// The grants that are found by grantee or scope and, if requested, their effective assignments.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
     // The scopes whose grants count on this scope.
@@ -386,7 +386,7 @@ fn following(
         }
         (scope, _) => vec![scope],
     };
-    // A domain-specific role counts only through the roles it implies.
+    // A domain-specific role counts only through the roles that it implies.
     let (mut roles, mut seen, mut edge) = (Vec::new(), BTreeSet::from([from.role]), vec![(from.role, None)]);
     while let Some((role, prior)) = edge.pop() {
         let Some(row) = view.get::<NamedRole>(&role)? else { continue };
@@ -446,7 +446,7 @@ fn path_of(key: &GrantKey) -> String {
     }
 }
 
-/// The assignment as JSON; `None` if one of its ends no longer exists.
+/// The assignment as JSON; `None` if its role, grantee or scope no longer exists.
 fn body(view: &View<'_>, base: &str, row: &Row, with_names: bool) -> Result<Option<Value>, ApiError> {
     let domain_of = |id: &DomainId| {
         let row = view.get::<Domain>(id)?;

@@ -24,7 +24,7 @@ enum Proof {
     Credential(CredentialRef, Secret),
 }
 
-/// The requested scope, as the request names it.
+/// The requested scope, as it is in the request.
 #[derive(Debug, PartialEq, Eq)]
 enum ScopeRef {
     Usual,
@@ -84,7 +84,7 @@ pub(super) async fn login(
         _ => None,
     };
     if let Some(id) = trust {
-        // Checked first, so that a request that is refused does not consume a use of the trust.
+        // This is checked first, so that a refused request does not consume a use of the trust.
         visit.would_issue(wanted)?;
         count_use(faces, visit.principal().authid.to_string(), id).await?;
     }
@@ -107,7 +107,7 @@ async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), ApiErr
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// `POST /v3/users/{id}/password`: needs the current password and no session. Judged like a login, with the same delays.
+/// `POST /v3/users/{id}/password`: needs the current password and no session. The call is judged like a login, with the same delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,
@@ -227,7 +227,7 @@ fn text(value: &Value, name: &str) -> Option<String> {
     value.get(name)?.as_str().map(str::to_owned)
 }
 
-/// A text that cannot be a secret matches none; the refusal is the same as for a wrong secret.
+/// A text that cannot be a secret is refused in the same way as a wrong secret.
 fn secret(value: &Value, name: &str) -> Result<Secret, ApiError> {
     let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
     Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())

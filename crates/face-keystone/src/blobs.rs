@@ -30,7 +30,7 @@ fn lineage_of(row: &Blob) -> &[CredentialId] {
     row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())
 }
 
-/// Whether the permit lets the list contain this credential.
+/// Whether the permit allows this credential in the list.
 fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
     permit.only_made_by().is_none_or(|by| lineage_of(row).contains(&by))
 }
@@ -210,8 +210,8 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
     }
 }
 
-/// Whether a session made with the key matches its blob: the blob names no trust, no access token, and no application credential except
-/// the one that created the key.
+/// Whether the blob of a key refers to no trust, no access token, and no application credential except the one that created the key. Otherwise a
+/// session made with the key would not match the blob.
 pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
@@ -226,7 +226,7 @@ fn refuse_references(row: &Blob) -> Result<(), Error> {
     if has_no_other_reference(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
-/// The application credential of the session: a key that it creates is limited to its rights.
+/// The application credential of the session: a key that the session creates is limited to the rights of this credential.
 fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
@@ -263,7 +263,7 @@ fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
     })
 }
 
-/// The user of the path, and the permit for the call on all keys of the user, or on one key of this lineage.
+/// The user of the path, and the permit for the call on all keys of the user, or on one key that was made with these application credentials.
 fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), ApiError> {
     let (user, domain) = users::of_path(call, 0)?;
     let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };

@@ -66,7 +66,7 @@ impl Resource for Group {
     fn create(call: &mut Call) -> Outcome {
         let (permit, given, (domain, _)) = permitted_in_domain::<Group>(call)?;
         let name = given.needed("name")?;
-        // The SID is made with the record.
+        // This SID is a placeholder: the real SID is made with the record.
         let new = Group { domain, name, sid: Sid::EVERYONE, also: Vec::new(), gid: None, comment: None };
         created(call, (permit, given), &RecordId::New, &new)
     }
@@ -138,7 +138,7 @@ pub(super) fn remove_user(call: &mut Call) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// The groups a user is in directly.
+/// The groups that contain a user directly.
 pub(super) fn list_groups(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;

@@ -1,7 +1,7 @@
-//! Identity v3, as OpenStack's clients and services speak it: tokens, the catalog and application credentials.
+//! Identity v3, as OpenStack's clients and services use it: tokens, the catalog and application credentials.
 //!
-//! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is 401, an invalid token in `X-Subject-Token`
-//! is 404; only the log says why it is invalid.
+//! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is answered with 401, an invalid token in
+//! `X-Subject-Token` with 404. Only the log has the reason.
 
 mod application_credentials;
 mod assignments;
@@ -161,7 +161,7 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// Asks by another rule, for calls whose parameters change the rule.
+    /// As [`Call::allow`], with another rule, for calls in which a parameter changes the rule.
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = rule_named(rule).ok_or(RequestError::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
@@ -181,7 +181,7 @@ impl Call {
         Ok(self.change(permit, change)?)
     }
 
-    /// The position after the parameter `marker`.
+    /// The position after the record in the query parameter `marker`.
     fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, ApiError> {
         let Some(text) = self.query("marker").map(listing::plain) else { return Ok(None) };
         place(&text).map(Some).ok_or_else(|| ApiError::missing("marker", &text))
@@ -196,7 +196,7 @@ impl Call {
         })
     }
 
-    /// Changes facts with a permit; the error is the caller's own type.
+    /// Changes facts with a permit; returns the result of `change` as it is.
     fn change<R>(&self, permit: &ApiPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
         change(&self.faces.change_context(&permit.who().to_string(), permit.requester()))
     }

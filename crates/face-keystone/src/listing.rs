@@ -79,7 +79,7 @@ impl Filters {
         Filters(Vec::new())
     }
 
-    /// Takes all parameters that are attributes, except the named ones, which the caller handles.
+    /// Takes all query parameters except those for pages and sorting, and except those in `except`, which the caller handles.
     pub(super) fn of(head: &Parts, except: &[&str]) -> Self {
         let pairs = form(head.uri.query().unwrap_or_default());
         let own = ["limit", "marker", "sort_key", "sort_dir", "nocatalog"];
@@ -91,7 +91,7 @@ impl Filters {
                 .map(|(name, value)| match name.split_once("__") {
                     None => (name, Compare::Equal, value),
                     Some((attribute, how)) => {
-                        // `icontains` and so on ignore case, as all comparisons here do.
+                        // `icontains` and so on ignore case; here `contains`, `startswith` and `endswith` do so, too.
                         let how = how.strip_prefix('i').unwrap_or(how);
                         let compare = COMPARES.iter().find(|(known, _)| *known == how);
                         (attribute.to_owned(), compare.map_or(Compare::Equal, |(_, compare)| *compare), value)
@@ -142,7 +142,7 @@ pub(super) fn form(query: &str) -> Vec<(String, String)> {
 
 /// Percent-decodes one part of a query; invalid escapes stay as they are.
 pub(super) fn plain(text: &str) -> String {
-    // An escape contains no plus.
+    // No escape contains a plus, so each plus is replaced first.
     percent_decoded_leniently(&text.replace('+', " "))
 }
 
@@ -182,7 +182,7 @@ impl Listing {
             stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // A record that no longer fits shows that a next page exists.
+        // A record beyond the limit shows that a next page exists.
         self.is_over = broke || !stopped;
         if !broke && self.is_over {
             self.last_id = None;

@@ -132,7 +132,7 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
         (None, None) => call.own_domain().filter(|_| parent.is_none()),
     };
     let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
-    // Judged first: a caller without the right does not learn whether the domain or the parent exists.
+    // The rule is judged first, so that a caller without the right does not learn whether the domain or the parent exists.
     let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
     if let (Some(said), None) = (&domain, &in_domain) {
         return Err(ApiError::missing("domain", said));
@@ -144,7 +144,8 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
     Ok((permit, domain, above.and_then(|(id, _)| id)))
 }
 
-/// The parents and the subtree of a project, as far as the request wants them and the caller may see them.
+/// The parents and the subtree of a project, as far as the request asks for them and the caller may see them. `parents_as_ids` has the ids of all
+/// parents.
 fn relatives(
     call: &mut Call,
     project: &Record<Project>,
@@ -206,7 +207,7 @@ impl TagFilters {
     }
 }
 
-/// The projects a user has a role on.
+/// The projects on which a user has a role.
 pub(super) fn of_user(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
@@ -273,7 +274,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // Judged first: a caller without the right is refused with any body.
+    // The rule is judged first, so that a caller without the right is refused with any body.
     Project::found(call)?;
     let body = call.json()?;
     let text = |tag: &Value| tag.as_str().map(str::to_owned);

@@ -15,8 +15,8 @@ pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// The body, and the revision of its facts. The JSON is written directly: every token whose body is not remembered needs it, and to build a
-/// tree of values first would cost as much as all other steps.
+/// The body, and the revision of its facts. The JSON is written directly, because this runs for every token whose body is not remembered, and
+/// building a tree of values first would cost as much as all other steps.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,

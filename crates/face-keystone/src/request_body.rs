@@ -180,8 +180,8 @@ impl RequestBody {
     }
 }
 
-/// Whether the user's options require a second factor. Such options are refused: this server cannot check one, and to ignore the rule would
-/// weaken the account.
+/// Whether the user's options require a second factor. Such options are refused: this server cannot check a second factor, and ignoring the rule
+/// would weaken the account.
 pub fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
     let is_on = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(true));
     let rules = options.get("multi_factor_auth_rules").and_then(Value::as_array);

@@ -1,5 +1,5 @@
-//! The calls that every kind of resource has: create, list, show, update and delete. A kind implements [`Resource`] with what is its own,
-//! and is one row in the table of routes.
+//! The calls that every kind of resource has: create, list, show, update and delete. A kind implements the parts of [`Resource`] that differ between
+//! kinds, and is one row in the table of routes.
 
 use super::listing::{self, Each, Filters, plain, records};
 use super::request_body::{RequestBody, has_option, invalid};
@@ -75,7 +75,7 @@ pub(super) struct Store<R: Row> {
 }
 
 impl<R: Resource + StoredResource> Store<R> {
-    /// The functions of a kind that is one record with additional attributes and nothing else.
+    /// The functions of a kind whose resources are each one record with additional attributes.
     pub(super) const BY_ID: Self = Store {
         change: |ctx, record, given| {
             let id = RecordId::Existing(record.id.clone());
@@ -190,8 +190,8 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(exists.then_some((id, row)))
     }
 
-    /// The record that the path names, and the permit for the call. The rule is judged before the 404: a caller without the right does not
-    /// learn whether the record exists.
+    /// The record of the path, and the permit for the call. The rule is judged before the 404: a caller without the right does not learn whether the
+    /// record exists.
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = call.parameter(0);
         let said = if Self::DECODES_ID { plain(said) } else { said.to_owned() };
@@ -341,7 +341,7 @@ pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, Requ
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create a record in the domain that the body names, by default the domain of the session.
+/// The permit and the body of a request to create a record in the domain that is in the body, by default the domain of the session.
 pub(super) fn permitted_in_domain<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, RequestBody, (DomainId, Domain)), ApiError> {
@@ -352,14 +352,14 @@ pub(super) fn permitted_in_domain<R: Resource>(
     let name = given.text("name")?.flatten().unwrap_or_default();
     let party = R::party_named(&name);
     let domain = found.as_ref().map(|(id, _)| id);
-    // Judged first: a caller without the right does not learn whether the domain exists.
+    // The rule is judged first, so that a caller without the right does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
     let said = said.ok_or_else(no_domain)?;
     let found = found.ok_or_else(|| ApiError::missing("domain", &said))?;
     Ok((permit, given, found))
 }
 
-/// The error for a request that names no domain, in a session without one.
+/// The error for a request without a domain, in a session that has no domain.
 pub(super) fn no_domain() -> Error {
     invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
 }
@@ -391,7 +391,7 @@ fn list_all<R: Resource>(call: &mut Call) -> Outcome {
     listing::answer(call, R::SCHEMA.many, &permit, filters, after, Box::new(source))
 }
 
-/// Whether a record of the domain belongs to the list: of the listed domain, or of every domain that exists.
+/// Whether a record of the domain `of` belongs to a list of the domain `listed`, or to a list of all existing domains if `listed` is `None`.
 fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, ApiError> {
     match listed {
         Some(listed) => Ok(listed == of),

@@ -10,7 +10,7 @@ pub use table::V3;
 use super::{Call, Outcome};
 use hyper::Method;
 
-/// The credential a call needs before its body is read.
+/// The credential that a call needs before its body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V3Need {
     /// No credential. Every call of this kind was reviewed.
@@ -34,7 +34,7 @@ pub(super) enum V3Call {
     Check,
     /// Validates a signed request to another service and creates a session for the owner of the key.
     Ec2,
-    /// Validates a signed request to S3 and names the owner of the key.
+    /// Validates a signed request to S3 and shows the owner of the key.
     S3,
     /// Any other handler, which may wait for a disk.
     Do(fn(&mut Call) -> Outcome),
@@ -71,7 +71,7 @@ const NOT_YET: [&str; 9] = [
 ];
 
 impl V3Route {
-    /// Its name in JSON-home and OpenAPI: the words of the path, the last one in the singular where the path names one resource.
+    /// Its name in JSON-home and OpenAPI: the words of the path, the last one in the singular if the path is that of one resource.
     pub(super) fn relation(&self) -> String {
         if self.path.is_empty() {
             return "version".to_owned();

@@ -1,4 +1,4 @@
-//! The catalog of a session, and the scopes its user may request.
+//! The catalog of a session, and the scopes that its user may request.
 
 use super::render::catalog_body;
 use super::resource::{Record, Resource};

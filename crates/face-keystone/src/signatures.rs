@@ -1,5 +1,5 @@
-//! `/ec2tokens` and `/s3tokens`: a service received a request signed with an EC2 key, and asks for a session of the owner of the key. The
-//! string to sign is rebuilt here from the parts of the request that the service passes on.
+//! `/ec2tokens` and `/s3tokens`: a service received a request signed with an EC2 key, and asks for a session of the owner of the key. For
+//! `/ec2tokens` the string to sign is rebuilt here from the parts of the request that the service passes on.
 
 use super::render::{Form, token_body};
 use super::{ApiError, ApiResponse, Call, Outcome, blobs};
@@ -22,7 +22,7 @@ pub(super) async fn ec2(call: &mut Call) -> Outcome {
     answer(call, read_ec2, true).await
 }
 
-/// `POST /v3/s3tokens`: the service sends the string to sign. The response names the user and contains no token (as in Keystone).
+/// `POST /v3/s3tokens`: the service sends the string to sign. The response shows the user and contains no token (as in Keystone).
 pub(super) async fn s3(call: &mut Call) -> Outcome {
     answer(call, read_s3, false).await
 }
@@ -33,7 +33,7 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;
-    // The blob of a key from an older version may name a trust. Such a key is refused, because it would grant more than the trust.
+    // The blob of a key from an older version may contain a trust. Such a key is refused, because it would grant more than the trust.
     if call
         .look(|view| Ok(view.get::<Blob>(&ask.key)?))?
         .is_some_and(|row| !blobs::has_no_other_reference(&row))
@@ -139,7 +139,7 @@ impl Request<'_> {
         Some((Signing::V2, date, [Some(self.host), without_port].into_iter().flatten().map(text).collect()))
     }
 
-    /// Version 4 signs a digest of verb, path, parameters, the headers it names, and the body.
+    /// Version 4 signs a digest of verb, path, parameters, the headers that the signature lists, and the body.
     fn v4(&self, body_hash: &str) -> Option<(Signing, i64, Vec<Vec<u8>>)> {
         let headers: Vec<(String, &str)> = self
             .headers

@@ -31,7 +31,7 @@ fn of(session: &Session) -> About<'_> {
     About { user: Some(&session.claim.user), ..About::default() }
 }
 
-/// The token that is asked about.
+/// The token in `X-Subject-Token`.
 fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
     let none = || ApiError::Subject(IdentityRefusal::NotOurs.into());
     let mut values = call.head.headers.get_all(&SUBJECT).iter();
@@ -72,7 +72,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         None => {
             let (text, made_at) =
                 token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
-            // A body made from later facts than the verdict is correct now, but not remembered.
+            // A body made from later facts than the verdict is correct now, but it is not remembered.
             if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
                 let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
                 call.faces.rendered().put(key, rendered);
@@ -89,7 +89,7 @@ pub(super) fn check(call: &mut Call) -> Outcome {
     Ok(ApiResponse { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
 }
 
-/// Revokes a token and, unless `cascade` is off, all tokens made from it.
+/// Revokes a token and, unless `cascade` is `false`, all tokens issued for it.
 pub(super) fn revoke(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     let session = found.session()?;
@@ -118,7 +118,7 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
-/// A revocation event in Keystone's form. `None` for a mark that Keystone does not know, which takes effect at the next validation.
+/// A revocation event in Keystone's form. `None` for a kind of mark that Keystone does not have; services notice such a mark at the next validation.
 fn event(event: &RevocationSummary) -> Option<Value> {
     let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
     let (name, id) = match &event.mark {

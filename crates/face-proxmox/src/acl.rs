@@ -43,14 +43,15 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                     && row.path.as_str().as_bytes().get(below) == Some(&b'/')
         }
     };
-    // A name may contain `!`: the text before it is not necessarily a user.
+    // A user name may contain `!`, so the text before a `!` is not necessarily a user.
     let is_own = |who: &str| who.parse::<Authid>().is_ok_and(|who| who.token.is_some() && who.user == own);
     let is_seen = |row: &&AssignmentSummary| sees_all || is_own(&row.who);
     let value = Value::Array(rows.iter().filter(is_seen).filter(is_asked).map(shown).collect());
     Ok(ApiResponse { value, digest: Some(digest(&all)) })
 }
 
-/// Assigns or removes a role. Needs `Permissions.Modify`, except for a user with a password and the roles of their own tokens.
+/// Assigns or removes a role. Needs `Permissions.Modify`. A user who is logged in without an API token may change the roles of own tokens without
+/// this privilege.
 pub(super) fn change(call: &mut Call) -> Outcome {
     call.params.only(&["path", "role", "propagate", "auth-id", "group", "delete", "digest"])?;
     let target: Target = match (call.params.get("auth-id")?, call.params.get("group")?) {

@@ -36,7 +36,7 @@ const DELETABLE: [&str; 17] = [
     "verify-new",
 ];
 
-/// The longest wait for the end of all operations, in seconds. Each waiting call holds a thread.
+/// The longest wait for the end of all operations, in seconds. Each waiting call occupies a thread.
 const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_TURN: Duration = Duration::from_millis(100);
 

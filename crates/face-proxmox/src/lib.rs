@@ -115,7 +115,7 @@ struct Call {
 }
 
 impl Call {
-    /// Asks door 4 for this privilege on the path. The user `own`, logged in without an API token, needs no privilege.
+    /// Asks door 4 for this privilege on the path. The user `own` needs no privilege, unless logged in with an API token.
     fn permit(
         &mut self,
         path: &str,
@@ -197,8 +197,8 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
     answer
 }
 
-/// Refuses changes by the page of another site. A browser adds the user's credentials to requests of any page, and names the site in
-/// `Sec-Fetch-Site` or `Origin`.
+/// Refuses changes that the page of another site requests. A browser adds the user's credentials to requests of any page, and shows in
+/// `Sec-Fetch-Site` or `Origin` which site requests it.
 fn check_site(head: &Parts) -> Result<(), RequestError> {
     if head.method == Method::GET {
         return Ok(());

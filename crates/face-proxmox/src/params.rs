@@ -110,7 +110,7 @@ impl Params {
         text.parse().map(Some).map_err(|_| format!("parameter '{key}': expected {expected}"))
     }
 
-    /// A boolean, as Proxmox spells it.
+    /// A boolean, in the forms that Proxmox accepts.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ParameterError> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         match text.to_ascii_lowercase().as_str() {

@@ -12,11 +12,11 @@ pub struct ProxmoxRoute {
     pub method: &'static str,
     /// The path below `/api2/json/`; a segment in braces matches any value.
     pub path: &'static str,
-    /// What delegated credentials may do with it. The handler asks door 4 for the privilege.
+    /// The class by which door 4 decides whether a delegated credential may make the call. The handler asks door 4 for the privilege.
     pub lending: Lending,
     /// Its handler.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// The privileges it needs, for the reference. If the text names no path, they are needed on the path of the datastore or user.
+    /// The privileges that it needs, for the reference. If the text has no path, they are needed on the path of the datastore or user.
     pub needs: &'static str,
     /// Its summary in the reference.
     pub says: &'static str,

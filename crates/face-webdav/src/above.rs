@@ -1,5 +1,5 @@
-//! The collections above the datastores: `/` contains `/dav/`, which contains the datastores visible to the user. Explorer and other
-//! clients request every collection on the path to the one they mount.
+//! The collections above the datastores: `/` contains `/dav/`, which contains the datastores visible to the user. Explorer and other clients request
+//! every collection on the path to the collection that they mount.
 
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     descriptor: SecurityDescriptor,
-    /// The user, and their URL.
+    /// The SID and the URL of the user.
     own: (Sid, String),
     /// The URL of the parent directory, from which entries are inherited.
     parent: String,
 }
 
-/// The privileges of RFC 3744 §3, and the rights each needs.
+/// The privileges of RFC 3744 §3, and the rights that each of them needs.
 const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read", AccessMask::READ_DATA),
     ("write-content", AccessMask::WRITE_DATA),
@@ -87,7 +87,8 @@ impl Control {
         xml.push_str("</D:ace>");
     }
 
-    /// Writes the URL of a subject. Other subjects than the user have their SID in it: the time to find a name would grow with their number.
+    /// Writes the URL of a subject. The URL of a subject other than the user has the SID, because the time to find names would grow with the number
+    /// of subjects.
     fn push_href(&self, xml: &mut String, sid: &Sid) {
         let (own, url) = &self.own;
         xml.push_str("<D:href>");

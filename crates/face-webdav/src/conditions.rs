@@ -1,4 +1,4 @@
-//! The conditions of a request: the `If` header (RFC 4918 §10.4), which also has the tokens of locks, and those of RFC 9110 §13.
+//! The conditions of a request: the `If` header (RFC 4918 §10.4), which also has the tokens of locks, and the conditions of RFC 9110 §13.
 
 use super::ResourcePath;
 use enfilade_faces::{Failure, RequestError, list};
@@ -29,7 +29,7 @@ enum State {
 /// Conditions that must all hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
-    /// The URL of the resource; that of the request if `None`.
+    /// The URL of the resource; `None` stands for the resource of the request.
     resource: Option<String>,
     conditions: Vec<Condition>,
 }
@@ -71,7 +71,7 @@ impl Conditions {
                 None => stay.state_of(&place.path)?,
                 Some(said) => match resource_of(said, host) {
                     Some(other) if other.datastore == place.datastore => stay.state_of(&other.path)?,
-                    // The state of a resource elsewhere is unknown.
+                    // The state of a resource of another datastore or server is unknown.
                     _ => PathState::default(),
                 },
             };
@@ -102,7 +102,7 @@ fn parse(text: &str) -> Option<Conditions> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('<') {
-            // Either all lists name a resource, or none does.
+            // Either every list has a resource before it, or none has.
             let (said, after) = after.split_once('>')?;
             if is_tagged == Some(false) || !after.trim_start().starts_with('(') {
                 return None;
@@ -171,7 +171,7 @@ pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath>
     ResourcePath::from_url(path).ok()
 }
 
-/// The host the request is for.
+/// The host that the request is for.
 pub(crate) fn host(head: &hyper::http::request::Parts) -> Option<String> {
     let said = head.headers.get(HOST).and_then(|host: &HeaderValue| host.to_str().ok());
     head.uri.authority().map(|authority| authority.as_str()).or(said).map(str::to_owned)

@@ -8,13 +8,13 @@ use enfilade_faces::{RequestError, list};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
-/// The header of a client that would like a digest (RFC 9530 §4).
+/// The header with which a client asks for a digest (RFC 9530 §4).
 pub(crate) const WANTED: &str = "want-repr-digest";
 
 /// A digest that is computed while bytes arrive, and its expected value.
 pub(crate) struct Running(Context, Vec<u8>);
 
-/// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so either header will do.
+/// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so both headers mean the same.
 pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, RequestError> {
     let mut all = Vec::new();
     for name in ["repr-digest", "content-digest"] {
@@ -50,7 +50,7 @@ impl Running {
     }
 }
 
-/// The digest of content in memory, if the client asks for it (`Want-Repr-Digest`, §4), with the supported algorithm it prefers.
+/// The digest of content in memory, if the client asks for it (`Want-Repr-Digest`, §4), with the supported algorithm that the client prefers.
 pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
     let said = list(headers, WANTED)?;
     let liking = |name: &str| {

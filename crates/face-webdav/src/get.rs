@@ -21,7 +21,7 @@ use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// Shorter ranges are sent without a pipe, whose descriptors would cost more than they save.
+/// Shorter ranges are sent without a pipe, because a pipe would cost more than it saves.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
 /// Whether the response has content.
@@ -36,13 +36,13 @@ pub(crate) enum Content {
 pub(crate) async fn get(call: Call, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
-    // An HTTP/1.1 connection holds one response; an HTTP/2 connection holds many, even if the client reads none.
+    // An HTTP/1.1 connection has one response in memory; an HTTP/2 connection can have many, even if the client reads none.
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
-    // A file in memory is served faster than another thread wakes up.
+    // Serving a file from memory is faster than waking another thread.
     let begun = match begin(visit.clone(), &place, &parts.headers, (content, counts), CachedOnly) {
         Ok(Cached::Ready(begun)) => Ok(begun),
-        // Otherwise one blocking task does all: a file of one piece needs no other.
+        // Otherwise one blocking task does everything: a file of one piece needs no further task.
         Ok(Cached::WouldWait) => {
             blocking_failure(visit.share(), move || {
                 begin(visit, &place, &parts.headers, (content, counts), Blocking)
@@ -55,7 +55,7 @@ pub(crate) async fn get(call: Call, content: Content) -> Answer {
         // The URL of a file does not end with a slash (RFC 4918 §5.2).
         Ok(_) if is_of_collection => return end(trace, Err(RequestError::NoRoute.into()), Aim::Target),
         Ok(begun) => begun,
-        // Clients check with HEAD whether a directory exists; it has no content.
+        // Clients check with HEAD whether a directory exists; the response has no content.
         Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
             if content == Content::Left =>
         {
@@ -131,7 +131,7 @@ fn begin<P: Patience>(
         let place = match counts && wanted > UNCOUNTED_BYTES {
             false => None,
             true => match reading.share().answer_now(PIECE_BYTES as u32) {
-                // The user's clients have not read enough of other responses: the piece is read later, and now only for its digest.
+                // The user's clients have not read enough of other responses. So the piece is sent later, and read now only for its digest.
                 Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
                     return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
                         add_digest(&mut answer, &piece);
@@ -147,7 +147,7 @@ fn begin<P: Patience>(
                 Some(place) => counted(piece, place),
                 None => piece,
             };
-            // If the file became shorter meanwhile, reading the rest cuts the response short.
+            // If the file became shorter meanwhile, the response is cut short when the rest is read.
             let rest = range.start + piece.len() as u64..range.end;
             if !rest.is_empty() {
                 return Ok(P::ready((reading, answer, Sent::Begun(piece, rest))));
@@ -213,7 +213,8 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     }
     let kind = content_type::of(reading.name());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // A user who may write a file must not run scripts in the origin of this server: the browser runs none and does not guess the type.
+    // A user who may write a file must not be able to run scripts in the origin of this server. So these headers tell the browser to run no scripts,
+    // and not to guess the type.
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A range of another version of the file would be joined with the wrong bytes.
@@ -241,8 +242,8 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     Ok((answer, Wanted::Part(range)))
 }
 
-/// Sends the first piece and reads on. The doors are asked again before every piece, and every second while the client is slow. A piece is read
-/// only when the channel has a slot, so that a client that does not read holds no memory.
+/// Sends the first piece, then reads and sends the others. The doors are asked again before every piece, and every second while the client is slow. A
+/// piece is read only when the channel has a slot, so that a client that does not read uses no memory.
 async fn send(
     mut reading: Reading,
     piece: Bytes,

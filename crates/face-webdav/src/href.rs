@@ -1,4 +1,4 @@
-//! Paths as URLs. The reading side is [`StorePath::from_url`](enfilade_facts::vocabulary::StorePath::from_url).
+//! Writes paths as URLs. [`StorePath::from_url`](enfilade_facts::vocabulary::StorePath::from_url) reads them.
 
 use super::{PREFIX, ResourcePath};
 use enfilade_faces::percent;

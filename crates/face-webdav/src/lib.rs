@@ -44,11 +44,11 @@ const PREFIX: &str = "/dav/";
 const METHODS: &str = "OPTIONS, PROPFIND, PROPPATCH, GET, HEAD, PUT, MKCOL, DELETE, COPY, MOVE, LOCK, UNLOCK";
 const CLASSES: &str = "1, 2, 3";
 
-/// The routes of WebDAV, and of what its page for browsers needs.
+/// The routes of WebDAV, and of the files that its page for browsers needs.
 pub const ROUTES: [Route; 6] = [
     Route::guarded("/dav", Takes::Everything, handle).says("List the datastores that the user can see"),
     Route::guarded("/dav/", Takes::Everything, handle).says("WebDAV: `/dav/DATASTORE/PATH`"),
-    // Clients ask for each collection on the path to the one they mount.
+    // Clients request each collection on the path to the collection that they mount.
     Route::guarded("/", Takes::Everything, handle)
         .only("OPTIONS, PROPFIND")
         .says("WebDAV: the collection above `/dav`"),
@@ -75,7 +75,7 @@ fn script(_: &Faces) -> Answer {
     page::asset(page::SCRIPT, "text/javascript; charset=utf-8")
 }
 
-/// A resource of a datastore, as a URL names it.
+/// A resource of a datastore, as it is in a URL.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourcePath {
     datastore: DatastoreName,
@@ -156,8 +156,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// Whether the page of another site sent the request. A browser adds the credentials of its user to each request, and says which site's page
-/// sent the request (Fetch Metadata; older browsers with `Origin`, RFC 6454 §7).
+/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request, and a header that shows which site's
+/// page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
 fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -166,7 +166,7 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = request.uri().authority().map(Authority::as_str).or(host);
-    // Compares host and port; a proxy in front may have removed TLS. Several origins, or one without a name, are foreign.
+    // Compares host and port only, because a proxy in front may have removed TLS. Several origins, or one without a host, count as another site.
     let theirs = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     match (theirs, own) {
         (Some((scheme, theirs)), Some(own)) => {
@@ -237,7 +237,7 @@ async fn blocking_failure<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let turn = share.turn().await;
-    // The work keeps its thread when its client disconnects.
+    // The work keeps its place in the share until it ends, also if its client disconnects.
     let work = move || {
         let _turn = turn;
         work()
@@ -249,7 +249,7 @@ async fn blocking_failure<R: Send + 'static>(
 #[derive(Default)]
 pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 
-/// Says whether the request was dropped.
+/// Shows whether the request was dropped.
 #[derive(Clone)]
 pub(crate) struct CancelToken(Arc<AtomicBool>);
 
@@ -285,7 +285,7 @@ async fn options(call: Call) -> Answer {
     end(call.trace, entered.map(|_| options_answer()), Aim::Target)
 }
 
-/// `OPTIONS *` asks about the whole server (RFC 9110 §9.3.7); no other method does.
+/// `OPTIONS *` asks about the whole server (RFC 9110 §9.3.7); no other method may have the target `*`.
 fn options_of_all(request: &Request<Received>, trace: Trace) -> Answer {
     let outcome = match *request.method() {
         Method::OPTIONS => Ok(options_answer()),

@@ -68,7 +68,7 @@ pub(crate) async fn unlock(call: Call) -> Answer {
         Ok(empty(StatusCode::NO_CONTENT))
     };
     let outcome: Result<Answer, Failure> = outcome.await;
-    // §9.11.1: a token that is not one of this resource's locks.
+    // §9.11.1: the token belongs to no lock of this resource.
     let outcome = outcome.or_else(|failure| match failure {
         Failure::Refused(Refusal::Content(ContentRefusal::NoSuchLock)) => Ok(empty(StatusCode::CONFLICT)),
         other => Err(other),

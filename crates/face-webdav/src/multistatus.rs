@@ -1,4 +1,4 @@
-//! Writing a multi-status answer (RFC 4918 §13).
+//! Writes multi-status responses (RFC 4918 §13).
 
 use super::access_control::{Control, push_privileges};
 use super::propfind_request::Asked;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 pub(crate) const END: &str = "</D:multistatus>\n";
 
-/// The properties every file and directory has.
+/// The live properties of files and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Live {
     ResourceType,
@@ -57,7 +57,7 @@ impl Live {
         Live::Principal,
     ];
 
-    /// Whether `allprop` includes it. The others are returned only by name (RFC 4331 §3, RFC 3744 §5).
+    /// Whether `allprop` includes the property. The others are returned only if they are requested by name (RFC 4331 §3, RFC 3744 §5).
     fn is_told_unasked(self) -> bool {
         let named_only = [
             Live::QuotaAvailable,
@@ -192,12 +192,12 @@ impl Form {
         )
     }
 
-    /// Whether `is_one` is true of any property that is requested by name.
+    /// Whether `is_one` is true for any property that is requested by name.
     pub(crate) fn has(&self, is_one: impl Fn(Option<Live>) -> bool) -> bool {
         self.named.iter().any(|(live, _)| is_one(*live))
     }
 
-    /// Writes the names of the properties that are requested by name and of which `is_one` is true.
+    /// Writes the names of the properties that are requested by name and for which `is_one` is true.
     pub(crate) fn push_names(&self, xml: &mut String, is_one: impl Fn(Option<Live>) -> bool) {
         self.named.iter().filter(|(live, _)| is_one(*live)).for_each(|(_, name)| push_empty(xml, name));
     }
@@ -274,7 +274,7 @@ fn push_named<'n>(
     }
 }
 
-/// The stored properties, without those whose names an older version accepted and XML parsers cannot read.
+/// The stored properties, except those with a name that an older version accepted and XML parsers cannot read.
 fn writable<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a Property> {
     let properties = resource.more.properties.iter();
     properties.filter(|property| Name::can_be_written(&property.namespace, &property.name))
@@ -371,7 +371,7 @@ fn push_property(xml: &mut String, name: &str, property: &Property) {
     let _ = write!(xml, "</{name}>");
 }
 
-/// One `activelock` (§14.1). Only its owner sees its token (RFC 4918 §6.5 and §15.8).
+/// One `activelock` (§14.1). Only the owner of the lock sees the lock's token (RFC 4918 §6.5 and §15.8).
 pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &ShownLock, now: i64) {
     let scope = if lock.is_exclusive { "exclusive" } else { "shared" };
     let depth = if lock.is_deep { "infinity" } else { "0" };

@@ -73,7 +73,7 @@ pub(crate) async fn page(call: Call) -> Answer {
     answer
 }
 
-/// Writes a page as fast as the client reads it. Its entries were judged before it began.
+/// Writes a page as fast as the client reads it. The entries were judged before the response began.
 async fn write(
     mut writing: Writing,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
@@ -170,7 +170,7 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// A file the page needs.
+/// A file that the page needs.
 pub(crate) fn asset(text: &'static str, kind: &'static str) -> Answer {
     let mut answer = answer(Body::from(text), kind);
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -310,13 +310,13 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row) {
         "<div class=\"row entry file\" role=\"listitem\" data-name=\""
     });
     push_text(html, name);
-    // The modification time of a directory could show a hidden change.
+    // The modification time of a directory could show a change of a hidden entry.
     let shown = if is_directory { 0 } else { modified };
     let _ = write!(html, "\" data-time=\"{shown}\"");
     if !is_directory {
         let _ = write!(html, " data-size=\"{bytes}\"");
     }
-    // The whole path: a browser could read a bare name with a colon as a scheme.
+    // The link has the whole path, because a browser could read a bare name with a colon as a URL with a scheme.
     html.push_str("><a href=\"");
     html.push_str(base);
     percent::push_name(html, name);

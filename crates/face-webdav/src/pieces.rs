@@ -1,4 +1,4 @@
-//! A file's content in pieces: each is read when the channel has a slot for it, and while the user still may read.
+//! Reads a file's content in pieces. A piece is read only when the channel has a slot for it and the user still may read.
 
 use super::blocking;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ pub(super) const PIECE_BYTES: u64 = 256 * 1024;
 /// A client that takes longer for a piece is slow, and gets no reused buffers.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Buffers that are reused after their bytes are sent: otherwise a large file would allocate and wipe a buffer for every piece.
+/// Buffers that are reused after their bytes are sent: otherwise every piece of a large file would need a new buffer, which is wiped afterwards.
 pub(super) struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
     free: std::sync::mpsc::Receiver<Vec<u8>>,
@@ -54,7 +54,7 @@ impl Buffers {
         Lent { bytes, home: self.home.clone() }
     }
 
-    /// Drops the free buffers, and lent buffers after they are sent: a client that does not read would hold them.
+    /// Drops the free buffers now, and the lent buffers after they are sent, so that a client that does not read keeps none in memory.
     fn forget(&mut self) {
         *self = Buffers::new();
     }
@@ -86,8 +86,8 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     None
 }
 
-/// Waits until the channel has a slot for the next piece and the user may hold its bytes. `None` if the client disconnected or the user may no
-/// longer read.
+/// Waits until the channel has a slot for the next piece and the user's share of memory has room for it. `None` if the client disconnected or the
+/// user may no longer read.
 pub(super) async fn place_for<'s>(
     mut reading: Reading,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,

@@ -1,4 +1,5 @@
-//! PROPFIND, streamed: memory does not grow with the directory. For a whole tree the paths of the remaining directories are kept.
+//! PROPFIND. The response is streamed, so that memory does not grow with the size of a directory. In a listing of a whole tree only the paths of the
+//! remaining directories are kept.
 
 use super::access_control::Control;
 use super::content_type::{self, InTurn};
@@ -20,7 +21,7 @@ use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// A directory with more entries is listed on another thread.
+/// The most entries of a directory that is listed without another thread.
 const CACHED_ENTRIES_MAX: usize = 16;
 /// The entries that door 4 judges at once.
 const BATCH_ENTRIES: usize = 1024;
@@ -48,7 +49,7 @@ pub(crate) async fn propfind(call: Call) -> Answer {
         let (depth, limits) = (depth(&head.headers)?, visit.limits());
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         let form = Arc::new(Form::of(asked));
-        // A listing in memory is served faster than another thread wakes up.
+        // Serving a listing from memory is faster than waking another thread.
         let begun = match at_once(&visit, &place, &form, depth, &limits)? {
             Some(Looked::Whole(xml, revision))
                 if head.version != Version::HTTP_2 || xml.len() <= UNCOUNTED_BYTES =>
@@ -59,7 +60,7 @@ pub(crate) async fn propfind(call: Call) -> Answer {
         };
         let (begun, held) = match visit.share().answer_now(HELD_BYTES) {
             Ok(held) => (begun, held),
-            // The request waits without holding memory or the datastore.
+            // While the request waits, it holds no memory and is no active operation on the datastore.
             Err(share) => {
                 drop(begun);
                 (None, share.answer(HELD_BYTES).await)
@@ -114,7 +115,7 @@ enum Looked {
 }
 
 impl Looked {
-    /// Renders the next entries, if the response is not whole.
+    /// Renders the next entries, if the response is not complete.
     fn go_on(self) -> Result<Self, Refusal> {
         match self {
             Looked::Begun(mut running) => {
@@ -146,7 +147,7 @@ struct RunningListing {
     own: Sid,
     form: Arc<Form>,
     wants: Wants,
-    /// The whole tree, with `Depth: infinity`.
+    /// The state of a listing of a whole tree, with `Depth: infinity`.
     deep: Option<Deep>,
     /// Some entries may be locked.
     has_locks: bool,
@@ -164,7 +165,7 @@ struct RunningListing {
     entries_left: u64,
 }
 
-/// The part of the response that needs no waiting. `None` if even the requested resource needs it.
+/// The part of the response that needs no waiting. `None` if even the requested resource needs waiting.
 fn at_once(
     visit: &Visit,
     place: &ResourcePath,
@@ -173,7 +174,7 @@ fn at_once(
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(form.asked());
-    // A quota may count all files of a datastore, ACLs open all files of a directory, and a tree has many directories.
+    // For a quota all files of a datastore may be counted, for ACLs all files of a directory are opened, and a tree has many directories.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
@@ -212,7 +213,7 @@ fn begin_with(
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
-    // The limit is for collections (RFC 4918 §9.1); a file is described.
+    // The limit is only for collections (RFC 4918 §9.1), so a file is described.
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
         return Err(RequestError::Depth.into());
     }
@@ -263,7 +264,7 @@ impl RunningListing {
         }
     }
 
-    /// For each entry whether it is known to have no dead properties; empty if the request names none.
+    /// For each entry whether it is known to have no dead properties; empty if the request asks for no dead properties.
     fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() }
     }
@@ -279,7 +280,7 @@ impl RunningListing {
 
     /// Renders the judged entries until a piece of the response is full.
     fn render(&mut self) -> Result<(), Refusal> {
-        // Reserves the size of the previous entries and some more: growing later would copy all of the output.
+        // Reserves space by the average size of the previous entries: growing the output later would copy all of it.
         self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
         let (before, waited) = (self.xml.len(), self.entries.len());
         let mut path = String::new();
@@ -326,7 +327,7 @@ impl RunningListing {
         Ok(())
     }
 
-    /// Renders all entries if they are few and need no waiting. Returns whether it did.
+    /// Renders all entries if they are few and need no waiting. Returns whether all were rendered.
     fn end_cached(&mut self) -> Result<bool, Refusal> {
         let Cached::Ready(entries) = self.listing.all_cached(CACHED_ENTRIES_MAX)? else { return Ok(false) };
         if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {
@@ -345,7 +346,7 @@ impl RunningListing {
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
         if self.entries.len() > 0 {
-            // The entries were judged before the client read the previous piece.
+            // The entries were judged before the client read the previous piece, so they are judged again after a change.
             if !self.listing.is_unchanged() {
                 let entries = std::mem::take(&mut self.entries).collect();
                 let entries = self.listing.still_seen(entries)?;
@@ -353,7 +354,7 @@ impl RunningListing {
                 self.entries = entries.into_iter();
             }
         } else {
-            // Only as many entries as fit into a few pieces: entries that are not written yet wait for the client.
+            // Takes only as many entries as fit into a few pieces: entries that are not written yet stay in memory until the client reads.
             let at_most = (4 * PIECE_BYTES / self.entry_bytes).clamp(BATCH_ENTRIES / 16, BATCH_ENTRIES);
             self.listing.next_batch(at_most)?.into_iter().for_each(|entries| self.take_up(entries));
         }

@@ -1,4 +1,4 @@
-//! Reading what a PROPFIND asks for (RFC 4918 §14.20), with a pull parser, in bounded space and depth.
+//! Reads the body of a PROPFIND (RFC 4918 §14.20), with a pull parser, in bounded space and depth.
 
 use super::xml::{Name, Piece, Pieces};
 use enfilade_faces::RequestError;
@@ -15,7 +15,7 @@ pub(crate) enum Asked {
     Some(Vec<Name>),
 }
 
-/// Reads the body; an empty one asks for everything (§9.1).
+/// Reads the body; an empty body asks for all properties (§9.1).
 pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> {
     if body.is_empty() {
         return Ok(Asked::All);

@@ -1,4 +1,4 @@
-//! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties, all of them or none.
+//! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties. Either all changes are made or none.
 
 use super::conditions::RequestConditions;
 use super::multistatus::{self, Form, Live, multi_status, push_status};
@@ -18,7 +18,7 @@ pub(crate) async fn proppatch(call: Call) -> Answer {
         let conditions = RequestConditions::of(&head)?;
         let limits = visit.limits();
         let changes = read(&collect_xml(body, &limits).await?, &limits)?;
-        // Live properties cannot be set; then no change is made.
+        // Live properties cannot be changed. If the request changes one, no change is made.
         let is_protected = |name: &Name| Live::of(name).is_some();
         let refused = changes.iter().any(|(name, _)| is_protected(name));
         let (names, changes): (Vec<Name>, Vec<PropertyChange>) = changes.into_iter().unzip();
@@ -62,7 +62,7 @@ pub(crate) async fn proppatch(call: Call) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// The changes a body asks for, in its order.
+/// The changes that a body asks for, in the body's order.
 pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyChange)>, RequestError> {
     let mut pieces = Pieces::new(body, limits);
     let (mut changes, mut is_set, mut language) = (Vec::new(), None, [None, None]);

@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use std::time::Duration;
 
-/// The size of the write buffer, in bytes: each write needs a thread that may block.
+/// The size of the write buffer, in bytes. The buffer is large because each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
 
 pub(crate) async fn put(call: Call) -> Answer {
@@ -27,7 +27,7 @@ pub(crate) async fn put(call: Call) -> Answer {
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(RequestError::Header("Content-Range").into()), Aim::File);
     }
-    // A slash at the end names a collection, which MKCOL creates (RFC 4918 §9.7.2).
+    // A URL with a slash at the end is that of a collection, which MKCOL creates (RFC 4918 §9.7.2).
     if request.uri().path().ends_with('/') {
         return end(trace, Err(RequestError::Method.into()), Aim::File);
     }
@@ -78,7 +78,7 @@ fn made(headers: &HeaderMap) -> Result<Option<i64>, RequestError> {
     seconds.filter(is_possible).map(Some).ok_or(RequestError::Header("X-OC-Mtime"))
 }
 
-/// The least number of bytes in each window of time.
+/// The number of bytes that must at least arrive in each window of time.
 #[derive(Clone, Copy)]
 struct Pace {
     window: Duration,

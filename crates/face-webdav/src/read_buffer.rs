@@ -8,7 +8,7 @@ use std::cell::RefCell;
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small and large buffers: a small file that its client does not read holds no large buffer.
+    /// Small and large buffers are separate, so that a small file that its client does not read keeps no large buffer.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -33,7 +33,7 @@ impl ReadBuffer {
         ReadBuffer { bytes: buffer, filled: 0 }
     }
 
-    /// The first bytes of the buffer, this many, with their previous content.
+    /// The first `bytes` bytes of the buffer, with their previous content.
     pub(super) fn get(&mut self, bytes: usize) -> &mut [u8] {
         self.bytes.get_mut(..bytes).unwrap_or_default()
     }

@@ -37,7 +37,7 @@ impl PipeSource for Source {
     }
 }
 
-/// Promises the range and checks the rights every second until it is sent.
+/// Promises the range to [`Splices`], and checks the rights every second until the range is sent.
 pub(super) async fn send(
     reading: Reading,
     range: Range<u64>,

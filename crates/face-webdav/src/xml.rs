@@ -1,5 +1,5 @@
-//! Reading XML bodies with a pull parser, in bounded space and depth. Document types are refused, and all entities except the five of XML
-//! itself. Other clients may get what is read here, so a name, namespace or character is refused unless every parser accepts it.
+//! Reads XML bodies with a pull parser, in bounded space and depth. Document types are refused, and all entities except the five of XML itself. A
+//! part of a body may later be sent to other clients, so a name, namespace or character is refused unless every parser accepts it.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;
@@ -17,8 +17,8 @@ const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
 const NOT_WELL_FORMED: RequestError = RequestError::Xml("the body is not well-formed XML");
 
-/// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it: the parsers of Python's library join namespace and
-/// name by a blank or a brace, and cannot read a document whose namespace contains one.
+/// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it. The parsers of Python's library join namespace and name
+/// by a blank or a brace. So they cannot read a document with a blank or a brace in a namespace.
 fn is_uri(namespace: &str) -> bool {
     !namespace.contains(|c: char| c.is_whitespace() || matches!(c, '{' | '}'))
 }
@@ -64,7 +64,8 @@ pub(crate) struct Pieces<'b> {
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The declared namespaces: the text in the declaration, and the namespace after its references are resolved, which names share.
+    /// The declared namespaces: the text in the declaration, and the namespace after its references are resolved. The names share this namespace
+    /// text.
     namespaces: Vec<(String, Arc<str>)>,
 }
 
@@ -194,7 +195,7 @@ impl<'b> Pieces<'b> {
             return Err(NOT_WELL_FORMED);
         }
         let mut given = Vec::new();
-        // The library finds duplicate attributes by comparing each with each, which the limit keeps cheap.
+        // The library compares each attribute with all others to find duplicates. The limit keeps this cheap.
         for (count, attribute) in element.attributes().enumerate() {
             let attribute = attribute.map_err(|_| RequestError::Xml("an attribute cannot be read"))?;
             if count as u64 >= self.limits.xml_attributes {
@@ -351,8 +352,8 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
     }
 }
 
-/// Writes a stored value as XML. A value that an older version or another program stored may not be XML, and clients must be able to read the
-/// rest of the response: so markup is parsed and written again, and a value that cannot be parsed is written as text.
+/// Writes a stored value as XML. A value that an older version or another program stored may not be XML, but clients must be able to read the rest of
+/// the response. So markup is parsed and written again, and a value that cannot be parsed is written as text.
 pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     if kept.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'&' | 0xef)) {
         return push_text(xml, kept);

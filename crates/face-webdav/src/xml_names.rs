@@ -1,10 +1,10 @@
-//! Names that every parser of XML takes (Namespaces in XML 1.0 §3, `NCName`).
+//! Names that every parser of XML accepts (Namespaces in XML 1.0 §3, `NCName`).
 //!
-//! Which letters a name may have differs between editions of XML 1.0: the fifth (§2.3) takes most of Unicode, the fourth (Appendix B) lists
-//! single letters, and widely used parsers (expat) still follow the fourth. A property is shown to every client that lists its directory, so
-//! its name has to be one in both editions.
+//! Which letters a name may have differs between editions of XML 1.0. The fifth (§2.3) allows most of Unicode, the fourth (Appendix B) lists single
+//! letters. Widely used parsers (expat) still follow the fourth. A property is shown to every client that lists its directory, so its name must be
+//! valid in both editions.
 
-/// The runs of letters that may begin a name: the first letter of a run and the first letter after it, in turn.
+/// The runs of letters that may begin a name: each pair is the first letter of a run and the first letter after the run.
 const BEGIN: [u16; 410] = [
     0x41, 0x5b, 0x5f, 0x60, 0x61, 0x7b, 0xc0, 0xd7, 0xd8, 0xf7, 0xf8, 0x132, 0x134, 0x13f, 0x141, 0x149,
     0x14a, 0x17f, 0x180, 0x1c4, 0x1cd, 0x1f1, 0x1f4, 0x1f6, 0x1fa, 0x218, 0x250, 0x2a9, 0x2bb, 0x2c2, 0x386,

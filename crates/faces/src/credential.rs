@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Secret, percent_decoded};
+use enfilade_facts::vocabulary::{Authid, Realm, Secret, percent_decoded};
 use enfilade_passage::{
     CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };
@@ -186,8 +186,17 @@ fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
         return Err(malformed("the Basic credential has no `:` between user and password"));
     };
     let authid = std::str::from_utf8(authid).map_err(|_| malformed("the user name is not UTF-8"))?;
-    let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
-    secret_of(authid, secret)
+    secret_of(login(authid)?, secret)
+}
+
+/// A name without a realm is one of the realm `local`: a browser asks for a user name, and people type `alice`.
+fn login(name: &str) -> Result<Authid, Refusal> {
+    let whole = match name.split_once('!') {
+        _ if name.contains('@') => name.to_owned(),
+        Some((user, token)) => format!("{user}@{}!{token}", Realm::local()),
+        None => format!("{name}@{}", Realm::local()),
+    };
+    whole.parse().map_err(|why| malformed(&format!("{why}")))
 }
 
 fn secret_of(authid: Authid, secret: &[u8]) -> Result<SecretAsk, Refusal> {
@@ -232,6 +241,13 @@ mod tests {
             ("alice@local!backup", b"s:1".as_slice())
         );
         assert!(of("basic YWxpY2VAbG9jYWw6eA==").is_ok());
+        // `alice:x`, `alice!laptop:x` and `:x`
+        for (text, name) in
+            [("Basic YWxpY2U6eA==", "alice@local"), ("Basic YWxpY2UhbGFwdG9wOng=", "alice@local!laptop")]
+        {
+            assert_eq!(of(text).unwrap().authid.to_string(), name);
+        }
+        assert!(matches!(of("Basic Ong="), Err(Refusal::Malformed(_))));
         for wrong in [
             "Basic",
             "Basic ",
@@ -240,7 +256,6 @@ mod tests {
             "Basic  YWxpY2VAbG9jYWw6eA==",
             "Basic YWxpY2VAbG9jYWw6eA== ",
             "Basic YWxpY2VAbG9jYWw=",
-            "Basic YWxpY2U6eA==",
             "Basic YWxpY2VAbG9jYWw6",
             "Bearer",
             "Bearer=abc",

@@ -8,7 +8,7 @@ use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Ta
 use crate::view::View;
 use std::collections::BTreeMap;
 
-/// The state that a record must have, or the change is not committed.
+/// The state that a record must have; otherwise the change is not committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The record does not exist.
@@ -43,7 +43,7 @@ pub struct AuditRecord {
     pub unix_seconds: i64,
 }
 
-/// The rights with which a change is made. Users can make any number of changes that only take rights away. These must not use up the room
+/// The rights with which a change is made. Users can make any number of changes that only take rights away. These changes must not use up the room
 /// that an administrator needs to take rights away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
@@ -97,7 +97,7 @@ impl Change {
         &self.audit
     }
 
-    /// With whose rights it is made.
+    /// The rights with which the change is made.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -165,7 +165,7 @@ impl Change {
         self
     }
 
-    /// From this commit on sessions may be issued up to this second.
+    /// After the commit, sessions may be issued up to this second.
     pub fn allow_issue(&mut self, second: i64) -> &mut Self {
         self.horizon = self.horizon.max(Some(second));
         self
@@ -192,8 +192,8 @@ impl Change {
         self.delete::<R>(key).end_with::<R>(key)
     }
 
-    /// Deletes a record that sessions rest on, after another change ended these sessions with the mark `ended`. The new marks get the values of
-    /// that mark; without one the sessions end now.
+    /// Deletes a record that sessions rest on, after another change ended these sessions with the mark `ended`. The new marks get the values of that
+    /// mark. Without `ended` the sessions end now.
     pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: Option<&Revocation>) -> &mut Self {
         let ending = ended.map_or(Ending::Now, |ended| Ending::AsOf(*ended));
         self.delete::<R>(key);
@@ -217,8 +217,8 @@ impl Change {
         self
     }
 
-    /// The writes for the marks of this change, on top of the facts of `view`: the marks, their records by their ends, the horizon, and the
-    /// last second up to which marks count.
+    /// The writes for the marks of this change, on top of the facts of `view`. They are the marks, the reverse records of their ends, the horizon,
+    /// and the last second up to which marks count.
     ///
     /// # Errors
     /// When the revocations cannot be read.

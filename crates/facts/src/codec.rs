@@ -3,8 +3,8 @@
 //! ```text
 //! version u8 | checksum 16 bytes over table, key, revision and value | revision u64 BE | value
 //! ```
-//! LMDB has no checksums: of 400 single-bit flips 306 silently changed or lost a record, and one such bit can turn
-//! a deny into an allow. The checksum finds damage; it is no signature, the key is a constant.
+//! LMDB has no checksums: of 400 flips of a single bit, 306 silently changed or lost a record. One such flip can turn a deny into an allow. The
+//! checksum finds damage. It is no signature, because its key is a constant.
 
 use crate::error::SourceError;
 use crate::revision::Revision;
@@ -38,10 +38,10 @@ pub fn seal(table: Table, key: &[u8], revision: Revision, value: &[u8]) -> Vec<u
     stored
 }
 
-/// The revision a stored record was written at, and its value.
+/// The revision at which a stored record was written, and the value of the record.
 ///
 /// # Errors
-/// [`SourceError::Damaged`] unless every byte of it is believed.
+/// [`SourceError::Damaged`] unless the layout version and the checksum are right.
 pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision, &'s [u8]), SourceError> {
     let (header, value) = stored
         .split_first_chunk::<HEADER_BYTES>()
@@ -58,7 +58,7 @@ pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision,
     Ok((revision, value))
 }
 
-/// The checksum in the header of a stored record, unchecked: digests are sums of these. It is 0 for a record that is too short to have one.
+/// The checksum in the header of a stored record, unchecked. Digests are sums of these checksums. It is 0 for a record that is too short to have one.
 pub fn claimed_checksum(stored: &[u8]) -> u128 {
     let sum = stored.get(1..=CHECKSUM_BYTES).and_then(|sum| sum.try_into().ok());
     sum.map_or(0, u128::from_be_bytes)
@@ -109,7 +109,7 @@ impl Writer {
     pub fn flag(&mut self, yes: bool) -> &mut Self {
         self.u8(u8::from(yes))
     }
-    /// Bytes of a fixed length both sides know.
+    /// Bytes of a fixed length that writer and reader know.
     pub fn fixed(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
     pub fn i64(&mut self) -> Option<i64> {
         self.fixed().map(i64::from_be_bytes)
     }
-    /// Yes or no; any other byte is damage (a flag that is neither must not become "enabled").
+    /// Yes or no; any other byte is damage and must not be read as "enabled".
     pub fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),

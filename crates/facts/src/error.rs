@@ -23,7 +23,7 @@ pub enum SourceError {
 /// A change was not made, not even a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Another change came first and changed a record that this one is based on: read again and redo it.
+    /// Another change was committed first and changed a record that this change expects. The caller must read again and repeat its change.
     #[error("table `{}`, key {key}: another change came first; try again", table.name())]
     Conflict {
         /// The table.
@@ -31,10 +31,10 @@ pub enum CommitError {
         /// The key, printable.
         key: String,
     },
-    /// Another process has been writing for too long; the text names it and says what to do.
+    /// Another process has been writing for too long; the text identifies the process and contains the remedy.
     #[error("{0}")]
     Busy(String),
-    /// The store has nearly filled its map, and the rest of it is kept for other changes.
+    /// The store has nearly filled its map, and the rest of the map is reserved for other changes.
     #[error(
         "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for {kept_for}; \
         set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
@@ -47,10 +47,10 @@ pub enum CommitError {
         used_bytes: u64,
         /// How large the map is, in bytes.
         map_bytes: u64,
-        /// Which changes are made nevertheless.
+        /// The changes that the rest of the map is reserved for.
         kept_for: &'static str,
     },
-    /// A key or value is larger than the store takes.
+    /// A key or value is larger than a store accepts.
     #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
     TooLarge {
         /// The table.

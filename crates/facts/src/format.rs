@@ -1,14 +1,14 @@
-//! The formats of a store, and how the records of one become those of the next.
+//! The formats of a store, and the conversion of records from one format to the next.
 //!
-//! A store has one format as a whole. A store of another format is not opened; an upgrade converts it to this program's format, in one
-//! transaction that passes every record through the steps below.
+//! A store has one format as a whole. A store of another format is not opened; an upgrade converts it to this program's format. One transaction
+//! passes every record through the steps below.
 //!
 //! # When the format changes
-//! The format changes when a table is new, or when a record of an older build would be read as something else (a last field that may be
-//! missing is no change of format: [`Writer::tail`]). Then:
-//! 1. count [`FORMAT`] up, and let `step` make a record of the new form from one of the form before;
-//! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what has to
-//!    be in it, upgrades it in every run of the tests, and fails while it is missing.
+//! The format changes when a table is new, or when this program would misread a record of an older build. A last field that may be missing is no
+//! change of format (see [`Writer::tail`]). After a change of the format:
+//! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
+//! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what the store must contain, upgrades
+//!    it in every run of the tests, and fails while the store is missing.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{MirroredFile, Row, Table};
@@ -17,19 +17,19 @@ use crate::tables::{MirroredFile, Row, Table};
 ///
 /// | format | what is new |
 /// |---|---|
-/// | 2 | the first that can be upgraded; records carry LMDB's number of the commit |
-/// | 3 | records carry the revision, which is the number of the change; entries of the log need not say it |
-/// | 4 | marks are found by their ends, too; what older programs wrote is taken in by the first purge, so no record changes; the keys of a large change stand in pieces in the log |
+/// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
+/// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
+/// | 4 | each mark has a second record, under its end (the first purge adds it for older marks); the log has the keys of a large change in pieces |
 pub const FORMAT: u32 = 4;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
-/// The value of a record in the form of this format, from its value in an older one; `None` when it has not that form.
+/// Converts the value of a record from the older format `from` to this format; `None` when the value does not have the form of `from`.
 pub fn bring_up(from: u32, table: Table, value: &[u8]) -> Option<Vec<u8>> {
     (from..FORMAT).try_fold(value.to_vec(), |value, format| step(format, table, value))
 }
 
-/// The value of a record in the form of the next format. From format 4 on the log holds entries and pieces.
+/// Converts the value of a record to the next format. From format 4 on, the table of the log has two kinds of records: entries and pieces.
 fn step(format: u32, table: Table, value: Vec<u8>) -> Option<Vec<u8>> {
     match (format, table) {
         (2, Table::Log) => log_entry_of_2(&value),

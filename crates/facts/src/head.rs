@@ -76,7 +76,7 @@ impl Row for Identity {
     }
 }
 
-/// One record to be written; `None` deletes.
+/// One record to write, or to delete if `stored` is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Its table.

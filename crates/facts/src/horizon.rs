@@ -1,12 +1,12 @@
 //! The order of sessions and of the marks that end them.
 //!
 //! A token says in which second it was issued, and a mark says up to which second it counts. Both seconds come from wall clocks, and
-//! wall clocks step. So the facts hold a **horizon**, which only grows: no session is issued later than it. A mark counts up to the
-//! horizon at its commit, so it covers every session that was issued before, even when a clock was wrong. The mark moves the horizon to its
-//! own second, and a session that is issued after it is issued at least one second later.
+//! wall clocks step. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark counts up to the horizon
+//! at its commit, so it covers every session that was issued before, even when a clock was wrong. Setting the mark moves the horizon to the mark's
+//! second. Each session that is issued after the mark has a later second of issue.
 //!
 //! Other servers with the same keys issue tokens without a horizon. Such a token is refused while its second of issue is later than the second
-//! up to which a new mark would count. So a token that a mark does not cover was not valid when the mark was set.
+//! up to which a new mark would count. So a token that a mark does not cover was not yet valid when the mark was set.
 
 use crate::clocks::Clocks;
 use crate::error::SourceError;
@@ -28,7 +28,7 @@ impl Horizon {
         Ok(Self::from_second(view.get::<Revocation>(&Revoked::Horizon)?.map(|row| row.issued_before)))
     }
 
-    /// The horizon at this second; facts from before it was known have none.
+    /// The horizon at this second. Facts of older programs have no horizon.
     pub fn from_second(second: Option<i64>) -> Self {
         Horizon(second.unwrap_or(i64::MIN))
     }
@@ -38,13 +38,13 @@ impl Horizon {
         second <= self.0
     }
 
-    /// The last second of issue of a token that is good at this time, `now` seconds since the epoch, here or at a server whose
-    /// clock is ahead by [`CLOCK_SKEW_SECONDS`] at most. A mark that is set now counts up to it.
+    /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token may also be from a server whose
+    /// clock is ahead by at most [`CLOCK_SKEW_SECONDS`]. A mark that is set now counts up to this second.
     pub fn last_issue(self, now: i64) -> i64 {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }
 
-    /// The new horizon for a session of this second, so far ahead that the horizon need not be moved again soon.
+    /// The new horizon for a session that is issued in this second. It is so far ahead that the horizon need not be moved again soon.
     pub fn moved_for(second: i64, now: Clocks) -> i64 {
         second.max(now.unix_seconds.saturating_add(HORIZON_SECONDS))
     }
@@ -58,7 +58,7 @@ pub struct Passed {
     pub unix_seconds: i64,
     /// The clock since the start of the machine at that time, in seconds.
     tick_seconds: i64,
-    /// Marks of tokens that end in this second or before may have been purged, so such a token is expired, even if the clock says otherwise.
+    /// Marks of tokens that end in this second or before may have been purged, so such a token counts as expired, even if the clock says otherwise.
     purged: i64,
 }
 
@@ -89,13 +89,13 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// The same purge time, with the note that marks were purged whose tokens end in this second or before it.
+    /// The same purge time. It also records that marks were purged whose tokens end in this second or before.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
     }
 
-    /// The same purge time, with the note of what another purge has purged, from the record of that purge.
+    /// The same purge time. It also covers the marks that another purge has purged, according to the record of that purge.
     #[must_use]
     pub fn after(self, other: Option<&Revocation>) -> Self {
         other.map_or(self, |other| self.purging(other.issued_before))
@@ -113,8 +113,8 @@ pub struct LastMarks {
     pub of_time: i64,
     /// The last second up to which any mark counts or has counted.
     pub of_any: i64,
-    /// Whether both seconds cover all marks, and each mark is found by its end ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). Marks
-    /// from before format 4 are taken in one after the other.
+    /// Whether both seconds cover all marks, and each mark is found by its end ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). A purge adds
+    /// the marks from before format 4.
     pub is_complete: bool,
 }
 
@@ -135,7 +135,7 @@ impl LastMarks {
         }))
     }
 
-    /// Takes in a mark that counts up to this second.
+    /// Adds a mark that counts up to this second.
     pub fn take_in(&mut self, mark: &Revoked, issued_before: i64) {
         self.of_any = self.of_any.max(issued_before);
         if !mark.is_timeless() {

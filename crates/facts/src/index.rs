@@ -1,8 +1,8 @@
-//! Facts that are looked up in volume, held in the memory of the process. At every lookup an index has the revision of the view.
+//! Facts that are looked up often, in the memory of the process. At every lookup an index has the revision of the view.
 //!
 //! An index carries its revision. A reader with a newer view first brings the index up to that view, from the change log and
 //! inside the same transaction. A reader with an older view must take a new view. Readers take no lock and see only whole
-//! indexes: the new index is built as a copy, and published with its revision in one store.
+//! indexes: the new index is built as a copy, and published together with its revision in one atomic write.
 
 use crate::error::SourceError;
 use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};
@@ -27,7 +27,7 @@ pub trait Indexed: Clone + Send + Sync + 'static {
     /// When a record cannot be read or believed.
     fn build(view: &View<'_>) -> Result<Self, SourceError>;
 
-    /// Takes over the record that the view has under a key, or its absence.
+    /// Updates the content with the record that the view has under a key, or with the absence of the record.
     ///
     /// # Errors
     /// When the record cannot be read or believed.
@@ -79,7 +79,7 @@ impl<T: Indexed> Index<T> {
         Index { built: ArcSwapOption::empty(), building: Mutex::new(()) }
     }
 
-    /// Lends the index as of the view.
+    /// Calls `look` with the index at the revision of the view.
     ///
     /// # Errors
     /// [`IndexError`]; then `look` was not called.
@@ -94,8 +94,8 @@ impl<T: Indexed> Index<T> {
         Ok(look(&self.bring_up(view)?.value))
     }
 
-    /// Lends the index if it has this revision, else returns `None`. At the newest acknowledged revision the index contains every change that
-    /// was acknowledged before this call.
+    /// Calls `look` with the index if the index has this revision, else returns `None`. At the newest acknowledged revision the index contains every
+    /// change that was acknowledged before this call.
     pub fn peek<R>(&self, at: At, look: impl FnOnce(&T) -> R) -> Option<R> {
         let built = self.built.load();
         built.as_ref().filter(|built| built.at == at).map(|built| look(&built.value))
@@ -126,7 +126,7 @@ fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
     Ok(built.at == at)
 }
 
-/// The index brought up to the view from the change log; `None` if the log does not name all keys, or names so many that a rebuild is cheaper.
+/// The index brought up to the view from the change log; `None` if the log does not have all keys, or has so many that a rebuild is cheaper.
 fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>, SourceError> {
     let newest = view.at();
     let behind = newest.revision.0.saturating_sub(before.at.revision.0);

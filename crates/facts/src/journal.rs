@@ -1,10 +1,9 @@
-//! What a commit writes in addition to its records, so that damage cannot pass for a fact.
+//! What a commit writes in addition to its records, so that damage is never taken for a fact.
 //!
-//! A checksum proves that a record was once written like this, not that it is the newest one: a page pointer with one bit
-//! flipped can lead to a page of an older revision, where every record is sound and stale. So each group of records has
-//! a tally (how many, and a digest) in another tree, and is believed only when both agree. No single flip reaches both.
-//! Old tallies agree with old records, so the head also names the revision of the store and the commit of the source that
-//! wrote it.
+//! A checksum proves that a record was once written like this. It does not prove that the record is the newest: a page pointer with one flipped bit
+//! can lead to a page of an older revision, where every record is sound and stale. So each group of records has a tally (how many, and a digest) in
+//! another tree. A group is believed only when its records and its tally agree. No single flip reaches both trees. An old tally agrees with old
+//! records, so the head also has the revision of the store and the number of the commit that wrote it.
 
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
@@ -27,7 +26,7 @@ use std::ops::ControlFlow;
 /// number of the commit. Entries of the log are deleted if they are old enough and not newer than `shipped`.
 ///
 /// # Errors
-/// When an expectation does not hold, something is too large, or an existing record is damaged.
+/// When an expectation does not hold, a key or value is too large, or an existing record is damaged.
 pub fn write_down(
     before: &dyn Snapshot,
     change: &Change,
@@ -68,7 +67,7 @@ pub fn write_down(
     Ok(writes)
 }
 
-/// Whether these writes, on top of `before`, take rights away and give none (`tables::only_takes`), so that they may use the last of the map.
+/// Whether these writes, on top of `before`, take rights away and give none (`tables::only_takes`). Such writes may use the last part of the map.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -85,7 +84,7 @@ pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, Sourc
     Ok(true)
 }
 
-/// Whether the user, group or token that a record denied a role no longer exists after these writes.
+/// Whether the record is an assignment whose user, group or token no longer exists after these writes.
 fn is_of_nobody(
     before: &dyn Snapshot,
     writes: &[Write],
@@ -99,8 +98,8 @@ fn is_of_nobody(
     })
 }
 
-/// Counts the records of a table that come in the order of their keys, and hands out the tally of each group when it is whole. So a table
-/// of any size is counted with one tally in memory.
+/// Counts the records of a table in the order of their keys, and returns the tally of each group after its last record. So counting a table of any
+/// size needs the tally of only one group in memory.
 pub struct Counting {
     table: Table,
     whole: Tally,
@@ -155,7 +154,7 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }
 }
 
-/// The entry of a change, and the pieces that name its keys where they are many.
+/// The log entry of a change, and the pieces that have its keys if there are more than `LOG_KEYS_MAX`.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
     let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
@@ -193,7 +192,7 @@ fn trim(
     before.scan(Table::Log, &[], &mut |key, stored| {
         let goes = match Revision::from_bytes(key) {
             Some(revision) => {
-                // An entry that cannot be read is useless.
+                // An entry that cannot be read counts as old.
                 let is_old = codec::open(Table::Log, key, stored)
                     .ok()
                     .and_then(|(_, value)| LogEntry::decode(&mut Reader::new(value)))
@@ -282,7 +281,7 @@ fn check_sizes(change: &Change) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Whether a record is what a change expects it to be.
+/// Checks that a record has the state that a change expects.
 fn check_expected(view: &View<'_>, table: Table, key: &[u8], expected: &Expected) -> Result<(), CommitError> {
     let stored = view.value(table, key)?;
     let holds = match (expected, stored) {

@@ -1,5 +1,5 @@
-//! The interface of the store of file locks. Locks change all the time and every commit of facts empties memos, so locks are no facts:
-//! they are rows of another store, which all servers of the machine share and which survives a restart.
+//! The interface of the store of file locks. Locks change often, and every commit of facts makes remembered verdicts useless. So locks are no facts
+//! but rows of a separate store. All servers of the machine share this store, and it survives a restart.
 
 use std::ops::ControlFlow;
 
@@ -26,7 +26,7 @@ pub trait LockRows {
     fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), LocksError>;
 }
 
-/// Rows that the borrower can also change.
+/// Rows that can also be changed.
 pub trait LockRowsMut: LockRows {
     /// Sets the value of a key.
     ///
@@ -43,14 +43,14 @@ pub trait LockRowsMut: LockRows {
 
 /// A store of file locks.
 pub trait LockStore: Send + Sync {
-    /// Lends the rows of one moment to `look`, once.
+    /// Calls `look` once with the rows as they are at one moment.
     ///
     /// # Errors
     /// When the store cannot be read; then `look` was not called.
     fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError>;
 
-    /// Lends the rows to `change`; no other writer runs at the same time. When this call returns, all changes are durable. If `change` breaks,
-    /// none is made.
+    /// Calls `change` with the rows; no other writer runs at the same time. When this call returns, all changes are durable. If `change` breaks, no
+    /// change is made.
     ///
     /// # Errors
     /// When the store cannot be written; then nothing was changed.

@@ -1,13 +1,12 @@
 //! Remembering pure steps.
 //!
-//! A memo key holds every input of the step, each with a tag and its length, through a digest whose key is random
-//! per process. So an entry can never be asked for with another input, and there is nothing to invalidate.
-//! The tables are set-associative and bounded in bytes: a colliding neighbour can only push out an entry of its own set.
-//! Reading takes no lock and writes nothing that other readers read. [`WordMemo`] holds what fits into a word, in place;
-//! [`Memo`] holds anything else, behind a pointer.
+//! A memo key is a digest of every input of the step, each with a tag and its length. The digest's key is random per process. So a lookup with
+//! another input never finds the entry, and no entry needs to be invalidated. The tables are set-associative and bounded in bytes: a new entry can
+//! replace only an entry of its own set. Reading takes no lock and writes nothing that other readers read. [`WordMemo`] stores results that fit into
+//! a word, in the table itself; [`Memo`] stores other results, behind a pointer.
 //!
-//! Measured (`bench/runs/2026-11-23-tokens.json`, 100,000 entries): a probe takes 29 ns, and 97 ns with `quick_cache`, 129 ns with `dashmap`,
-//! 224 ns with `papaya`; with two threads 18, 83, 112 and 117 ns.
+//! Measured (`bench/runs/2026-11-23-tokens.json`, 100,000 entries): a lookup takes 29 ns; with `quick_cache` it takes 97 ns, with `dashmap` 129 ns,
+//! with `papaya` 224 ns. With two threads the times are 18, 83, 112 and 117 ns.
 
 mod shared;
 mod words;
@@ -54,8 +53,8 @@ impl std::fmt::Debug for MemoKey {
 /// Takes the inputs one after the other, as words. Each input is a word with its tag and length, followed by its bytes, padded with zeros. An input
 /// of fewer than eight bytes is stored in its first word, after tag and length.
 ///
-/// The digest is SipHash-1-3 of these words. It is computed here, because inputs are many and short, and a library that takes
-/// bytes spends most of its time on joining them. Tests compare the digest with that of a library.
+/// The digest is SipHash-1-3 of these words. It is computed here, because inputs are many and short, and a library that takes bytes spends most of
+/// its time on joining them into words. Tests compare the digest with that of a library.
 #[derive(Clone, Copy)]
 pub struct KeyMaker {
     state: [u64; 4],
@@ -86,12 +85,12 @@ impl KeyMaker {
             self.word(short_word(bytes) << 8 | (bytes.len() as u64) << 4 | 4);
             return self;
         };
-        // Tag and length in one word: nothing in memory is 2^56 bytes long.
+        // Tag and length fit into one word, because no input has 2^56 bytes.
         self.word((bytes.len() as u64) << 8 | 1);
         let (whole, rest) = bytes.as_chunks::<8>();
         whole.iter().for_each(|word| self.word(u64::from_le_bytes(*word)));
         if !rest.is_empty() {
-            // `last` holds the last eight bytes. The shift drops those that are hashed already. One load replaces a loop.
+            // `last` holds the last eight bytes. The shift drops the bytes that are hashed already. So one load replaces a loop.
             self.word(u64::from_le_bytes(*last) >> (64 - 8 * rest.len()));
         }
         self

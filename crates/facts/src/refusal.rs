@@ -7,18 +7,18 @@ use std::fmt;
 pub enum Door {
     /// Which certificate answers this name?
     Tls,
-    /// Who is this?
+    /// Which principal does the credential prove?
     Identity,
-    /// Is this store there, and open for this kind of work?
+    /// Does the datastore exist, and is it open for this kind of operation?
     Datastore,
-    /// May they, and what do they see?
+    /// What may the principal do, and what does it see?
     Access,
-    /// The bytes.
+    /// Reads and writes the bytes.
     Content,
 }
 
 impl Door {
-    /// The doors in the order a request meets them.
+    /// The doors in the order in which a request meets them.
     pub const ALL: [Door; 5] = [Door::Tls, Door::Identity, Door::Datastore, Door::Access, Door::Content];
 
     /// The door's name in logs, metrics and `explain`.
@@ -44,7 +44,7 @@ impl fmt::Display for Door {
 pub enum Fault {
     /// The client: it needs another credential, another path or another right.
     Client,
-    /// The operator: a setting or a state that the operator controls refuses.
+    /// The operator: the cause is a setting or a state that the operator controls.
     Operator,
     /// The source of the facts or bytes could not answer.
     Source,

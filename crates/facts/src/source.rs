@@ -8,7 +8,7 @@ use crate::view::View;
 /// A store of facts.
 pub trait Source: Send + Sync {
     /// The newest revision, read in nanoseconds. A view taken afterwards is at least this new;
-    /// never use it as the revision of a view taken before.
+    /// never use this revision as the revision of a view taken before.
     fn at(&self) -> At;
 
     /// Takes a view of one revision and calls `look` with it, once.
@@ -39,7 +39,7 @@ pub trait Read {
     /// The newest revision, read in nanoseconds. A view that is read afterwards is at least this new.
     fn newest(&self) -> At;
 
-    /// Runs `look` on a fresh view and hands back what it returns.
+    /// Runs `look` on a fresh view and returns its result.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -6,7 +6,7 @@
 pub enum Table {
     /// Facts of the store as a whole.
     Meta = 0,
-    /// Names to ids.
+    /// Names, and the ids that they stand for.
     Names = 1,
     /// Domains.
     Domains = 2,
@@ -103,7 +103,7 @@ impl Table {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }
 
-    /// Whether changes write to it, and its records are counted.
+    /// Whether changes write to the table, and its records are counted in tallies.
     pub fn holds_facts(self) -> bool {
         !matches!(self, Table::Log | Table::Tallies | Table::Head)
     }

@@ -1,7 +1,7 @@
-//! The tables: what each is keyed by and what its records hold.
+//! The tables: the keys and the records of each.
 //!
-//! Things are referred to by id. The names of domains, users, groups and tokens are records of their own ([`Name`]),
-//! so a name that is deleted and made again is another thing and inherits nothing.
+//! Records refer to each other by id. The names of domains, users, groups and tokens are records of their own ([`Name`]). So if a name is deleted and
+//! made again, it stands for another resource, which inherits nothing.
 
 mod assignments;
 mod blobs;
@@ -80,7 +80,7 @@ pub trait Row: Sized {
     fn encode(&self, to: &mut Writer);
     /// Reads the value back; `None` when it has not that form.
     fn decode(from: &mut Reader<'_>) -> Option<Self>;
-    /// Replaces every hash of a secret with a word that no secret matches; returns whether the record has a secret.
+    /// Replaces every secret and every hash of a secret with [`REDACTED`]; returns whether the record has a secret.
     fn redact(&mut self) -> bool {
         false
     }
@@ -94,7 +94,7 @@ pub trait Row: Sized {
     fn arrive(&mut self) {}
 }
 
-/// The word that replaces a hash in a dump. It is no hash, so no secret matches it when the dump is loaded.
+/// The word that replaces a secret or a hash in a dump. It is no hash, so no secret matches it when the dump is loaded.
 pub const REDACTED: &str = "redacted";
 
 /// A record that holds a fact, in a form that can be dumped.

@@ -35,7 +35,7 @@ impl Tally {
         tally
     }
 
-    /// The stored form. It has no checksum, because no record is believed for its tally alone.
+    /// The stored form. It has no checksum, because no record is believed because of its tally alone.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [self.count.to_be_bytes().as_slice(), &self.digest.to_be_bytes()].concat()
     }

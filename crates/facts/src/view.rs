@@ -16,14 +16,14 @@ pub type Each<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a);
 /// A key and its stored record, if there is one.
 pub type Found<'s> = Option<(&'s [u8], &'s [u8])>;
 
-/// Raw records of one revision, as a source holds them.
+/// Raw records of one revision, as a source stores them.
 pub trait Snapshot {
     /// The revision of all records of this snapshot.
     fn at(&self) -> At;
     /// The head of the store, which must have the revision of this snapshot.
     ///
     /// # Errors
-    /// When the store is not what the last commit left.
+    /// When the head is damaged, or has another revision.
     fn head(&self) -> Result<Head, SourceError> {
         let head = Head::open(self.get(Table::Head, Head::KEY)?)?;
         let (found, here) = (head.revision, self.at().revision);
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
     /// The head of the store, which must have the revision of this view. The view reads it once.
     ///
     /// # Errors
-    /// When the store is not what the last commit left.
+    /// When the head is damaged, or has another revision.
     pub fn head(&self) -> Result<Head, SourceError> {
         if let Some(head) = self.head.get() {
             return Ok(*head);
@@ -132,8 +132,8 @@ impl<'a> View<'a> {
         self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
     }
 
-    /// A record near a key that need not exist: the record under the key, else the next one, else the first of the table. If the keys of the
-    /// table are random, so is the choice; for the same key it is the same.
+    /// A record near a key that need not exist: the record under the key, else the next one, else the first of the table. If the keys of the table
+    /// are random, the choice is random, too. The same key always gives the same record.
     ///
     /// # Errors
     /// As [`View::get`].
@@ -150,7 +150,7 @@ impl<'a> View<'a> {
         Ok(self.get(&key)?.map(|row| (key, row)))
     }
 
-    /// The revision one record was last written at.
+    /// The revision at which a record was last written.
     ///
     /// # Errors
     /// As [`View::get`].
@@ -194,8 +194,8 @@ impl<'a> View<'a> {
         Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
     }
 
-    /// All records whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of
-    /// the table, or the beginning of groups. What `each` saw may be used only if this call returns no error.
+    /// All records whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the table, or the common
+    /// beginning of several groups. What `each` saw may be used only if this call returns no error.
     ///
     /// # Errors
     /// At the first record that cannot be read or believed, and when records are missing.
@@ -214,7 +214,7 @@ impl<'a> View<'a> {
     /// As [`View::scan`], for the encoded values of any table.
     ///
     /// # Errors
-    /// As [`View::scan`], and what `each` finds wrong.
+    /// As [`View::scan`], and the errors of `each`.
     pub fn scan_values(&self, table: Table, prefix: &[u8], each: EachValue<'_>) -> Result<(), SourceError> {
         self.head()?;
         let mut count = Count::start(self, table, prefix)?;
@@ -253,7 +253,7 @@ impl<'a> View<'a> {
         let mut from = after.map_or_else(|| prefix.to_vec(), |after| successor(table, after));
         loop {
             let found = self.snapshot.at_or_after(table, &from)?.filter(|(key, _)| key.starts_with(prefix));
-            // The tally of the whole table stands before those of its groups.
+            // The key of the whole table's tally is before the keys of the groups' tallies, so the search begins after it.
             let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
             let tally = self.snapshot.at_or_after(Table::Tallies, &tally_from)?;
             let tally = tally.filter(|(key, _)| key.starts_with(&tally_key(table, prefix)));
@@ -286,8 +286,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The stored records of at most `groups_max` groups that follow the group `after`. With this call a table can be read in parts, each in
-    /// another view. Each record is sound, and no group is missing. Returns the last group; `None` if no groups follow.
+    /// The stored records of at most `groups_max` groups that follow the group `after`. With this call a table can be read in parts, each in another
+    /// view. Each record of the part is verified, and no group of it is missing. Returns the last group; `None` if no groups follow.
     ///
     /// # Errors
     /// As [`View::scan`], and the first error of `each`.
@@ -300,7 +300,7 @@ impl<'a> View<'a> {
     ) -> Result<Option<Vec<u8>>, E> {
         self.head()?;
         let from = after.map_or_else(Vec::new, |after| successor(table, after));
-        // The tally of the whole table stands before those of its groups.
+        // The key of the whole table's tally is before the keys of the groups' tallies, so the search begins after it.
         let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
         let mut expected = Vec::new();
         self.snapshot.scan_from(Table::Tallies, &tally_from, &mut |key, tally| match key.split_first() {
@@ -330,7 +330,7 @@ impl<'a> View<'a> {
     /// Whether any key of the table starts with `prefix`, which has the form that [`View::scan`] takes.
     ///
     /// # Errors
-    /// When the store cannot be read, or what is found cannot be believed.
+    /// When the store cannot be read, or a found record cannot be believed.
     pub fn any<R: Row>(&self, prefix: &[u8]) -> Result<bool, SourceError> {
         let mut found = false;
         self.scan_values(R::TABLE, prefix, &mut |_, _| {
@@ -378,7 +378,7 @@ fn successor(table: Table, group: &[u8]) -> Vec<u8> {
     next
 }
 
-/// The callback of a scan, called for every key and value until the callback breaks.
+/// The callback of a scan of values, called for every key and value until the callback breaks.
 pub type EachValue<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, SourceError> + 'a);
 
 fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<(), SourceError> {
@@ -392,7 +392,7 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
     Err(codec::damaged(table, group, &why))
 }
 
-/// Counts the records of a scan as they come by.
+/// Counts the records that a scan reads.
 enum Count {
     /// The table has no tallies.
     Nothing,
@@ -429,7 +429,7 @@ impl Count {
             Count::Nothing => {}
             Count::Whole { table, counted, expected } => {
                 counted.add(stored);
-                // Damaged pages can lead in a circle.
+                // Damaged pages can form a loop, so the scan ends when it has read too many records.
                 if expected.count < counted.count {
                     return agree(*table, &[], *counted, *expected);
                 }

@@ -1,4 +1,4 @@
-//! The types of the values in facts. Each value is checked when it is made, so code that holds one need not check again.
+//! The types of the values in facts. Each value is checked when it is made, so other code need not check it again.
 
 mod acl_dialect;
 mod acl_path;
@@ -55,7 +55,7 @@ impl Malformed {
     }
 }
 
-/// In a dump, values of these types have the form of the command line.
+/// In a dump, values of these types have the same text form as on the command line.
 macro_rules! as_text {
     ($($word:ident),*) => {$(
         impl serde::Serialize for $word {

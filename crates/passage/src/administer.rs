@@ -1,4 +1,4 @@
-//! Administration by clients: door 2 again if the facts changed, then door 4.
+//! Administration by clients: door 2 judges again if the facts changed, then door 4 judges the call.
 
 use crate::refuse::Refusal;
 use crate::walk::Visit;
@@ -7,7 +7,7 @@ use enfilade_facts::Read;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 
 impl Visit {
-    /// The permit for a change or reading through the Proxmox API, at this moment.
+    /// Asks door 4 on a fresh view for the permit to change or read something through the Proxmox API.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -19,7 +19,7 @@ impl Visit {
         })?
     }
 
-    /// Checks that the visitor's credential may make such a call at all: a lent credential is limited.
+    /// Checks that the visitor's credential may make an API call of the class `lending`. A lent credential may not make every call.
     ///
     /// # Errors
     /// The refusal of door 4.
@@ -27,7 +27,7 @@ impl Visit {
         Ok(enfilade_access::lends(&self.identity, lending)?)
     }
 
-    /// The permit for a call of Identity v3 by its rule, at this moment.
+    /// Asks door 4 for the permit of a call of Identity v3, by the rule of the call.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -46,7 +46,7 @@ impl Visit {
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
-    /// Checks that the call of a permit may still go on at this moment.
+    /// Checks that a call that got this permit may still go on.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -58,7 +58,7 @@ impl Visit {
         Ok(enfilade_access::may_go_on(&self.identity, permit)?)
     }
 
-    /// The visitor's privileges on a path, and those that also hold below it.
+    /// Returns the visitor's privileges on a path, and the privileges that also hold below the path.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -70,7 +70,7 @@ impl Visit {
         })?
     }
 
-    /// The privileges of another user or token. The permit allows the visitor to know them.
+    /// The privileges of another user or token. The permit shows that the visitor may know them.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

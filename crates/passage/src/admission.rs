@@ -1,4 +1,5 @@
-//! Door 2 for a credential: the delays of failed logins, slow hashes, and clients that send the same credential again.
+//! Asks door 2 about a credential. Delays the answers of failed logins, lets the gate compute slow hashes, and recognises clients that send the same
+//! credential again.
 
 use crate::gate::Asker;
 use crate::house::House;
@@ -11,8 +12,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 impl House {
-    /// Door 2 for a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while: then every
-    /// password is refused, and every other secret that needs a slow hash. Failures are counted by `named`, the name as sent.
+    /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. During
+    /// that time every password from it is refused, and every token secret that needs a slow hash. Failures are counted under `named`, the name as
+    /// the client sent it.
     ///
     /// # Errors
     /// The door's refusal.
@@ -22,13 +24,15 @@ impl House {
         named: &(impl Display + Sync),
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        // Not even a remembered password is accepted: a blocked address could guess it without a delay.
+        // Not even a remembered password is accepted. Otherwise a blocked address could try passwords without a delay, until one matches a remembered
+        // one.
         if ask.authid.token.is_none() {
             self.refuse_blocked(from)?;
         }
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(identity),
-            // Boxed: otherwise the future of every login has room for the state of a wait, and each login pays for moving it.
+            // The future is boxed. Otherwise the future of every login would contain the state of a wait, and every login would pay for moving the
+            // larger future.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
@@ -48,7 +52,7 @@ impl House {
         {
             self.refuse_blocked(from)?;
             let delay = self.parts.penalties.failed(from, named, self.now());
-            // Even the shortest sleep waits for a tick of the timer.
+            // Without a delay there is no sleep: even the shortest one waits for a tick of the timer.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
@@ -56,8 +60,8 @@ impl House {
         proven
     }
 
-    /// Returns the refusal of `closed`, or lets the gate compute the slow hash. A match admits nobody: it is remembered, and the door is asked again
-    /// on fresh facts.
+    /// Returns the refusal of `closed`, or lets the gate compute the slow hash. A match alone admits nobody: the match is remembered, and door 2 is
+    /// asked again on fresh facts.
     ///
     /// # Errors
     /// The door's refusal, or that the gate has no slot in time.
@@ -68,7 +72,7 @@ impl House {
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
         let parts = &self.parts;
-        // One turn is enough, unless the stored hash changes while the gate computes.
+        // One iteration is enough, unless the stored hash changes while the gate computes.
         for _ in 0..4 {
             let work = match closed {
                 Closed::Refused(refusal) => return Err(refusal.into()),
@@ -91,18 +95,18 @@ impl House {
         })
     }
 
-    /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid.
+    /// Admits a client that sends the same bytes again on its connection, without parsing them, as long as the verdict of door 2 is valid.
     ///
     /// # Errors
-    /// Returns the digest of the bytes if they are not those of the last request: the caller parses the credential, asks door 2, and gives the
-    /// digest to [`LastVisitor::remember`].
+    /// Returns the digest of the bytes if they are not those of the last request, or the verdict is no longer valid. Then the caller parses the
+    /// credential, asks door 2, and gives the digest to [`LastVisitor::remember`].
     pub fn recognise(
         self: &Arc<Self>,
         last: &LastVisitor,
         (name, value): (&[u8], &[u8]),
         from: IpAddr,
     ) -> Result<Visit, MemoKey> {
-        // The revision first: what is acknowledged after this is obeyed by the next request.
+        // The revision is read first. A change that is acknowledged after this line is obeyed by the next request.
         let (at, keys) = (self.parts.source.at(), self.sessions.generation());
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,7 +127,7 @@ impl House {
         }
     }
 
-    /// Door 2 at the newest revision. It never waits.
+    /// Asks door 2 at the newest revision. This never waits.
     ///
     /// # Errors
     /// The door's refusal, or the slow hash that is missing.
@@ -132,10 +136,11 @@ impl House {
     }
 }
 
-/// The last principal on a connection, under the digest of its credential.
+/// The last principal that was admitted on a connection, with the digest of its credential.
 ///
-/// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request with the same token on a connection costs 1.01 times the CPU of a
-/// request that needs none; with another token each time, where this does not help, 1.15 times. The goal is 1.1.
+/// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request that repeats the token of its connection costs 1.01 times the CPU of a
+/// request that needs no token. If each request has another token, this memory does not help, and a request costs 1.15 times as much. The goal is
+/// 1.1.
 #[derive(Default)]
 pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
 

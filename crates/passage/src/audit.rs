@@ -6,12 +6,12 @@ use enfilade_facts::{Clocks, Refuse};
 use enfilade_identity::Claim;
 use std::net::IpAddr;
 
-/// The outcome of one request. Fields that a request did not reach are empty.
+/// The outcome of one request. A field is empty if the request ended before its value was known.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     /// The client's address.
     pub peer: String,
-    /// Which face it spoke to.
+    /// The face that the client spoke to.
     pub face: &'static str,
     /// The method or call, in the words of its protocol.
     pub verb: Word,
@@ -19,7 +19,7 @@ pub struct Event {
     pub authid: Word,
     /// The datastore.
     pub datastore: String,
-    /// The path in it.
+    /// The path in the datastore.
     pub path: String,
     /// `permit`, or `refuse` when a door or the face said no.
     pub verdict: &'static str,
@@ -37,7 +37,7 @@ pub struct Event {
     pub status: u16,
     /// Bytes of content that went in or out.
     pub bytes: u64,
-    /// How long it took, in milliseconds.
+    /// How long the request took, in milliseconds.
     pub millis: u64,
 }
 
@@ -61,6 +61,6 @@ pub trait Audit: Send + Sync {
     /// Records that a session was issued.
     fn issued(&self, _claim: &Claim) {}
 
-    /// Takes one event; never blocks on a slow reader for long and never fails a request.
+    /// Takes one event. It must not block for long on a slow reader, and must not fail a request.
     fn record(&self, event: Event);
 }

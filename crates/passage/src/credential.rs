@@ -7,8 +7,8 @@ use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
     Secret(SecretAsk),
-    /// A name and a secret from a client that named the account by another text, such as an id. Its failures are counted by this text, so that a
-    /// delay does not tell which account it names.
+    /// A name and a secret from a client that named the account by another text, such as an id. Failures are counted under this text, so that a delay
+    /// does not tell which account the text stands for.
     NamedSecret(SecretAsk, String),
     /// The token of a session.
     Session(SessionAsk),
@@ -18,7 +18,7 @@ pub enum Credential {
     Ticket {
         /// The ticket.
         ticket: TicketAsk,
-        /// Whether the request changes something, which needs the CSRF token as well.
+        /// Whether the request changes something. Such a request also needs the CSRF token.
         changes_something: bool,
     },
 }
@@ -35,12 +35,12 @@ impl Credential {
     }
 }
 
-/// A login ticket of the Proxmox face: a session's token in another spelling.
+/// A login ticket of the Proxmox face: a session's token in another form.
 #[derive(Debug)]
 pub struct TicketAsk {
-    /// The user it names.
+    /// The user that the ticket names.
     pub userid: String,
-    /// The token of its session.
+    /// The token of the ticket's session.
     pub session: SessionAsk,
     /// The CSRF token, which a page of another site does not know. It is required for changes.
     pub csrf: Option<String>,

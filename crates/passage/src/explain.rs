@@ -13,37 +13,37 @@ use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKin
 use enfilade_facts::{Door, Read, Refuse, View};
 use enfilade_identity::Principal;
 
-/// What one door says.
+/// The answer of one door.
 #[derive(Clone, Debug)]
 pub struct DoorAnswer {
     /// The door.
     pub door: Door,
-    /// Whether it opens.
+    /// Whether the door grants.
     pub opens: bool,
-    /// The refusal's code, when it does not.
+    /// The code of the refusal, if the door refuses.
     pub code: Option<&'static str>,
-    /// What it found, or why it refuses, in one line.
+    /// What the door found, or why it refuses, in one line.
     pub says: String,
     /// The roles and ACL entries, in the order in which the door looked at them.
     pub walk: Vec<String>,
 }
 
-/// What all doors say, up to the first that does not open.
+/// The answers of the doors, up to the first refusal.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// In the order of the walk.
+    /// The answers, in the order of the walk.
     pub doors: Vec<DoorAnswer>,
 }
 
 impl Explanation {
-    /// Whether every door opens.
+    /// Whether every door grants.
     pub fn permits(&self) -> bool {
         self.doors.iter().all(|door| door.opens)
     }
 }
 
-/// The questions of a request for `right` to door 4, in order. `parent` is the directory of the target. Creating in a directory also takes the right
-/// to pass through it, if the datastore checks that.
+/// The questions that a request for `right` asks door 4, in order. `parent` is the directory of the target. To create something in a directory, the
+/// right to traverse the directory is needed as well, if the datastore checks traverse.
 fn questions<'p>(
     right: AccessMask,
     kind: NodeKind,
@@ -97,7 +97,7 @@ impl House {
     }
 }
 
-/// A walk, and what the doors said so far.
+/// A walk, and the answers of the doors so far.
 struct Explaining<'h> {
     house: &'h House,
     doors: Vec<DoorAnswer>,
@@ -165,9 +165,9 @@ impl Explaining<'_> {
 }
 
 impl Onlooker<'_> {
-    /// The target, if door 4 grants everything that a request for this right asks for.
+    /// Opens the target, and asks door 4 all questions of a request for this right. Returns the target if door 4 grants all of them.
     fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<Node, Refusal> {
-        // What is deleted is reached through its directory.
+        // An object that is to be deleted is opened through its directory, because its deletion is also judged on the directory.
         let (node, parent) = match right.covers(AccessMask::DELETE) {
             true => {
                 let (directory, name) = self.reach_parent(path)?;

@@ -1,7 +1,8 @@
-//! The gate of slow hashes: few are computed at a time, each once for all requests that wait for it, never on an async worker.
+//! The gate of slow hashes. It computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
+//! computation.
 //!
-//! The queue is bounded, and so is the wait. When the queue is full, the request is dropped whose address had most failures lately. For each address
-//! one hash is computed at a time. So a flood of guesses delays only the addresses that send it.
+//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops the request from the address that failed most
+//! often lately. For each address only one hash is computed at a time. So a flood of guesses delays only the addresses that send it.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
@@ -20,7 +21,7 @@ enum Progress {
     Waiting,
     Running,
     Done(Outcome),
-    /// It got no slot, or the library panicked.
+    /// The computation was removed from the full queue, or the hash library panicked.
     Dropped,
 }
 
@@ -29,7 +30,7 @@ enum Progress {
 pub struct Asker {
     /// Its address.
     pub from: IpAddr,
-    /// The recent failures of that address: fewer go first.
+    /// The number of recent failures of that address. Requests from addresses with fewer failures go first.
     pub failures: u32,
 }
 
@@ -46,7 +47,7 @@ struct Shared {
     turned_away: AtomicU64,
 }
 
-/// The queue. Of a work it needs only the key.
+/// The queue. It needs only the key of a work `W`.
 struct State<W> {
     queue: Vec<Job<W>>,
     /// All computations that wait or run.
@@ -54,7 +55,7 @@ struct State<W> {
     /// The addresses of running computations.
     running: Vec<IpAddr>,
     order: u64,
-    /// The wanted and the present number of threads. A closed gate wants none.
+    /// The wanted and the present number of threads. A gate that was dropped wants none.
     slots: usize,
     threads: usize,
 }
@@ -114,7 +115,7 @@ impl HashGate {
         while state.threads < state.slots {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
-            // Without a thread every request is refused, as with a full queue.
+            // If the gate has no thread at all, every request is refused as busy, as with a full queue.
             if thread.is_err() {
                 break;
             }
@@ -136,7 +137,7 @@ impl HashGate {
     /// Waits until the work is done, by this request or another one.
     ///
     /// # Errors
-    /// [`Refusal::Busy`] when there was no slot in time.
+    /// [`Refusal::Busy`] if the queue was full, no slot was free in time, or the hash library panicked.
     pub async fn run(&self, work: Box<Work>, asker: Asker) -> Result<Outcome, Refusal> {
         let outcome = match self.shared.join(work, asker) {
             Some(progress) => outcome(progress).await,
@@ -183,7 +184,7 @@ impl Shared {
         Some(joined.progress)
     }
 
-    /// One slot: computes queued works until there are more threads than slots.
+    /// The loop of a thread: computes queued works until there are more threads than slots.
     fn work(&self) {
         let mut state = self.state();
         loop {
@@ -199,7 +200,7 @@ impl Shared {
             };
             drop(state);
             self.computed.fetch_add(1, Ordering::Relaxed);
-            // A panic of the library refuses one login and does not end the slot.
+            // If the hash library panics, only this computation fails, and the thread goes on.
             let outcome = catch_unwind(AssertUnwindSafe(|| job.work.run()));
             state = self.state();
             state.end(&job, outcome.map_or(Progress::Dropped, Progress::Done));
@@ -269,7 +270,7 @@ impl<W> State<W> {
         Some(job)
     }
 
-    /// Ends a computation. Its address may have another one.
+    /// Ends a computation. Another one of the same address may begin now.
     fn end(&mut self, job: &Job<W>, progress: Progress) {
         if let Some(at) = self.running.iter().position(|from| *from == job.asker.from) {
             self.running.swap_remove(at);

@@ -1,4 +1,4 @@
-//! What is kept of each datastore: its record in an index, and its directory while that is open.
+//! What the server keeps of each datastore: its record in an index, and its directory while the directory is open.
 
 use crate::refuse::Refusal;
 use enfilade_content::{Fill, Root};
@@ -8,10 +8,10 @@ use enfilade_facts::{Index, Mounts, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The parts of a datastore that are expensive to rebuild: its root, while that is open, and how full it is.
+/// The parts of a datastore that are expensive to rebuild: its root while the root is open, and how full the datastore is.
 #[derive(Default)]
 pub(crate) struct Handle {
-    /// How much of its quota is used, where it has one.
+    /// How much of the quota is used, if the datastore has a quota.
     pub(crate) fill: Fill,
     pub(crate) root: Mutex<OpenRoot>,
 }

@@ -1,5 +1,5 @@
-//! Locks and dead properties of WebDAV. A lock stands in the way of a change unless the visitor took the lock and the request has its token. Of
-//! several shared locks one token is enough.
+//! Locks and dead properties of WebDAV. A lock prevents a change unless the visitor took the lock and the request has the token of the lock. If there
+//! are several shared locks, the token of one of them is enough.
 
 use crate::house::House;
 use crate::reach::Inside as _;
@@ -22,7 +22,7 @@ pub struct LockTerms {
     pub is_deep: bool,
     /// Whether the lock is exclusive; otherwise it is shared.
     pub is_exclusive: bool,
-    /// What the client says of itself, as XML.
+    /// What the client says about the owner of the lock, as XML.
     pub said: String,
     /// The timeout, in seconds.
     pub seconds: i64,
@@ -31,9 +31,9 @@ pub struct LockTerms {
 /// The state of a path, for conditions about it.
 #[derive(Clone, Debug, Default)]
 pub struct PathState {
-    /// Whether an object is there that the visitor may see.
+    /// Whether the path leads to an object that the visitor may see.
     pub is_there: bool,
-    /// The state of a file, for entity tags. A directory has none: it would change with members the visitor may not see.
+    /// The state of a file, for entity tags. For a directory this is `None`: its state would also change with members that the visitor may not see.
     pub validator: Option<String>,
     /// When the content of a file was written, in seconds since the epoch.
     pub modified: Option<i64>,
@@ -41,12 +41,12 @@ pub struct PathState {
     pub tokens: Vec<LockToken>,
 }
 
-/// A lock as a visitor is shown it.
+/// A lock in the form in which it is shown to a visitor.
 #[derive(Clone, Debug)]
 pub struct ShownLock {
     /// The lock.
     pub lock: Lock,
-    /// Whether its token is shown, which only the user who took the lock may see (RFC 4918 §6.5).
+    /// Whether the token of the lock is shown, too. Only the user who took the lock may see it (RFC 4918 §6.5).
     pub shows_token: bool,
 }
 
@@ -84,7 +84,7 @@ impl Stay {
         Ok(self.locks().covering(self.datastore.name(), path)?)
     }
 
-    /// The locks that count and cover a path that the visitor may see.
+    /// The locks that cover a path and count (`lock_owners.rs`). The visitor must be allowed to see the path.
     ///
     /// # Errors
     /// When the locks cannot be read.
@@ -110,7 +110,7 @@ impl Stay {
         ));
     }
 
-    /// Whether any lock may cover what is in a directory.
+    /// Whether any lock may cover a directory or something in it.
     ///
     /// # Errors
     /// When the locks cannot be read.
@@ -119,18 +119,18 @@ impl Stay {
         Ok(locks.any_beneath(name, path)? || !locks.covering(name, path)?.is_empty())
     }
 
-    /// The state of a path that the conditions of a request are judged by.
+    /// The state of a path, on which the conditions of a request are judged.
     ///
     /// # Errors
-    /// When the locks cannot be read, or an earlier door says no by now.
+    /// When the locks cannot be read, or an earlier door refuses now.
     pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
         let found = match self.find(path, AccessMask::NONE, Blocking) {
             Ok(found) => Some(found),
-            // A hidden object looks absent: nothing is known of either.
+            // A hidden object looks absent: for both, the state tells only that there is no object.
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
         };
-        // A lock on a directory above is known even if nothing is at the path.
+        // If the visitor sees no object at the path, only locks on directories above are told.
         let is_known = |lock: &Lock| found.is_some() || lock.path != *path;
         let tokens = self.locks_on(path)?.into_iter().filter(is_known).map(|lock| lock.token).collect();
         let is_there = found.is_some();
@@ -140,7 +140,7 @@ impl Stay {
         Ok(PathState { is_there, validator, modified, tokens })
     }
 
-    /// Takes a lock. If nothing is at the path, creates an empty file (RFC 4918 §7.3); returns whether it did.
+    /// Takes a lock. If nothing is at the path, creates an empty file (RFC 4918 §7.3). Also returns whether a file was created.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -189,8 +189,9 @@ impl Stay {
         let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // Another request that changes a name now may not have seen the lock. This waits for the end of its turn; then the locked object must be
-            // the judged one. The conditions of the request were made without this lock, and one more lock makes none of them false.
+            // Another request may have checked the locks before this lock was taken, and may be changing a name now. So this waits for the end of
+            // that turn, and then checks that the path still leads to the judged object. The client wrote its conditions without knowing this lock,
+            // and one more lock makes none of them false.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -221,8 +222,8 @@ impl Stay {
         }
     }
 
-    /// Checks that the visitor may lock an object: this takes the right to change the content of a file, or the entries of a directory. A hidden
-    /// object is refused like a create without the right.
+    /// Checks that the visitor may lock an object. A lock needs the right to change the content of a file, or the entries of a directory. For a
+    /// hidden object the refusal is the same as for a create without the right to create.
     fn may_lock(&mut self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let subject = node.subject();
         let mut each = to_lock(node.kind()).iter();
@@ -268,7 +269,7 @@ impl Stay {
     /// Gives a lock of the visitor a new timeout, if the visitor may still take the lock.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if none of the tokens is of a lock of the visitor that covers the path; otherwise as [`Stay::lock`].
+    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path; otherwise as [`Stay::lock`].
     pub fn refresh_lock(
         &mut self,
         path: &StorePath,
@@ -288,11 +289,11 @@ impl Stay {
         Err(Content::NoSuchLock.into())
     }
 
-    /// Releases a lock of the visitor. This takes the right to change the locked resource, so that a credential with fewer rights does not release
-    /// the lock of another credential of the user. If no credential of the user has that right any more, the lock ends.
+    /// Releases a lock of the visitor. This needs the right to change the locked resource, so that a credential with fewer rights cannot release the
+    /// lock of another credential of the same user. If no credential of the user has that right any more, the lock ends.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if it is no lock of the visitor that covers the path, or the visitor may not see the locked resource; the refusal of
+    /// [`Content::NoSuchLock`] if the visitor has no lock with this token that covers the path, or may not see the locked resource; the refusal of
     /// door 4.
     pub fn unlock(&mut self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
@@ -339,7 +340,7 @@ impl Stay {
         enfilade_content::change_properties(found.permit(), &found.node, changes, || {
             self.unless_locked(path, Touches::Content, tokens)?;
             self.if_still()?;
-            // An object that has replaced it meanwhile would not have the acknowledged properties.
+            // If another object has replaced the changed one meanwhile, the path does not have the new properties, so the request is refused.
             Ok(self.root.still_leads_to(path, &found.node)?)
         })
     }

@@ -1,4 +1,4 @@
-//! The state of a running server: everything a walk needs, by name. Nothing is global.
+//! The state of a running server: everything that a walk needs, in named fields. Nothing is global.
 
 use crate::audit::Audit;
 use crate::gate::HashGate;
@@ -14,10 +14,10 @@ use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Reads the clocks. Only the binary has a real one.
+/// Reads the clocks. Only the binary passes a function that reads the real clocks.
 pub type Clock = Arc<dyn Fn() -> Clocks + Send + Sync>;
 
-/// How often the wall clock was set, exact at every call. Only the binary has a real one.
+/// Returns how often the wall clock was set, exactly at every call. Only the binary passes a function that knows it.
 pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How long sessions last.
@@ -25,7 +25,7 @@ pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct SessionTerms {
     /// The lifetime of a token, in seconds.
     pub token_seconds: i64,
-    /// How long services can have it validated after that, in seconds.
+    /// How long services can still have a token validated after it expired, in seconds.
     pub expired_seconds: i64,
 }
 
@@ -36,10 +36,10 @@ impl Default for SessionTerms {
     }
 }
 
-/// Fills a buffer with random bytes; returns whether it could. Only the binary has a real one.
+/// Fills a buffer with random bytes; returns whether that succeeded. Only the binary passes a real source of random bytes.
 pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 
-/// Commits that sessions may be issued up to a second. Only `admin` changes facts, so the house is built with this function.
+/// Commits that sessions may be issued up to a given second. Only `admin` changes facts, so the house gets this function from outside.
 pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
 /// The parts of a house.
@@ -88,9 +88,9 @@ pub struct House {
     pub(crate) stores: HouseStores,
     /// The keys of sessions, and what was revoked.
     pub(crate) sessions: SessionState,
-    /// Files and directories without dead properties, by their state.
+    /// The states of files and directories that have no dead properties.
     pub(crate) bare: WordMemo<bool>,
-    /// The names in directories, by their state.
+    /// The names in directories, each list under the state of its directory.
     pub(crate) names: NamesMemo,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
@@ -141,7 +141,7 @@ impl House {
         (self.parts.clock)()
     }
 
-    /// Reads all events of the kernel about changed files. The server calls it regularly: when the kernel's queue overflows, all that is
+    /// Reads all events of the kernel about changed files. The server calls it regularly, because if the kernel's queue overflows, everything that is
     /// remembered of directories is dropped.
     pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::drain);

@@ -1,4 +1,4 @@
-//! The server's own tasks in datastores, and what administrators ask of them: operations without a visitor.
+//! Operations in datastores without a visitor: the server's own tasks, and questions of administrators.
 
 use crate::house::House;
 use crate::modes::{Housekeeping, LookUp};
@@ -11,7 +11,8 @@ use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 impl House {
-    /// Door 3 alone, for a caller that was admitted in another way. While nothing changes, this takes no view, no lock and no system call.
+    /// Asks only door 3, for a caller that was admitted in another way. While the facts do not change, this takes no view and no lock, and makes no
+    /// system call.
     ///
     /// # Errors
     /// The door's refusal.
@@ -23,7 +24,7 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// How full the datastore's file system is. The permit allows the visitor to know it.
+    /// How full the datastore is: its file system, and its quota if it has one. The permit shows that the visitor may know it.
     ///
     /// # Errors
     /// The refusal of door 3 or 5.
@@ -37,7 +38,7 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Counts the content of each datastore with a quota again, if it was counted before, so that changes by other processes are included.
+    /// Counts the content again of each datastore that has a quota and was counted before, so that the count includes changes by other processes.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();
@@ -53,8 +54,8 @@ impl House {
         }
     }
 
-    /// Removes what uploads and copies of ended processes left behind, in each datastore that may be written. Returns the number of removed files and
-    /// directories.
+    /// Removes what uploads and copies of ended processes left behind, in each datastore that is open for writing. Returns the number of removed
+    /// files and directories.
     pub fn remove_abandoned(&self, keep_going: &dyn Fn() -> bool) -> u64 {
         let now = self.now().unix_seconds;
         let mut removed = 0;

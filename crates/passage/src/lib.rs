@@ -1,14 +1,15 @@
-//! The walk through doors two to five, the hash gate, and asking again.
+//! The walk of a request through doors 2 to 5, the gate of slow hashes, and asking the doors again when the facts changed.
 //!
 //! Start with `walk.rs`: it is the way of every request. `modes.rs` says what differs for an explanation, a review and the server's own tasks.
-//! `credential.rs` is what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays clients
-//! that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` is what is kept of each datastore, `stores.rs`
-//! keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` is the way past the directories
-//! above a target. `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works on whole
-//! trees, `holding.rs` has locks and properties, `lock_owners.rs` locks of owners who lost the right. `explain.rs` and `review.rs` say what the doors
-//! would answer. `audit.rs` is the one event of every request.
+//! `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays clients
+//! that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` defines what is kept of each datastore,
+//! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, past
+//! the directories above it. `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works
+//! on whole trees, `holding.rs` has locks and properties, `lock_owners.rs` ends locks whose owners lost the right to them. `explain.rs` and
+//! `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request records.
 //!
-//! No module imports one above it: `house.rs` and what it holds, then `modes.rs` and `reach.rs`, then `walk.rs`, then the rest.
+//! The modules form layers, and none imports from a later layer: first `credential.rs`, `refuse.rs`, `house.rs` and the types of its fields, then
+//! `modes.rs` and `reach.rs`, then `walk.rs`, then the rest.
 
 mod walk;
 mod modes;

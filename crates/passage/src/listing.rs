@@ -12,7 +12,7 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::sync::Arc;
 
 impl Stay {
-    /// What is in a directory, as far as the visitor may see it.
+    /// Begins to list the entries of a directory that the visitor may see.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -59,10 +59,10 @@ enum Way {
 }
 
 impl Way {
-    /// How the batch after this one is examined. Of its `entries` entries, `unread` had to be read.
+    /// How the batch after this one is examined. This batch had `entries` entries, and the ACLs of `unread` of them had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
-            // The ACLs of the remaining entries may be known.
+            // The ACLs of the remaining entries may be known: a sample finds out.
             Way::ByAcl => Way::Sample,
             Way::Sample | Way::ByState if unread * 2 > entries => Way::ByAcl,
             Way::Sample | Way::ByState => Way::ByState,
@@ -107,7 +107,7 @@ fn looked_at(house: &House) -> LookedAt<'_> {
     LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref(), names: Some(&house.names) }
 }
 
-/// What an entry is judged by.
+/// The name and the subject of an entry, by which door 4 judges it.
 fn judged(entry: &Looked) -> (&str, &Subject) {
     (&entry.name, &entry.subject)
 }
@@ -132,12 +132,12 @@ impl Listing {
         self.node.meta()
     }
 
-    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether that is so. Listings of whole trees use
+    /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether it continues. Listings of whole trees use
     /// this and not the tree walk (`enfilade_content::TreeWalk`), which opens every member and every directory above it. Here no entry is opened, and
     /// only one directory is open while the client reads.
     ///
     /// # Errors
-    /// When an earlier door says no by now.
+    /// When an earlier door refuses now.
     pub fn go_on_in(&mut self, path: StorePath) -> Result<bool, Refusal> {
         let opened = self.stay.find(&path, AccessMask::LIST, Blocking).and_then(|found| {
             let listing = enfilade_content::list(&found.permit, &found.node)?;
@@ -154,7 +154,7 @@ impl Listing {
         }
     }
 
-    /// Of entries that were shown earlier, those the visitor may still see: door 4 is asked again.
+    /// Asks door 4 again about entries that were shown earlier. Returns those that the visitor may still see.
     ///
     /// # Errors
     /// When the visitor may no longer list the datastore.
@@ -180,7 +180,7 @@ impl Listing {
         self.stay.now()
     }
 
-    /// For each entry, whether it is known from the entry's state that it has no dead properties.
+    /// For each entry: whether its state is remembered as a state without dead properties.
     pub fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         let bare = &self.stay.visit.house.bare;
         // An entry without a state gets the default key, under which nothing is remembered.
@@ -192,12 +192,12 @@ impl Listing {
     /// The dead properties of an entry; none if it is gone or was replaced by another object.
     ///
     /// # Errors
-    /// When an earlier door says no by now.
+    /// When an earlier door refuses now.
     pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         let state = entry.subject.state(house.bare.key("properties of"));
         let Some(found) = self.find(entry, AccessMask::READ_NAMED_ATTRIBUTES)? else { return Ok(Vec::new()) };
-        // The state was taken before the properties are read. If the properties change in between, the entry has another state afterwards.
+        // The state was taken before the properties were read. If the properties change in between, the entry has another state afterwards.
         let properties = self.stay.properties(&found)?;
         if let (true, Some(state)) = (properties.is_empty(), state) {
             house.bare.put(state, true);
@@ -205,10 +205,10 @@ impl Listing {
         Ok(properties)
     }
 
-    /// Opens an entry, if the visitor may have `wanted` on it; `None` if it is refused, gone, or replaced by another object.
+    /// Opens an entry, if the visitor has the rights `wanted` on it; `None` if door 4 or 5 refuses, or another object has replaced the entry.
     ///
     /// # Errors
-    /// When an earlier door says no by now.
+    /// When an earlier door refuses now.
     pub fn find(&mut self, entry: &Entry, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
         let Ok(path) = self.path.join(&entry.name) else { return Ok(None) };
         match self.stay.find(&path, wanted, Blocking) {
@@ -283,8 +283,8 @@ impl Listing {
         Ok(Some(batch.shown()))
     }
 
-    /// All visible entries of a directory with at most `at_most` entries, if nothing has to be waited for. Only for a listing of which no batch was
-    /// read. Otherwise [`Listing::next_batch`] has to be asked.
+    /// Returns all visible entries, if the directory has at most `at_most` entries and this does not have to wait for the disk. Otherwise the caller
+    /// uses [`Listing::next_batch`]. May be called only before the first batch is read.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
@@ -310,7 +310,7 @@ impl Listing {
         Ok(described.collect::<Option<_>>().into())
     }
 
-    /// Reads the ACLs that can be read by name, and judges these entries.
+    /// Reads the unread ACLs that can be read by name, and lets door 4 judge their entries.
     fn read_by_name(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
         let Batch { entries, sights } = batch;
         let unread = entries.iter_mut().zip(sights.iter()).filter(|(_, sight)| **sight == Sight::Unread);
@@ -327,7 +327,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Asks the kernel for the metadata of the visible entries. An entry that another object has replaced is unread again.
+    /// Asks the kernel for the metadata of the visible entries. If another object has replaced an entry, the entry becomes unread again.
     fn describe(&self, batch: &mut Batch) {
         for (entry, sight) in batch.entries.iter_mut().zip(&mut batch.sights) {
             if *sight == Sight::Seen && !self.listing.describe(entry, Blocking) {
@@ -345,7 +345,7 @@ impl Listing {
             }
             match self.listing.look(std::mem::take(&mut entry.name), at)? {
                 Some(looked) => opened.push(looked),
-                // It is gone.
+                // The entry is gone.
                 None => *sight = Sight::Hidden,
             }
         }

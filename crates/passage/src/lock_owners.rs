@@ -1,5 +1,6 @@
-//! Whether a lock still counts. It counts as long as its owner may change the locked resource: an owner who lost the account, the role or the trust
-//! could not release it. This is asked only when a lock is in the way of another user, is given up, or is shown.
+//! Whether a lock still counts. It counts as long as its owner may change the locked resource. Otherwise it is ended, because an owner who lost the
+//! account, the role or the trust could not release it. This is checked only when the lock prevents a change of another user, is to be released, or
+//! is to be shown.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
@@ -25,8 +26,8 @@ pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
 }
 
 impl Stay {
-    /// Whether a lock is shown: only a lock that counts is. This function does not end a lock that does not count, because a request that
-    /// shows locks must not change them.
+    /// Whether a lock is shown. Only a lock that counts is shown. This function does not end a lock that does not count, because a request that shows
+    /// locks must not change them.
     pub(crate) fn is_shown(&mut self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (at, tick) = (house.parts.source.at(), house.now().tick_millis);
@@ -85,7 +86,7 @@ impl Stay {
         });
     }
 
-    /// Whether any session of a lock's owner may change the locked resource. If that is not known, the lock stands.
+    /// Whether any session of a lock's owner may change the locked resource. If that cannot be found out, the lock counts.
     fn owner_may_change(&self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);

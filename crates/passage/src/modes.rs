@@ -1,8 +1,8 @@
-//! What a walk through the doors is for. The doors and their order are the same in every mode. A mode says which principal is judged, whether
-//! an operation enters the ledger, and what comes of it.
+//! What a walk through the doors is for. The doors and their order are the same in every mode. A mode determines which principal is judged, whether
+//! the operation enters the ledger, and what the walk gets for the operation.
 //!
-//! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act: a [`crate::Stay`] needs an operation that was
-//! counted.
+//! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act, because a [`crate::Stay`] needs an operation
+//! that the ledger counts.
 
 use crate::handles::Handle;
 use crate::house::House;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 pub(crate) trait Mode {
     /// What the walk holds while it is in the datastore.
     type Operation;
-    /// Whether door 4 is asked about a principal, which takes a view. Without a principal the index of datastores is enough, while it is of the
-    /// newest revision.
+    /// Whether door 4 is asked about a principal. That needs a view. Without a principal the index of datastores is enough, if it has the newest
+    /// revision.
     const HAS_PRINCIPAL: bool = false;
 
-    /// The operation enters the ledger; `None` where there is no such datastore.
+    /// Enters the operation into the ledger, if the mode does so; `None` if there is no such datastore.
     fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
 
-    /// Door 2 on this view: the principal that is judged.
+    /// The principal that is judged, if there is one. A request asks door 2 again on this view if the facts changed.
     fn principal(&mut self, _: &View<'_>) -> Result<Option<&Principal>, Refusal> {
         Ok(None)
     }
@@ -48,7 +48,7 @@ impl Mode for Explain<'_> {
     }
 }
 
-/// A review: door 4 is asked about many principals, on each object and not about the datastore.
+/// A review. It asks door 4 about many principals: on each object, but not about the datastore.
 pub(crate) struct Review;
 
 impl Mode for Review {
@@ -59,7 +59,7 @@ impl Mode for Review {
     }
 }
 
-/// A task of the server itself, or one that an administrator has the permit for.
+/// A task of the server itself, or a task for which an administrator has a permit.
 pub(crate) struct Housekeeping;
 
 impl Mode for Housekeeping {

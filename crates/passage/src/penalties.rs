@@ -1,8 +1,8 @@
 //! The cost of failed logins: a delay for the name, and a block for the address.
 //!
 //! No client can lock out another user: an account is never blocked, and a login with a remembered secret is not delayed. Everything is in memory of
-//! a fixed size. Failures are counted by the name or id as sent, not by its user. So the delay is the same for a name that exists and for one that
-//! does not, in every spelling.
+//! a fixed size. Failures are counted under the name or id as the client sent it, not under the user that it stands for. So the delay is the same
+//! whether or not a user of that name or id exists.
 
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Clocks, MemoKey, MemoSeed};
@@ -20,7 +20,7 @@ const ADDRESS_FAILURES_MAX: u32 = 20;
 const NETWORK_FAILURES_MAX: u32 = 200;
 /// The first block of an address, in milliseconds. Each further block is twice as long as the one before.
 const BAR: u64 = 60_000;
-/// The longest block, in milliseconds. An address without failures for twice this time begins again.
+/// The longest block, in milliseconds. After twice this time without failures, the next block of an address has the length of a first one.
 const BAR_MAX: u64 = 15 * 60_000;
 /// The delay of the first, second, third and every later failure of an authid in a window, in seconds.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
@@ -37,7 +37,7 @@ struct Entry {
     /// The number of blocks so far, and the end of the present one.
     strikes: u32,
     until: u64,
-    /// The last failure.
+    /// The tick of the last failure.
     last: u64,
 }
 
@@ -132,8 +132,8 @@ impl Penalties {
         Duration::from_secs(DELAYS.get(step).copied().unwrap_or(0))
     }
 
-    /// Ends the delays of a name after a login. The failures of the address still count, so that one own account does not allow to guess the secrets
-    /// of others without end.
+    /// Ends the delays of a name after a successful login. The failures of the address still count. Otherwise a client could log in to its own
+    /// account between guesses at the secrets of others, and never be blocked.
     pub fn succeeded(&self, said: &impl Display, now: Clocks) {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;

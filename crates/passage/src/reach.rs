@@ -1,6 +1,6 @@
-//! Inside a datastore: the way to a target, past every directory above it where the datastore checks each, and the questions to door 4 that
-//! verbs have in common. A request, an explanation, a review and the check of a lock's owner all go this way. They differ in what door 4 gives
-//! them: a request gets a permit, the others only the answer.
+//! Inside a datastore: how a target is opened, and the questions to door 4 that several verbs ask. If the datastore checks traverse, door 4 judges
+//! every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. From door 4 a request
+//! gets a permit; the others get only the answer.
 
 use crate::house::House;
 use crate::refuse::Refusal;
@@ -14,25 +14,25 @@ use enfilade_identity::Principal;
 
 /// A principal in a datastore.
 pub(crate) trait Inside {
-    /// What door 4 gives.
+    /// What door 4 returns when it grants.
     type Granted;
 
     /// The directory of the datastore.
     fn root(&self) -> &Root;
 
-    /// How access to the datastore is judged.
+    /// The rules by which access to the datastore is judged.
     fn rules(&self) -> &AccessRules;
 
     /// Asks door 4.
     fn ask(&mut self, ask: &Ask<'_>) -> Result<Self::Granted, Refusal>;
 
-    /// The owner of a file that is made with this.
+    /// The owner of a file that is created with this grant.
     fn creator(&self, granted: &Self::Granted) -> Creator;
 
-    /// What is at a path.
+    /// Opens the object at a path.
     ///
     /// # Errors
-    /// The refusal of door 4 for a directory that may not be passed, or of door 5.
+    /// The refusal of door 4 for a directory that the principal may not traverse, or of door 5.
     fn reach<P: Patience>(&mut self, path: &StorePath, patience: P) -> Result<P::Of<Node>, Refusal> {
         if !self.rules().checks_traverse {
             return Ok(self.root().find(path, patience)?);
@@ -49,10 +49,10 @@ pub(crate) trait Inside {
         })
     }
 
-    /// The directory a path is or would be in, and the name there.
+    /// Opens the directory that contains or would contain the object at a path. Also returns the object's name.
     ///
     /// # Errors
-    /// As [`Inside::reach`]; [`Content::ParentAbsent`] where there is no such directory, [`Content::IsRoot`] for the root.
+    /// As [`Inside::reach`]; [`Content::ParentAbsent`] if there is no such directory, [`Content::IsRoot`] for the root.
     fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
         if !self.rules().checks_traverse {
             return Ok(self.root().find_parent(path)?);
@@ -70,7 +70,7 @@ pub(crate) trait Inside {
         }
     }
 
-    /// The right to write over a file. A hidden file is refused like a create without the right.
+    /// Asks for the right to overwrite a file. For a hidden file the refusal is the same as for a create without the right to create.
     ///
     /// # Errors
     /// The refusal of door 4.
@@ -89,7 +89,8 @@ pub(crate) trait Inside {
         }
     }
 
-    /// The right to create an object at a path, in the directory that was found for it, and the owner and ACL that the object inherits.
+    /// Asks for the right to create an object at a path, in the directory that was found for it. Also returns the owner and ACL that the object
+    /// inherits.
     ///
     /// # Errors
     /// The refusal of door 4, also if the object cannot get an inherited ACL.
@@ -121,7 +122,7 @@ pub(crate) trait Inside {
     }
 }
 
-/// A principal that presented no credential. Door 4 answers, and grants nothing.
+/// A principal that presented no credential. Door 4 answers its questions, but gives no permit.
 pub(crate) struct Onlooker<'a> {
     pub(crate) house: &'a House,
     pub(crate) principal: &'a Principal,

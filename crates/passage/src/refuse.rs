@@ -8,9 +8,9 @@ use enfilade_facts::{Door, Fault, Refuse, SourceError};
 pub enum Stands {
     /// What the request names: its target, or the destination of COPY and MOVE.
     Itself,
-    /// The directory in which something would be made.
+    /// The directory in which an object would be created.
     Parent,
-    /// What COPY and MOVE begin with.
+    /// The source of COPY and MOVE.
     Source,
 }
 
@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Says what the refusal is about, if it does not say that already.
+    /// Adds what the refusal is about, unless that was added before.
     #[must_use]
     pub fn about(self, stands: Stands) -> Self {
         match self {
@@ -49,13 +49,13 @@ impl Refusal {
         }
     }
 
-    /// Says that the refusal is about the directory in which an object would be made.
+    /// Adds that the refusal is about the directory in which an object would be created.
     #[must_use]
     pub(crate) fn of_parent(self) -> Self {
         self.about(Stands::Parent)
     }
 
-    /// Whether it refuses because nothing is there.
+    /// Whether it refuses because the path leads to no file or directory.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Refusal::Content(Content::Absent(_) | Content::Special(_) | Content::ParentAbsent(_)))
     }

@@ -19,9 +19,9 @@ pub struct Reviewed<'r> {
     pub path: &'r StorePath,
     /// What it is.
     pub kind: NodeKind,
-    /// The rights that a request of each principal is granted on it, in the order in which the principals were named: each right as if it were asked
-    /// for alone. None if the principal may not pass a directory above; on a hidden object, at most the rights to add to a directory and to pass
-    /// through it.
+    /// For each principal, in the order of `people`, the rights on the object. A right is included if a request for this right alone would be
+    /// granted. There are none if the principal may not traverse a directory above. On a hidden object there are at most the rights to add entries to
+    /// a directory and to traverse it.
     pub rights: &'r [AccessMask],
     /// Why no principal has a right on it, if its ACL is damaged.
     pub trouble: Option<&'r str>,
@@ -29,7 +29,7 @@ pub struct Reviewed<'r> {
 
 impl House {
     /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of these principals. Memory grows with the largest
-    /// directory and with the depth of the tree. Each object is judged on the facts of that moment.
+    /// directory and with the depth of the tree. Each object is judged on the facts of the moment at which it is met.
     ///
     /// # Errors
     /// When a principal is not known or cannot log in, the datastore does not exist, or a directory cannot be read.
@@ -52,8 +52,8 @@ impl House {
             false => Some(root.find_parent(path)?.0.subject()),
         };
         self.review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?;
-        // First come all members of a directory, then what is in each subdirectory. Each subdirectory is opened again for that, so that not all of
-        // them are open at once.
+        // `each` is called for all members of a directory first, and then for the members of each subdirectory. For that, each subdirectory is opened
+        // again, so that not all of them are open at once.
         let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
         if top.kind() == NodeKind::Directory {
             further.push((path.clone(), passes));
@@ -61,7 +61,7 @@ impl House {
         while let Some((path, passes)) = further.pop() {
             let directory = match root.find(&path, Blocking) {
                 Ok(node) => node,
-                // It was removed meanwhile.
+                // The directory was removed meanwhile.
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
@@ -117,7 +117,7 @@ impl House {
     }
 }
 
-/// For each principal, whether it may pass every directory above the path.
+/// For each principal, whether it may traverse every directory above the path.
 fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool>, Refusal> {
     let reaches = |person: &mut Onlooker<'_>| match person.reach(path, Blocking) {
         Ok(_) => Ok(true),
@@ -127,7 +127,7 @@ fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool
     people.iter_mut().map(reaches).collect()
 }
 
-/// For each principal, whether it reaches the directory and may pass through it.
+/// For each principal, whether it may traverse the directory and every directory above.
 fn who_passes(
     people: &mut [Onlooker<'_>],
     path: &StorePath,

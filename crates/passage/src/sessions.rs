@@ -1,4 +1,4 @@
-//! Issuing sessions, and validating one for a service that asks.
+//! Issues sessions, and validates a session for a service that asks.
 
 use crate::house::{House, SessionTerms};
 use crate::refuse::Refusal;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 /// An issued token with its session.
 #[derive(Debug)]
 pub struct IssuedToken {
-    /// Its text: a secret until it expires.
+    /// The text of the token. It is a secret until the token expires.
     pub token: String,
     /// Its session.
     pub session: Session,
 }
 
 impl House {
-    /// Replaces the Fernet keys, whenever they were read again. With `None`, because they cannot be read, no token is opened.
+    /// Replaces the Fernet keys. Called whenever they were read again. `None` means that they cannot be read: then no token is opened.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         self.sessions.set_keys(keys);
     }
@@ -84,7 +84,7 @@ impl Visit {
     /// Issues a session for the user who signed a request to another service. The visitor is that service; the permit allows it to ask.
     ///
     /// # Errors
-    /// The refusal of door 2, of the user who signed.
+    /// The refusal of door 2 for the user who signed.
     pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<IssuedToken, Refusal> {
         self.make(Basis::Signature(ask), self.house.session_terms().token_seconds).await
     }
@@ -131,10 +131,11 @@ impl Visit {
         Err(IdentityRefusal::Busy.into())
     }
 
-    /// The session of another user's token, for a service that asks. With `allow_expired` it may have expired within the configured window.
+    /// Returns the session of another user's token, for a service that asks. With `allow_expired` the token may have expired, but not longer ago than
+    /// the configured time.
     ///
     /// # Errors
-    /// The refusal of door 2, of that token.
+    /// The refusal of door 2 for that token.
     pub fn validate(&self, ask: &SessionAsk, allow_expired: bool) -> Result<Validated, Refusal> {
         let house = &self.house;
         let window = if allow_expired { house.session_terms().expired_seconds } else { 0 };

@@ -1,5 +1,6 @@
-//! Each user's share of three resources: the threads that wait for file systems; pages, each of which holds every name of a directory until it is
-//! sent; and the memory of answers until the client has them. A user who needs more waits until own work ends. Other users do not wait.
+//! Each user's share of three resources: the threads that wait for file systems; pages, each of which has all names of a directory in memory until it
+//! is sent; and the memory of answers that are not yet sent. A user who needs more than the share waits until other work of the same user ends. Other
+//! users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -27,7 +28,7 @@ pub struct Share {
     places: Arc<Places>,
 }
 
-/// A place in a share, held by the work that runs there. Dropping it frees the place.
+/// A place in a share. The work that uses the place holds this value, and frees the place when it drops the value.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held so that the place is taken, and so that the share is known while it is")]
 pub struct Turn(Option<OwnedSemaphorePermit>, Share);
@@ -66,7 +67,7 @@ impl Share {
         Turn(place, self)
     }
 
-    /// Waits until `bytes` bytes of an answer may be held. `bytes` is at most 1 MiB, the smallest value of `answer_bytes_per_user`.
+    /// Waits until `bytes` bytes of an answer may be kept in memory. `bytes` is at most 1 MiB, the smallest value of `answer_bytes_per_user`.
     pub async fn answer(self, bytes: u32) -> Turn {
         let place = Arc::clone(&self.places.answers).acquire_many_owned(bytes).await.ok();
         Turn(place, self)

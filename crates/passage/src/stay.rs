@@ -33,7 +33,7 @@ impl Visit {
     /// The datastores in which the visitor has a role, by name.
     ///
     /// # Errors
-    /// When the facts cannot be read, or door 2 says no by now.
+    /// When the facts cannot be read, or door 2 refuses now.
     pub fn stores(mut self) -> Result<Vec<DatastoreName>, Refusal> {
         let house = Arc::clone(&self.house);
         let names = house.datastores().into_iter().map(|state| state.name);
@@ -54,8 +54,8 @@ impl Stay {
         self.visit.share()
     }
 
-    /// Gives the request a condition: `still` is asked in the turn in which the first name changes, or properties change, or a lock is taken. After
-    /// that it is not asked again, because the request itself changed the state that the condition is about.
+    /// Gives the request a condition. `still` is asked in the turn of the request's first change: of a name, of properties, or of a lock. After that
+    /// it is not asked again, because the request itself changed the state that the condition is about.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }
@@ -95,7 +95,7 @@ impl Stay {
     /// The free and the used bytes: of the quota, or without a quota of the file system.
     ///
     /// # Errors
-    /// When the file system does not say.
+    /// When the file system does not answer the question.
     pub fn quota(&self) -> Result<(u64, u64), Refusal> {
         let disk = self.root.usage()?;
         Ok(match self.datastore.quota() {

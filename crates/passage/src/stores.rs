@@ -13,7 +13,7 @@ use enfilade_facts::{At, Clocks, Read};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// The number of roots that are kept open without an operation. Each takes a descriptor.
+/// The greatest number of roots that are kept open without an operation. Each needs a file descriptor.
 const ROOTS_MAX: usize = 1024;
 
 /// The state of a datastore, for its operator.
@@ -60,8 +60,8 @@ impl House {
         Arc::clone(self.open().entry(name.clone()).or_default())
     }
 
-    /// The record of a datastore at the newest revision; `None` if the index is of another revision. It counts like a record on a view that is taken
-    /// now.
+    /// The record of a datastore at the newest revision; `None` if the index has another revision. The record is as new as one on a view that is
+    /// taken now.
     pub(crate) fn newest_record(&self, name: &DatastoreName) -> Option<Record> {
         let at = self.parts.source.at();
         self.stores.index.peek(at, |stores| stores.record(name, at))
@@ -79,8 +79,9 @@ impl House {
         enfilade_datastore::open(record, now, mounts, ask)
     }
 
-    /// The open root of a datastore, which is kept for the next operation unless the facts changed since the permit. A directory that does not answer
-    /// delays no other datastore. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that is kept open is returned.
+    /// The open root of a datastore. It is kept open for the next operation, unless the facts changed since the permit. If the directory of a
+    /// datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that is kept open is
+    /// returned.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
@@ -104,7 +105,8 @@ impl House {
             None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
-        // First noted, then compared: a call that closes roots after a change finds the handle noted, or else the revisions differ here and the root
+        // The handle is noted first, and the revisions are compared after that. So a call that closes roots after a change cannot miss this root:
+        // either it finds the handle noted, or the change was committed before this comparison. In the second case the revisions differ, and the root
         // is not kept.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
@@ -133,7 +135,7 @@ impl House {
             self.open().iter().map(|(name, handle)| (name.clone(), Arc::clone(handle))).collect();
         let mut is_all = true;
         for (name, handle) in handles {
-            // Another thread opens this root now, which may take long: it is tried again at the next call.
+            // Another thread is opening this root now, which may take long. The next call tries to close the root again.
             let Ok(mut root) = handle.root.try_lock() else {
                 is_all = false;
                 continue;
@@ -158,7 +160,7 @@ impl House {
         Ok(record.mount_point().map(|point| self.mounts().is_mount_point(point)))
     }
 
-    /// The active operations on a datastore, for each process of the machine that has any. The permit allows the visitor to know them.
+    /// The active operations on a datastore, for each process of the machine that has any. The permit shows that the visitor may know them.
     pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Vec<(u32, Active)> {
         let everybody = self.parts.ledger.everybody();
         let of_store = |process: &Process| {

@@ -12,15 +12,15 @@ use std::fmt::Write as _;
 /// An issued ticket.
 #[derive(Debug)]
 pub struct Ticket {
-    /// The token of its session: a secret until it expires.
+    /// The token of the ticket's session. It is a secret until it expires.
     pub token: String,
     /// The CSRF token, which changes need.
     pub csrf: String,
 }
 
 impl House {
-    /// Checks that the session was issued as a ticket for the user it names. A request that changes something also needs the CSRF token of the
-    /// ticket, because browsers send cookies with the requests of any page.
+    /// Checks that the visitor's session was issued as a ticket for the user that the ticket names. A request that changes something also needs the
+    /// CSRF token of the ticket, because browsers send cookies with the requests of any page.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -57,7 +57,8 @@ impl House {
 }
 
 impl Visit {
-    /// Issues a ticket for a password. A client that presents a ticket gets the same one, so no ticket outlives the first.
+    /// Issues a ticket for a password. A client that presents a ticket gets the same ticket again, so that no ticket is valid longer than the first
+    /// one.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -78,7 +79,7 @@ impl Visit {
     }
 }
 
-/// The text whose keyed hash, with the audit id of the session, is its CSRF token.
+/// The CSRF token of a session is a keyed hash of this text and the session's audit id.
 const CSRF: &[u8] = b"csrf";
 
 fn csrf_bytes(text: &str) -> Option<[u8; 32]> {

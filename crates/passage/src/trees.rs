@@ -1,11 +1,11 @@
 //! DELETE, MOVE and COPY of whole trees, by the tree walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on the descriptor that
-//! is acted on. A member that the visitor may not see is left out of a copy, and keeps its directory from being deleted or moved. Everything here
+//! is acted on. A member that the visitor may not see is left out of a copy, and prevents the deletion or move of its directory. Everything here
 //! blocks.
 //!
-//! Other clients change the tree meanwhile. So DELETE judges and deletes each member alone. MOVE and COPY change the names first, then judge the
-//! moved tree and the replaced tree once more, and take the change back if a member may not go. Names change in a *turn*: the time in which a thread
-//! holds door 5's mutex for changes of names. In the turn the request also checks that the directory is still where it was found, and that no WebDAV
-//! lock stands in the way.
+//! Other clients can change the tree meanwhile. So DELETE judges and deletes each member alone. MOVE and COPY change the names first, then judge the
+//! moved tree and the replaced tree once more, and take the change back if a member may not be moved or replaced. Names change in a *turn*: the time
+//! in which a thread holds door 5's mutex for changes of names. In the turn the request also checks that the directory is still where it was found,
+//! and that no WebDAV lock prevents the change.
 
 mod copying;
 mod acl_after_move;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The number of bytes that are copied between two checks that the client still waits and may still read the source.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A member of a tree that failed: it was not deleted, not copied, or did not inherit.
+/// A failed member of a tree: it was not deleted, not copied, or did not inherit.
 #[derive(Clone, Debug)]
 pub struct FailedMember {
     /// Its path; the path of its directory, if no path can contain its name or its path must not be told.
@@ -84,7 +84,7 @@ struct Tree {
 }
 
 impl Stay {
-    /// Checks what must hold in the turn in which a name changes: its directory is still where it was found, no lock stands in the way, and at the
+    /// Checks what must hold in the turn in which a name changes: its directory is still where it was found, no lock prevents the change, and at the
     /// first name that the request changes, the conditions of the request hold. Returns the tokens of the locks on the object that has the name.
     pub(crate) fn settle(
         &mut self,
@@ -109,9 +109,9 @@ impl Stay {
         Ok(self.still_there(path, directory)()?)
     }
 
-    /// The check of [`Stay::unmoved`] as a function. Door 5 calls it in the turn right after a name was given: another process may have begun to
-    /// remove the directory just before, without seeing the new name, and then the request must not be acknowledged. A later check would find changes
-    /// that were made after the request.
+    /// The check of [`Stay::unmoved`] as a function. Door 5 calls it right after an object got its name, in the same turn. Just before, another
+    /// process may have begun to remove the directory without seeing the new name. Then the request must not be acknowledged. A check after the turn
+    /// could also find changes that were made after the request.
     pub(crate) fn still_there(
         &self,
         path: &StorePath,
@@ -128,7 +128,7 @@ impl Stay {
         TreeBudget::new(limits.tree_entries, limits.tree_seconds, move || house.now().tick_millis, keep_going)
     }
 
-    /// Goes into a directory, which takes the right to list it.
+    /// Enters a directory. This needs the right to list it.
     fn enter<C>(
         &mut self,
         walk: &mut TreeWalk<'_, StorePath, C>,
@@ -163,7 +163,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Checks that everything in a directory may be deleted and, if `tokens` are given, that no lock stands in the way. Returns the size of the tree.
+    /// Checks that everything in a directory may be deleted and, if `tokens` are given, that no lock prevents this. Returns the size of the tree.
     fn may_go(
         &mut self,
         path: &StorePath,
@@ -175,7 +175,7 @@ impl Stay {
         let mut tree = Tree::default();
         self.each_member(path, directory, budget, |stay, directory, met| match met {
             Met::Unserved | Met::TooLong(_) => Err(not_all(&directory.path)),
-            // The walk does not meet entries that are never listed, such as links and sockets.
+            // The walk does not meet entries that are never listed, such as links and sockets, so this looks for them.
             Met::Leave(_) => Ok(enfilade_content::unless_others(&directory.node, &directory.path)?),
             Met::Failed { why, .. } => Err(why.clone().into()),
             Met::Member(Member { path, node, .. }) => {
@@ -183,7 +183,7 @@ impl Stay {
                     true => not_all(&directory.path),
                     false => why,
                 })?;
-                // After the right, so that a lock does not tell of a hidden member.
+                // The locks are checked after the right, so that a lock does not reveal a hidden member.
                 tokens.map(|tokens| stay.unless_locked(path, Touches::Entry, tokens)).transpose()?;
                 tree.longest = tree.longest.max(path.as_str().len());
                 tree.deepest = tree.deepest.max(path.names().count());

@@ -14,7 +14,7 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 impl Stay {
-    /// The entry of a directory that a path leads to. An absent entry is refused after the same work as a hidden one (invariant S2).
+    /// Opens the entry `name` of a directory. An absent entry is refused after the same work as a hidden one (invariant S2).
     pub(crate) fn child_or_alike(
         &mut self,
         path: &StorePath,
@@ -29,9 +29,9 @@ impl Stay {
         })
     }
 
-    /// Does the work of refusing a hidden object, for a path that leads nowhere (invariant S2).
+    /// Does the work of a refusal of a hidden object, for a path that leads to no object, so that both refusals take the same time (invariant S2).
     pub(crate) fn refuse_alike(&mut self, path: &StorePath) {
-        // Opening takes a part of that time.
+        // To open an object is a part of that work.
         let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
         let subject = root.subject();
         let refused = self.on_view(|stay, view| {
@@ -75,7 +75,8 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
-        // After the doors, so that only a client that may write learns how full the datastore is. The announced size is checked and not reserved.
+        // The quota is checked after the doors, so that only a client that may write learns how full the datastore is. The announced size is checked
+        // and not reserved.
         let reservation =
             self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         if let Some(bytes) = expected {
@@ -128,7 +129,7 @@ impl Stay {
         existing
     }
 
-    /// Refuses to create onto a hidden object, in the same way as a create without the right.
+    /// Refuses to create an object under the name of a hidden one. The refusal is the same as without the right to create.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
         if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {
@@ -170,7 +171,7 @@ impl Found {
 }
 
 /// A file being read. The doors are asked again whenever the facts changed, and at least once a second,
-/// so that withdrawing a token or a right cuts a running download.
+/// so that a running download ends when its token or the right to read is withdrawn.
 pub struct Reading {
     stay: Stay,
     path: StorePath,
@@ -208,7 +209,7 @@ impl Reading {
         self.node.meta()
     }
 
-    /// Appends bytes from `offset` on, as many as there is room for: fewer at the end of the file.
+    /// Appends bytes from `offset` on to `buffer`, until its capacity is used or the file ends.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -217,7 +218,7 @@ impl Reading {
         Ok(self.reader.fill_from(offset, buffer)?)
     }
 
-    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns how many; 0 at the end of the file.
+    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns the number of bytes; 0 at the end of the file.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -226,7 +227,7 @@ impl Reading {
         Ok(self.reader.fill_pipe(offset, at_most, pipe)?)
     }
 
-    /// Reads from `offset` on until `room` is full or the file ends, if all of that is in memory. Returns the number of bytes.
+    /// Reads from `offset` on until `room` is full or the file ends, if all these bytes are in memory. Returns the number of bytes.
     ///
     /// # Errors
     /// When the visitor may no longer read it.
@@ -274,8 +275,8 @@ pub struct Uploading {
     ready: u64,
 }
 
-/// The least and the most bytes of space that are reserved ahead of the received bytes. Between these bounds it is as much as was received, so a
-/// client that sends little reserves little.
+/// The least and the most bytes of space that are reserved ahead of the received bytes. Between these bounds, as many bytes are reserved ahead as
+/// were received. So a client that sends little reserves little.
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 impl Uploading {
@@ -322,7 +323,7 @@ impl Uploading {
         Ok(self.upload.write(bytes)?)
     }
 
-    /// Reserves space for the first `bytes` bytes of the file, and for some that are still to come.
+    /// Reserves space for the first `bytes` bytes of the file, and for some of the bytes after them.
     fn make_room(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes <= self.ready {
             return Ok(());
@@ -339,10 +340,10 @@ impl Uploading {
         Ok(())
     }
 
-    /// Makes the file durable, and then visible, in one step. The doors are asked once more first.
+    /// Asks the doors once more, makes the file durable, and then makes it visible in one step.
     ///
     /// # Errors
-    /// As [`Uploading::write`]; or when another client put an object there meanwhile, or locked it.
+    /// As [`Uploading::write`]; or when another client meanwhile created an object at the path, or locked the path.
     pub fn finish(self) -> Result<Meta, Refusal> {
         self.finish_if(|_| Ok(()))
     }

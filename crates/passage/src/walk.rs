@@ -1,5 +1,5 @@
-//! The way of a request: read this page first, from top to bottom. It is the same way in every mode (`modes.rs`), and whether or not a call
-//! may wait ([`Patience`]).
+//! The way of a request: read this page first, from top to bottom. The way is the same in every mode (`modes.rs`), for calls that may wait for the
+//! disk and for calls that may not ([`Patience`]).
 //!
 //! ```text
 //!  credential ──▶ Visit ──▶ Stay ──▶ Found ──▶ answer
@@ -9,8 +9,8 @@
 //! Door 1 judged at the TLS handshake (`enfilade/src/listen/connection.rs`). Door 5 acts on what is granted here (`verbs.rs`, `listing.rs`,
 //! `trees.rs`, `holding.rs`).
 //!
-//! Every view is one short synchronous block (invariants F2 and E1). A permit carries the revision it was granted at. When a later view has
-//! another revision, the earlier doors are asked again. That costs tens of nanoseconds when nothing changed that concerns them.
+//! Every view is used in one short synchronous block (invariants F2 and E1). A permit contains the revision at which it was granted. When a later
+//! view has another revision, the earlier doors are asked again. That costs tens of nanoseconds when no fact changed that concerns them.
 
 use crate::credential::Credential;
 use crate::house::House;
@@ -53,8 +53,8 @@ impl House {
         Ok(visit)
     }
 
-    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token. For a session that was opened with a
-    /// password there is nothing to record, so the clock is not read.
+    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token. For a session that was not issued for an
+    /// API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -83,7 +83,8 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// Doors 3 and 4 of a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) only a directory that is open.
+    /// Asks doors 3 and 4 about a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) only a directory that is open
+    /// already is used.
     ///
     /// # Errors
     /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile;
@@ -121,11 +122,11 @@ impl Mode for Act<'_> {
 }
 
 impl House {
-    /// Doors 3 and 4 of a datastore, in every mode. This is the one place of rule 5 (`docs/freshness.md`): the operation enters the ledger first.
-    /// The facts that the datastore is judged on are read after that.
+    /// Asks doors 3 and 4 about a datastore, in every mode. This is the one place of rule 5 (`docs/freshness.md`): the operation enters the ledger
+    /// first. The facts that the datastore is judged on are read after that.
     ///
     /// # Errors
-    /// The refusal of door 3; of door 4 when no role makes the store visible; of door 2 when the credential was withdrawn meanwhile.
+    /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile.
     pub(crate) fn enter<M: Mode>(
         &self,
         mode: &mut M,
@@ -134,7 +135,7 @@ impl House {
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
-        // A datastore that is created between the two steps is found in the next iteration.
+        // If the datastore is created after the counting and before the judgement, the next iteration finds it.
         for _ in 0..4 {
             let operation = M::count(self, &ask, now)?;
             let known = if M::HAS_PRINCIPAL { None } else { self.newest_record(name) };
@@ -174,8 +175,8 @@ pub struct Stay {
 }
 
 impl Stay {
-    /// A target, if the visitor may have `wanted` on it. A hidden target looks absent. With [`CachedOnly`](crate::CachedOnly) the call does not wait
-    /// for the disk.
+    /// Opens a target, if the visitor has the rights `wanted` on it. A hidden target looks absent. With [`CachedOnly`](crate::CachedOnly) the call
+    /// does not wait for the disk.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -234,7 +235,7 @@ impl Stay {
     }
 }
 
-/// A file or directory the visitor may see.
+/// A file or directory that the visitor may see.
 pub struct Found {
     /// The open descriptor.
     pub node: Node,
@@ -243,7 +244,7 @@ pub struct Found {
 }
 
 impl Visit {
-    /// Door 2 again, if the facts changed since it was passed.
+    /// Asks door 2 again, if the facts changed since it granted.
     pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
         let now = self.house.now();
         if !self.identity.validity().holds(view.at(), now) {
@@ -277,8 +278,8 @@ impl Inside for Stay {
 /// A condition of a request, asked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Which locks count, remembered for one answer because all members of a locked tree have the same lock. It is asked again when the facts changed,
-/// and after a second.
+/// Which locks count, remembered for one answer because all members of a locked tree have the same lock. This is found out again when the facts
+/// changed, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

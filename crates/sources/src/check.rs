@@ -1,4 +1,4 @@
-//! Reading a whole store and naming everything that is wrong with it.
+//! Reads a whole store of facts and lists every problem in it.
 
 use crate::copy::Progress;
 use enfilade_facts::codec::{self, Reader};
@@ -18,13 +18,13 @@ pub struct Checked {
     pub problems: Vec<String>,
 }
 
-/// Something that is wrong with a record or a group of them.
+/// A problem of a record or of a group of records.
 struct Problem {
     key: Vec<u8>,
     what: String,
 }
 
-/// Reads everything: each record, each tally, the log and the head.
+/// Reads each record, each tally, the log and the head.
 ///
 /// # Errors
 /// When the store cannot be read at all. Damage in it is part of the result.
@@ -123,7 +123,7 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
     Problem { key: group, what }
 }
 
-/// Groups that have a tally and no record. Searched only when the numbers of groups differ.
+/// Reports groups that have a tally and no record. It looks for them only if the number of tallies is not the number of groups.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,
@@ -163,7 +163,7 @@ fn check_log(
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
     let mut newest: Option<Revision> = None;
-    // Of the newest entry: the number of pieces found, and the number it declares.
+    // The number of pieces that were found of the newest entry, and the number that the entry declares.
     let mut pieces = (0, 0);
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {

@@ -151,7 +151,7 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     assert_eq!(source.commit(&change()).unwrap(), first);
     assert_eq!(source.commit(change().expect_present::<Domain>(&id(1))).unwrap(), first);
     assert!(source.commit(change().expect_absent::<Domain>(&id(1))).is_err());
-    // If a used revision were given to a later commit, it would name two states.
+    // If a later commit had the same revision, one revision would stand for two states.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
     // The same value again is a commit: its record carries the new revision.

@@ -1,8 +1,8 @@
 //! Copies of all facts: backups for machines, dumps for people.
 //!
-//! A backup is one line of JSON about its origin, then every record as it is stored, in the order of tables and keys, then their number and
-//! digest. A dump is one line of JSON for each record. Both are read record by record, never as a whole into memory. So damage may be found
-//! only at the last record: the reader of a copy must be able to undo everything until then.
+//! A backup is one line of JSON about its origin, then every stored record in the order of tables and keys, then the number of records and their
+//! digest. A dump is one line of JSON for each record. Both are read record by record, never as a whole into memory. So damage may be found only at
+//! the last record: the reader of a copy must be able to undo all its work until then.
 
 mod body;
 mod gather;
@@ -36,9 +36,9 @@ pub struct Origin {
     pub enfilade_facts: String,
     /// The format of the store: the form of its records. This program does not read a newer format than its own.
     pub format: u32,
-    /// The store, as it names itself.
+    /// The id of the store.
     pub store: String,
-    /// The revision; a restored store must not be older.
+    /// The revision of the facts; a restored store must not have an older one.
     pub revision: u64,
     /// The revision in copies of stores of format 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,13 +54,13 @@ pub struct Origin {
 /// A record without its header.
 pub type Record = (Table, Vec<u8>, Vec<u8>);
 
-/// A copy could not be made or taken in.
+/// A copy could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// Reading or writing the file.
+    /// The file could not be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The facts.
+    /// The facts could not be read.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The file is malformed.
@@ -179,8 +179,8 @@ impl Gathered {
         }
     }
 
-    /// Writes a dump: one line of JSON for its origin and one for each record. Without `secrets` every hash of a secret is replaced by a
-    /// word. `progress` counts records.
+    /// Writes a dump: one line of JSON for its origin and one for each record. Without `secrets` every secret and every hash of a secret is replaced
+    /// by a word. `progress` counts records.
     ///
     /// # Errors
     /// When it cannot be written, or a record does not have the form of its table.
@@ -207,7 +207,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The gathered facts as a copy that another store can take in.
+    /// The gathered facts as a copy that another store can read.
     ///
     /// # Errors
     /// When they cannot be read again.
@@ -245,8 +245,8 @@ impl RowVisitor for Describe<'_> {
 /// Reads a dump. Its records may come in any order.
 ///
 /// # Errors
-/// When its first line is malformed. The records end with an error at the first malformed line, with its number, and if their number
-/// differs from the first line.
+/// When its first line is malformed. The records end with an error at the first malformed line; the error has the number of that line. They also end
+/// with an error if the first line has another number of records.
 pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, DUMP)?;
     let expected = origin.records;

@@ -1,9 +1,8 @@
 //! Sources of facts: LMDB, memory, and files that people edit.
 //!
-//! [`lmdb`] is the store that all processes of the machine share, [`memory`] one for tests; both pass [`conformance`]. [`check`] reads
-//! every record of a store, [`mod@copy`] exports and imports facts. [`locks`] stores the locks of files. [`files`] reads `datastore.cfg`,
-//! certificates, keys and other files. [`mounts`] reads the mounted file systems from the kernel, [`processes`] finds the running servers
-//! of the machine.
+//! [`lmdb`] is the store that all processes of the machine share, [`memory`] is a store for tests; both pass [`conformance`]. [`check`] reads every
+//! record of a store, [`mod@copy`] exports and imports facts. [`locks`] stores the locks of files. [`files`] reads `datastore.cfg`, certificates,
+//! keys and other files. [`mounts`] reads the mounted file systems from the kernel, [`processes`] finds the running servers of the machine.
 
 pub mod check;
 pub mod conformance;

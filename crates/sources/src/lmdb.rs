@@ -1,9 +1,9 @@
-//! The store every process of the machine shares: LMDB, one database for each table.
+//! The store that all processes of the machine share, in LMDB, with one database for each table.
 //!
-//! This module alone handles LMDB's dangers: the map is reserved large at open, so that it is never resized under readers; stale
-//! readers are cleared; what was acknowledged is fsynced (no WRITEMAP, no NOSYNC); a network file system is refused; directory and
-//! files are for their owner alone, or for one group; a process opens a directory only once, and its handles share it; a store that
-//! has gone back is refused; the wait for another writer has a timeout, and the error names that writer.
+//! Only this module handles the dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The slots of
+//! dead readers are cleared. Acknowledged changes are fsynced (no WRITEMAP, no NOSYNC). A network file system is refused. Directory and files are for
+//! their owner alone, or for one group. A process opens a directory only once, and its handles share the environment. A store that was rolled back is
+//! refused. The wait for another writer has a timeout, and the error names that writer.
 
 mod compact;
 mod environment;
@@ -49,7 +49,7 @@ pub struct Lmdb {
 /// The state of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Which store, and its newest revision.
+    /// The store and its newest revision.
     pub at: At,
     /// The newest change that is in the audit log.
     pub shipped: Revision,
@@ -78,8 +78,8 @@ impl Lmdb {
     /// Opens the store in this directory, for its owner alone; makes the store if there is none. Two handles of one directory
     /// share the store.
     ///
-    /// A thread that has read frees its reader slot when it ends, in memory that is mapped until the last handle is dropped: join such threads
-    /// before that.
+    /// A thread that has read frees its reader slot when it ends. The slot is in memory that is unmapped when the last handle is dropped, so join
+    /// such threads before that.
     ///
     /// # Errors
     /// [`OpenError`]; then nothing is changed, except that a directory or an empty store may have been made.
@@ -100,8 +100,8 @@ impl Lmdb {
         &self.environment.mirror_leader
     }
 
-    /// Frees the slots of dead readers; otherwise the file grows with every commit. Returns how many there were. Also raises the
-    /// high-water mark to a commit whose process died before it could raise the mark.
+    /// Frees the slots of dead readers; otherwise the file grows with every commit. Returns the number of freed slots. Also raises the high-water
+    /// mark to a commit whose process died before it could raise the mark.
     pub fn clear_stale_readers(&self) -> usize {
         if let Ok(Ok(head)) = self.read(|view| view.head()) {
             self.environment.high_water.raise(head.revision);
@@ -109,7 +109,7 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    /// Checks whether the file of the high-water mark was removed or replaced, and then uses the file that has its name now. Until this call,
+    /// Checks whether the file of the high-water mark was removed or replaced. If so, the file that has this name now is used. Until this call,
     /// changes of other processes are obeyed only when a view shows them.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl Lmdb {
         self.environment.high_water.follow()
     }
 
-    /// Lends the raw records of one revision, for checking them.
+    /// Calls `look` with the raw records of one revision, for a check.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -393,7 +393,7 @@ mod tests {
         assert!(lmdb.read(|_| ()).is_err());
     }
 
-    /// As if a reader was held up between reading LMDB's number and its roots, while others commit twice.
+    /// As if a reader was delayed between reading LMDB's number and its roots, while others commit twice.
     #[test]
     fn a_number_that_is_not_that_of_the_roots_is_taken_anew() {
         let scratch = Scratch::new();
@@ -500,7 +500,7 @@ mod tests {
         drop(lmdb);
         let file = path.join("data.mdb");
         let whole = std::fs::read(&file).unwrap();
-        // The value of the record stands in the file once for each page that holds it.
+        // The value of the record is in the file once for each page that contains it.
         let needle = b"something";
         let places: Vec<usize> =
             (0..whole.len() - needle.len()).filter(|&at| whole[at..].starts_with(needle)).collect();

@@ -1,4 +1,4 @@
-//! The locks of files: in an LMDB environment that is not the one of the facts, or in memory for commands that only ask and for tests.
+//! The locks of files: in an LMDB environment of their own, or in memory for tests and for commands that only read.
 
 use crate::files::directory::share_file;
 use crate::mapping::{lock_file_bytes, reserve};
@@ -26,8 +26,8 @@ pub struct LmdbLocks {
 }
 
 impl LmdbLocks {
-    /// Opens the locks in this existing directory; only once in a process. They are for its owner alone, or also for the members of a
-    /// group.
+    /// Opens the locks in this existing directory. A process must do this only once. The files are for their owner alone, or also for the members of
+    /// a group.
     ///
     /// # Errors
     /// When they cannot be opened, the disk has no room for them, or another process writes for too long.
@@ -42,7 +42,7 @@ impl LmdbLocks {
             share_file(&directory.join(name), group).map_err(failed)?;
         }
         let env = open(&options, directory).map_err(unavailable)?;
-        // A reader that died must not hold old pages.
+        // Dead readers must not keep old pages in use.
         env.clear_stale_readers().map_err(unavailable)?;
         let turn = turns.take(WAIT).map_err(no_turn)?;
         let txn = env.write_txn().map_err(unavailable)?;
@@ -59,7 +59,7 @@ impl LmdbLocks {
 
 #[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
 fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env<WithTls>> {
-    // SAFETY: as for the facts: LMDB alone changes the file, in a directory of ours, with all of its locking.
+    // SAFETY: as for the facts: LMDB alone changes the file, in a directory of this server, with all of LMDB's locking.
     unsafe { options.open(directory) }
 }
 

@@ -53,7 +53,7 @@ impl Mapping {
         allocate(file, bytes as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let address = self.words.cast::<std::ffi::c_void>().as_ptr();
-        // SAFETY: exactly the pages that `new` mapped, which belong to this value. The kernel replaces them in one step, and all accesses
+        // SAFETY: this maps exactly the pages that `new` mapped, which belong to this value. The kernel replaces them in one step, and all accesses
         // before and after are atomic.
         unsafe { mmap(address, bytes, access, MapFlags::SHARED | MapFlags::FIXED, file, 0) }?;
         Ok(())
@@ -61,7 +61,7 @@ impl Mapping {
 
     #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is page-aligned, as long as the slice says, and unmapped only when this is dropped.
+        // SAFETY: the mapping is page-aligned, as long as the slice says, and unmapped only when this value is dropped.
         unsafe { self.words.as_ref() }
     }
 }

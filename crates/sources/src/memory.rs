@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Records = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// The facts at one revision. A commit makes the next state; views keep the one they have.
+/// The facts at one revision. A commit makes the next state; a view keeps the state that it has.
 #[derive(Clone)]
 struct State {
     at: At,
@@ -35,7 +35,7 @@ impl Memory {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lends the raw records, for checking them.
+    /// Calls `look` with the raw records, for a check.
     pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> R {
         look(&*self.state())
     }

@@ -34,7 +34,7 @@ impl MountWatch {
             text.clear();
             self.file.rewind()?;
             self.file.read_to_end(&mut text)?;
-            // The kernel returns the list in pieces; a change between two of them may be missing.
+            // The kernel returns the list in several reads; a change between two reads may be missing.
             if !self.wait(Duration::ZERO)? {
                 break;
             }

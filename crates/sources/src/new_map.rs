@@ -1,5 +1,5 @@
 //! Creates a new LMDB file under a temporary name, and renames it when it is complete and synced. LMDB itself writes the first two pages
-//! under the final name and syncs them with the first commit: after a power cut in between, the file may contain zeros and cannot be
+//! under the final name and syncs them only with the first commit. After a power cut in between, the file may contain zeros, and then it cannot be
 //! opened.
 
 use crate::files::atomic::sync_directory;
@@ -42,7 +42,7 @@ fn make(
         let whole = place.join(DATA);
         File::open(&whole)?.sync_all()?;
         match std::fs::hard_link(&whole, data) {
-            // Another process made one just now.
+            // Another process has just made one.
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
             linked => linked?,
         }

@@ -30,8 +30,8 @@ pub struct TheirWords {
 }
 
 impl OwnWords {
-    /// Makes `count` words, all zero, in a file of the directory that no other process uses, and allocates its disk space. The directory is for
-    /// its owner alone, or also for the members of a group.
+    /// Makes `count` words, all zero, in a file that no other process uses, and allocates the file's disk space. The file is in the directory, which
+    /// is for its owner alone, or also for the members of a group.
     ///
     /// # Errors
     /// When every number is taken, the file cannot be made, or the disk has no room for it.

@@ -1,7 +1,7 @@
 //! The right to write: one writer at a time, in this process and on the machine, with a limit for waiting.
 //!
-//! LMDB's own lock waits for ever and does not name the process that holds it. So a lock on a separate file is taken before it, with a time
-//! limit; the error names the process that holds it.
+//! LMDB's own lock waits for ever and does not name the process that holds it. So a lock on a separate file is taken before it, with a time limit;
+//! the error names the process that holds that lock.
 
 use crate::pause::pause;
 use rustix::fs::{FlockOperation, flock};
@@ -36,7 +36,7 @@ pub(crate) struct Turns {
     doing: &'static str,
 }
 
-/// A turn, until this is dropped.
+/// A turn, which ends when this value is dropped.
 pub(crate) struct Turn<'t> {
     turns: &'t Turns,
     held: Option<Held<'t>>,
@@ -88,7 +88,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The machine-wide lock, until this is dropped; the kernel frees it when the process ends.
+/// The machine-wide lock, which is held until this value is dropped. The kernel frees it when the process ends.
 pub(crate) struct Held<'f>(&'f File);
 
 impl<'f> Held<'f> {
@@ -127,7 +127,7 @@ const LOOKS: usize = 10;
 /// The error text: the process that holds the lock, for how long, and what to do.
 fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let inode = file.metadata().map_or(0, |meta| meta.ino());
-    // The kernel returns its list in pieces: a lock released between two of them hides others, so one read is not enough.
+    // The kernel returns its list in several reads. If a lock is released between two reads, other locks may be missing, so one look is not enough.
     let look = |_| flock_holder(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), inode);
     let Some(pid) = (0..LOOKS).find_map(look) else {
         return format!(

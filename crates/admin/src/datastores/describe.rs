@@ -8,6 +8,7 @@ use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
 use std::fs::Metadata;
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -57,6 +58,21 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
         comment: row.comment,
     };
     Ok(rows.into_iter().map(summary).collect())
+}
+
+/// The name of the first datastore, in the order of names.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn first_datastore(source: &dyn Source) -> Result<Option<DatastoreName>, Error> {
+    let mut first = None;
+    source.read(|view| {
+        view.page::<Datastore>(&[], None, |name, _| {
+            first = Some(name);
+            ControlFlow::Break(())
+        })
+    })??;
+    Ok(first)
 }
 
 /// The details of a datastore. With a quota its content is counted, which reads the attributes of every file.

@@ -1,5 +1,5 @@
-//! Hashes of passwords that Keystone has besides bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`, salt and
-//! digest in base64 without padding; before Keystone 30 (passlib) with `.` for `+` in the second.
+//! The hashes of passwords that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`. Salt
+//! and digest are in base64 without padding. In the second form, Keystone before 30 (passlib) wrote `.` instead of `+`.
 
 use super::HashRefused;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -82,7 +82,7 @@ fn rounds_of(text: &str) -> Result<Work, HashRefused> {
 }
 
 impl Kept {
-    /// Whether the secret is the one it was made of. Slow on purpose.
+    /// Whether the hash was made of this secret. Slow on purpose.
     pub(super) fn matches(&self, secret: &[u8]) -> bool {
         match self.work {
             Work::Pbkdf2 { rounds } => {

@@ -1,5 +1,5 @@
 //! The frame: `0x80 | issued at, u64 big-endian seconds | IV 16 | AES-128-CBC of the payload, PKCS#7 | HMAC-SHA256 32`, in base64url
-//! without padding (github.com/fernet/spec, as Keystone cuts the `=` off). A token has exactly one spelling.
+//! without padding (github.com/fernet/spec; Keystone removes the `=`). Exactly one text is valid for each token.
 
 use super::KeyRing;
 use aws_lc_rs::cipher::{DecryptionContext, EncryptionContext};
@@ -13,11 +13,11 @@ const IV_BYTES: usize = 16;
 const HEAD_BYTES: usize = 1 + 8 + IV_BYTES;
 const TAG_BYTES: usize = 32;
 const BLOCK_BYTES: usize = 16;
-/// The longest token that is read, in characters. Keystone's have 162 to 204; one with ten groups of a federation some 500.
+/// The longest token that is read, in characters. Keystone's tokens have 162 to 204 characters; a token with ten groups of a federation has some 500.
 pub const TOKEN_CHARS_MAX: usize = 1024;
 const TOKEN_BYTES_MAX: usize = TOKEN_CHARS_MAX / 4 * 3;
 
-/// None of the keys signed it. The reason is not told, because it would help an attacker.
+/// The text is no token that one of the keys signed. The error does not tell more, because that would help an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no Fernet token that was signed with one of the keys")]
 pub struct NotOurs;
@@ -50,7 +50,7 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
     if token.len() > TOKEN_CHARS_MAX {
         return Err(NotOurs);
     }
-    // Strict: no padding, no other alphabet, and unused bits are zero.
+    // The decoder is strict: it accepts no padding and no other alphabet, and unused bits must be zero.
     let length = URL_SAFE_NO_PAD.decode_slice(token, &mut room.0).map_err(|_| NotOurs)?;
     let bytes = room.0.get_mut(..length).ok_or(NotOurs)?;
     let (signed, tag) =

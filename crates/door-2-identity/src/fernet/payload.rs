@@ -30,12 +30,12 @@ pub fn audit_id_to_text(id: &AuditId) -> String {
     URL_SAFE_NO_PAD.encode(id)
 }
 
-/// An audit id from that text.
+/// Parses that text of an audit id.
 pub fn audit_id_from_text(text: &str) -> Option<AuditId> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-/// A token's own audit id, and that of the first token of its chain if it was issued for another one.
+/// A token's own audit id, and the audit id of the first token of its chain if the token was issued for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// Its own audit id.
@@ -47,7 +47,7 @@ pub struct Audit {
 /// The scope of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'p> {
-    /// None: it can only be exchanged for another token.
+    /// No scope: at other services, the token can only be exchanged for another one.
     None,
     /// A domain.
     Domain(Id<'p>),
@@ -97,10 +97,10 @@ pub enum Unread {
         /// Its name.
         name: &'static str,
     },
-    /// Its form is not that of its kind.
+    /// The payload does not have the form of its kind.
     #[error("the content of the token is malformed")]
     Malformed,
-    /// It lasts longer than the limit.
+    /// The token lasts longer than the limit.
     #[error("the token lasts longer than {} s", enfilade_facts::limits::TOKEN_SECONDS_MAX)]
     TooLong,
 }
@@ -142,7 +142,7 @@ impl<'p> Payload<'p> {
         let methods = from.number()?;
         let scope = match kind {
             0 => Scope::None,
-            // The only id without a tag: 16 bytes are a UUID.
+            // This is the only id without a tag. If it has 16 bytes, it is a UUID.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
             _ => Scope::Project(from.id()?),
@@ -344,7 +344,7 @@ impl Writer {
                 self.with(length, bytes);
             }
             (_, length) => {
-                // A text that is longer does not fit into a token.
+                // A longer text does not fit into a token anyway.
                 self.0.push(0xda);
                 self.0.extend(length.unwrap_or(u16::MAX).to_be_bytes());
                 self.0.extend(bytes.iter().take(usize::from(u16::MAX)));

@@ -9,8 +9,8 @@ pub(crate) struct Bootstrap {
     /// The administrator
     #[arg(long, default_value = "admin@Default", value_name = "NAME@DOMAIN")]
     pub(crate) user: Userid,
-    /// Read the administrator's password from the first line of standard input
-    #[arg(long, required = true)]
+    /// Read the administrator's password from the first line of standard input [default: ask for it on the terminal]
+    #[arg(long)]
     pub(crate) password_stdin: bool,
     /// The administrator's project
     #[arg(long, default_value = "admin", value_name = "NAME")]

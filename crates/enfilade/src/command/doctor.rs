@@ -2,8 +2,9 @@
 
 mod names;
 
+use crate::config::without_effect;
 use crate::home::{Installation, file_set};
-use crate::{clock, output};
+use crate::{clock, output, owner};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
@@ -52,8 +53,12 @@ fn error(what: &str, says: impl Into<String>) -> Finding {
 
 /// Exits with 1 if an error was found, otherwise with 0. Warnings do not count.
 pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<ExitCode> {
+    // Root could read what the server cannot.
+    owner::become_owner(&installation.data)?;
     let mut findings = vec![directory(&installation.data), descriptors(), acls(&installation.data)];
-    findings.push(well("configuration", "readable"));
+    let useless = without_effect(&installation.config);
+    findings.push(well("configuration", "valid; `enfilade config show` prints it"));
+    findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
     findings.extend(certificates_of(installation));
     match Lmdb::open_for(&installation.facts(), installation.config.facts.terms()) {
         Ok(lmdb) => {
@@ -97,7 +102,13 @@ fn directory(data: &Path) -> Finding {
             );
             warning("data directory", says)
         }
-        Ok(_) => well("data directory", data.display().to_string()),
+        Ok(meta) => {
+            let owner = owner::name_of(meta.uid());
+            well(
+                "data directory",
+                format!("{}; everything below is checked as its owner, user {owner}", data.display()),
+            )
+        }
         Err(why) => error("data directory", format!("`{}`: {why}", data.display())),
     }
 }

@@ -1,9 +1,9 @@
 //! `enfilade bootstrap`, `domain`, `project`, `catalog`, `revoke` and `session`.
 
-use super::{enabled, or_dash, password_from_stdin};
+use super::{enabled, or_dash};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project, Revoke, Session};
 use crate::home::Home;
-use crate::output;
+use crate::{output, prompt};
 use anyhow::Context;
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{init_keys, list_users};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, Read as _};
 
 pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Result<()> {
-    let password = password_from_stdin()?;
+    let password = prompt::new_password(new.password_stdin, "--password-stdin")?;
     let usual = format!("https://{}/v3", home.config.tls.listen);
     let public = new.public_url.unwrap_or(usual);
     let internal = new.internal_url.unwrap_or_else(|| public.clone());

@@ -2,15 +2,17 @@
 
 use super::{defined_in, enabled};
 use crate::cli::{Assignment, On, RoleCommand};
+use crate::config::distance;
 use crate::home::Home;
 use crate::output;
+use anyhow::bail;
 use enfilade_admin::keystone::{
     self, add_implication, add_role, find_project, grant_role, list_grants, list_named_roles,
     remove_named_role, take_role,
 };
 use enfilade_facts::At;
 use enfilade_facts::tables::NamedRole;
-use enfilade_facts::vocabulary::RoleId;
+use enfilade_facts::vocabulary::{DatastoreName, RoleId, RolePath};
 use serde_json::json;
 use std::fmt;
 
@@ -26,8 +28,11 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
         output::done(json, &value, text);
     };
     match command {
-        RoleCommand::Assign { assignment, no_propagate } => {
+        RoleCommand::Assign { assignment, no_propagate, before_creation } => {
             let Assignment { on, auth_id, role } = &assignment;
+            if let Some(name) = on.path.as_ref().and_then(RolePath::datastore).filter(|_| !before_creation) {
+                require_datastore(home, &name)?;
+            }
             let (who, ctx) = (auth_id.parse()?, home.change_context());
             let at = match &on.path {
                 Some(path) => enfilade_admin::assign_role(&ctx, path, &who, role.parse()?, !no_propagate)?,
@@ -100,6 +105,20 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+/// Refuses a datastore that does not exist: a mistyped name would grant nothing.
+fn require_datastore(home: &Home, name: &DatastoreName) -> anyhow::Result<()> {
+    let datastores = enfilade_admin::list_datastores(home.source())?;
+    if datastores.iter().any(|row| row.name == *name) {
+        return Ok(());
+    }
+    let similar = datastores.iter().map(|row| (distance(row.name.as_str(), name.as_str()), &row.name)).min();
+    let similar = similar.filter(|(distance, _)| *distance <= 2);
+    let similar = similar.map(|(_, similar)| format!(" (is `{similar}` meant?)")).unwrap_or_default();
+    bail!(
+        "there is no datastore `{name}`{similar}; see `enfilade datastore list`; to assign roles before it is created, add --before-creation"
+    )
 }
 
 /// The project, domain or system that the options name.

@@ -1,11 +1,10 @@
 //! `enfilade user`.
 
-use super::{defined_in, enabled, or_dash, password_from_stdin, until};
+use super::{defined_in, enabled, or_dash, until};
 use crate::cli::User;
 use crate::clock;
 use crate::home::Home;
-use crate::output;
-use anyhow::bail;
+use crate::{first_start, output, prompt};
 use enfilade_admin::{NewUser, UserEdit, keystone};
 use enfilade_facts::At;
 use enfilade_facts::vocabulary::Userid;
@@ -14,14 +13,16 @@ use serde_json::json;
 pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
     let source = home.source();
     match command {
-        User::Add { user, password_stdin, sid, uid, gid, expires, comment } => {
-            let password = if password_stdin { Some(password_from_stdin()?) } else { None };
+        User::Add { user, password, password_stdin, sid, uid, gid, expires, comment } => {
+            let wanted = password || password_stdin;
+            let password =
+                wanted.then(|| prompt::new_password(password_stdin, "--password-stdin")).transpose()?;
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
             let (id, at) = enfilade_admin::add_user(&home.change_context(), &new)?;
             let value =
                 json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             let password = if new.password.is_none() {
-                ", without a password: give it a token or `user passwd`"
+                "; it has no password yet: `enfilade user passwd` sets one, `enfilade token create` makes a token"
             } else {
                 ""
             };
@@ -61,12 +62,11 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             );
         }
         User::Passwd { user, password_stdin } => {
-            if !password_stdin {
-                bail!(
-                    "pass the new password on standard input: `enfilade user passwd {user} --password-stdin`"
-                );
+            let password = prompt::new_password(password_stdin, "--password-stdin")?;
+            let at = enfilade_admin::set_password(&home.change_context(), &user, &password)?;
+            if user == first_start::admin()? {
+                first_start::forget_first_password(&home.data);
             }
-            let at = enfilade_admin::set_password(&home.change_context(), &user, &password_from_stdin()?)?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} has a new password"));
         }

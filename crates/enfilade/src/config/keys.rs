@@ -4,12 +4,11 @@
 use super::values::{
     AtMost, Check, Duration, MapSize, Matching, Roots, TransportSecurity, UseOfIndex, Value,
 };
-use crate::listen::Networks;
+use crate::listen::{Addresses, Networks};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
 use enfilade_facts::limits::{SECRET_BYTES_MAX, STALE_LIMIT_SECONDS, TOKEN_SECONDS_MAX};
 use enfilade_passage::SessionTerms;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// When a changed key takes effect.
@@ -103,12 +102,12 @@ macro_rules! keys {
 keys! {
     /// Listeners and certificates.
     tls: Tls, "tls.md" {
-        /// The address for HTTPS. No host names.
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8443)), Restart;
+        /// The address for HTTPS, or several.
+        listen: Addresses = Addresses::local(8443), Restart;
         /// The address for HTTP without TLS, behind a proxy.
-        plain_listen: Option<SocketAddr>, "off", Restart;
+        plain_listen: Option<Addresses>, "off", Restart;
         /// The address for plain HTTP that redirects to HTTPS.
-        http_listen: Option<SocketAddr>, "off", Restart;
+        http_listen: Option<Addresses>, "off", Restart;
         /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with, such as certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
         /// Load balancers trusted to send a PROXY v2 header, separated by commas. They must send it.
@@ -175,7 +174,7 @@ keys! {
     /// Metrics and health.
     operations: Operations, "operations.md" {
         /// The address for metrics and health.
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 9443)), Restart;
+        listen: Addresses = Addresses::local(9443), Restart;
     }
     /// The store of facts, and the files that you edit.
     facts: Facts, "backup.md" {

@@ -11,7 +11,10 @@ fn the_environment_is_over_the_file() {
     let config = of("[tls]\nlisten = '[::1]:1'\n", &[("ENFILADE_TLS__LISTEN", "127.0.0.1:2")]).unwrap();
     assert_eq!(config.tls.listen.to_string(), "127.0.0.1:2");
     let config = of("", &[("ENFILADE_IDENTITY__HASH_SLOTS", "3")]).unwrap();
-    assert_eq!((config.identity.hash_slots, config.tls.listen.port()), (Some(3), 8443));
+    assert_eq!(
+        (config.identity.hash_slots, config.tls.listen.to_string().as_str()),
+        (Some(3), "127.0.0.1:8443")
+    );
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Types of configuration values.
 
-use crate::listen::Networks;
+use crate::listen::{ADDRESSES_EXPECTED, Addresses, Networks};
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
 use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A type of values, as the reference describes it.
@@ -47,12 +46,17 @@ expected! {
     usize: "number",
     i64: "number",
     u32: "number",
-    SocketAddr: "ADDRESS:PORT",
     PathBuf: "path",
-    Duration: "number with `s`, `m`, `h` or `d`, such as `7d`",
+    Duration: "number with `s`, `m`, `h`, `d` or `w`, such as `7d`",
     TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`",
     Networks: "addresses and networks, such as `10.0.0.0/8, ::1`",
     Roots: "list of absolute paths",
+}
+
+impl Value for Addresses {
+    fn expected() -> String {
+        ADDRESSES_EXPECTED.to_owned()
+    }
 }
 
 /// Defines types whose value is one of a few words.

@@ -160,7 +160,7 @@ fn object<'a>(attributes: impl IntoIterator<Item = (&'a str, Type)>, needed: boo
     }
 }
 
-/// The kind of resource a path names: its last segment that is not a parameter names the collection.
+/// The kind of resource of a path: the last segment that is not a parameter is the name of the collection.
 fn kind(path: &str) -> Option<&'static (&'static str, Schema)> {
     let words: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();

@@ -78,7 +78,7 @@ pub struct Memo<V> {
 }
 
 impl<V: Weigh> Memo<V> {
-    /// A memo of at most `bytes`, including what the results hold on the heap.
+    /// A memo of at most `bytes`, including the heap memory of the results.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         // One set for each entry that fits, so that a set seldom gets a fifth entry. A set is small compared with an entry.
         let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
@@ -126,7 +126,7 @@ impl<V: Weigh> Memo<V> {
             self.forget(slot.swap(Some(Arc::clone(&entry))));
             tag.store(tag_of(key), Ordering::Relaxed);
         }
-        // A few large results may take the bytes of many small ones: the next entries under the clock hand are dropped.
+        // A few large results may take the bytes of many small ones. So the entries of the next sets are dropped until the results fit.
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);

@@ -112,11 +112,11 @@ struct Entry<A>([A; 3]);
 
 impl<A: Atomic> Entry<A> {
     fn new() -> Self {
-        // The key 0 with the value 0 cannot be told from an empty entry, and no digest is 0 in any lifetime.
+        // An entry with the key 0 and the value 0 would look empty. A digest is practically never 0.
         Entry([A::new(0), A::new(0), A::new(0)])
     }
 
-    /// The value, when it is of this key.
+    /// The value, if the entry has this key.
     fn get(&self, key: u128) -> Option<u64> {
         let value = self.0[2].load();
         let [low, high] = mixed(key, value);
@@ -135,7 +135,7 @@ impl<A: Atomic> Entry<A> {
     }
 }
 
-/// Both halves depend on the value, each in its own way (an odd multiplier: no two values mix alike).
+/// Mixes the value into both halves of the key, in different ways. The multiplier is odd, so no two values have the same product.
 fn mixed(key: u128, value: u64) -> [u64; 2] {
     [key as u64 ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15), (key >> 64) as u64 ^ value.rotate_left(32)]
 }

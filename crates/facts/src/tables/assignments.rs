@@ -22,7 +22,7 @@ impl AssignmentKey {
         bytes
     }
 
-    /// The length of the key prefix that all grantees on one node share. A path holds no NUL.
+    /// The length of the key prefix that all grantees on one node share. A path contains no NUL.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         key.iter().position(|byte| *byte == 0).map_or(key.len(), |end| end + 1)
     }
@@ -63,7 +63,7 @@ impl Key for AssignmentKey {
 pub struct Assignment {
     /// The roles, each with whether it propagates.
     pub roles: Vec<(Role, bool)>,
-    /// Set while the part of `acl.cfg` it comes from cannot be read.
+    /// Set while the part of `acl.cfg` that the assignment comes from cannot be read.
     #[serde(default)]
     pub fault: Option<FileFault>,
 }

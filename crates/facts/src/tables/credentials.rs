@@ -14,8 +14,7 @@ pub enum Verifier {
     Keyed([u8; 32]),
     /// A crypt(3) or argon2 string.
     Crypt(String),
-    /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret is one that cannot be
-    /// guessed.
+    /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret cannot be guessed.
     Upgrading(String),
     /// No secret: a certificate with this SHA-256 fingerprint, which its owner shows in the TLS handshake. The fingerprint is public, so
     /// no secret matches it.
@@ -134,8 +133,8 @@ pub struct Credential {
     /// Whether the token has only the roles assigned to it, limited to those of its owner; otherwise it has all roles of its owner.
     #[serde(default)]
     pub own_roles: bool,
-    /// Set when files define it: `user.cfg` (existence, enabled, expiry and comment) and `token.shadow` (the verifier).
-    /// All other fields are facts of the store.
+    /// Set when files define the token: `user.cfg` (existence, enabled, expiry and comment) and `token.shadow` (the verifier). All other fields are
+    /// facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }

@@ -1,4 +1,4 @@
-//! Datastores, mirrored from `datastore.cfg`. The name is the identity, because the file knows no other.
+//! Datastores, mirrored from `datastore.cfg`. The name is the identity, because the file has no ids.
 
 use super::{FileFault, Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -32,7 +32,7 @@ pub struct Datastore {
 }
 
 impl Datastore {
-    /// The directory removable datastores are mounted below, each under its name (Proxmox's layout).
+    /// The directory of the mount points of removable datastores. Each mount point has the name of its datastore (Proxmox's layout).
     pub const MOUNT_DIR: &'static str = "/mnt/datastore";
 
     /// The path of its content on this machine. The `path` of a removable datastore is relative to the mount point.
@@ -91,8 +91,8 @@ impl Row for Datastore {
 pub struct DatastoreProfile {
     /// The quota, in bytes of content.
     pub quota: Option<u64>,
-    /// The mount point of a datastore that is on no removable device, such as a network share: it must be mounted, because an unmounted
-    /// share leaves an empty directory behind.
+    /// The mount point of a datastore that is on no removable device, such as a network share. The datastore is open only while something is mounted
+    /// there, because an unmounted share leaves an empty directory behind.
     pub mounted_at: Option<String>,
     /// The rules for access to the datastore's files.
     #[serde(default)]
@@ -130,7 +130,7 @@ impl Default for AccessRules {
     }
 }
 
-/// In a dump, a mask has the form of the command line.
+/// In a dump, a mask has the same text form as on the command line.
 mod mask {
     use crate::vocabulary::AccessMask;
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -1,15 +1,16 @@
 //! The records that sessions rest on, and the sessions that end when such a record is deleted or gives less.
 //!
 //! A session is judged on the facts each time, so it is refused when a record that it rests on is deleted or disabled. But the same right can
-//! be given again later. So the commit that takes the right away also puts a mark ([`Revoked`]) on something that the session rests on. A session
-//! that was issued up to the second of the mark and rests on its subject has ended. [`ENDINGS`] lists these changes.
+//! be given again later. So the commit that takes the right away also sets a mark ([`Revoked`]) on a record that the session rests on. A session has
+//! ended if it was issued up to the second of the mark and rests on the mark's subject. [`ENDINGS`] lists these changes.
 //!
-//! A session rests on its user, the groups of the user, the grants to these on its scope and above it, the roles of these grants and the
-//! roles they imply. This set is found in the present facts. An ended session stays ended all the same, because nothing leaves the set without a
-//! mark on something that remains in the set. A group leaves the set when the user, or a group in between that remains, is taken out of a group;
-//! then that user or group has the mark. A group that is deleted passes the mark on to each member. A role leaves the set when it is taken from a
-//! user or group (mark on that user or group and the scope), or from a role that implies it (mark on that role). A role that is deleted passes
-//! the mark on to everything that it was given to. A subject with a mark can itself leave the set later, but only with another mark.
+//! A session rests on its user and on the groups of the user. It also rests on the grants to the user and these groups on the session's scope and
+//! above it, on the roles of these grants, and on the roles that these roles imply. The set of these records is computed from the present facts. An
+//! ended session stays ended all the same, because no record leaves the set without a mark on another record that remains in the set. A group leaves
+//! the set when the user, or another group of the set, is removed from it; then the mark is on the removed user or group. When a group is deleted,
+//! each member gets a mark, too. A role leaves the set when it is taken from a user or group (mark on that user or group and the scope), or from a
+//! role that implies it (mark on that role). When a role is deleted, every grantee that had it and every role that implied it gets a mark, too. A
+//! subject with a mark can itself leave the set later, but only with another mark.
 
 use super::{
     Credential, Domain, Grant, GrantKey, Group, Member, Membership, MembershipKey, NamedRole, Project,
@@ -17,9 +18,9 @@ use super::{
 };
 use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
 
-/// Every change that ends sessions: the change, what it ends in that very commit, and what Keystone 30 does. No session that ended comes
-/// back when something is given or enabled again. `cargo xtask pages` writes
-/// `docs/endings.md` from here, and `testkit/tests/endings.rs` takes each step.
+/// Every change that ends sessions: the change, what it ends in the same commit, and what Keystone 30 does. An ended session does not become valid
+/// again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
+/// `testkit/tests/endings.rs` makes each change.
 pub const ENDINGS: [(&str, &str, &str); 24] = [
     ("a user is disabled", "everything of the user", "the same"),
     ("a user is deleted", "everything of the user", "the same"),
@@ -107,13 +108,13 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
     ),
 ];
 
-/// A record that sessions rest on. It is deleted with [`Change::remove`](crate::Change::remove) and becomes another with
-/// [`Change::replace`](crate::Change::replace), which put the marks.
+/// A record that sessions rest on. It is deleted with [`Change::remove`](crate::Change::remove) and replaced with
+/// [`Change::replace`](crate::Change::replace), which set the marks.
 pub trait Ends: Row {
     /// The marks that are set when the record is deleted.
     fn when_deleted(key: &Self::Key) -> Vec<Revoked>;
 
-    /// The marks that are set when the record becomes another at the second `now`.
+    /// The marks that are set when the record is replaced at the second `now`.
     fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
 }
 
@@ -163,7 +164,7 @@ impl Ends for Group {
 }
 
 impl Ends for Membership {
-    /// Everything of a user, as in Keystone; of a group in a group, everything of its members.
+    /// Removing a user from a group ends everything of the user, as in Keystone. Removing a group from a group ends everything of its members.
     fn when_deleted(key: &MembershipKey) -> Vec<Revoked> {
         vec![match key.member {
             Member::User(user) => Revoked::User(user),
@@ -212,7 +213,7 @@ impl Ends for Credential {
         vec![Revoked::Credential(*key)]
     }
 
-    /// A slow hash that is marked for replacement by a keyed hash is a hash of the same secret, so nothing ends.
+    /// A slow hash that is marked for replacement by a keyed hash is a hash of the same secret, so no session ends.
     fn when_replaced(key: &CredentialId, before: &Self, after: &Self, now: i64) -> Vec<Revoked> {
         let is_marked = matches!((&before.verifier, &after.verifier), (Verifier::Crypt(old), Verifier::Upgrading(new)) if old == new);
         let is_less = before.enabled && !after.enabled

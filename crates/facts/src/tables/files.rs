@@ -1,4 +1,4 @@
-//! Files people edit, whose content is mirrored into other tables.
+//! Files that people edit, whose content is mirrored into other tables.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -6,7 +6,7 @@ use crate::revision::Revision;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A file that is the truth for records.
+/// A file that defines records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum FileName {
@@ -63,7 +63,7 @@ pub struct FileFault {
     pub reason: String,
     /// Since when, seconds since the epoch.
     pub since: i64,
-    /// Whether the last good facts serve no longer: the stale limit has passed, or there never were good facts.
+    /// Whether the last good facts are no longer used: the stale limit has passed, or there never were good facts.
     pub refuses: bool,
 }
 
@@ -86,7 +86,7 @@ impl FileFault {
     }
 }
 
-/// Marks a record that mirrors a part of a file people edit.
+/// Present in a record that mirrors a part of a file that people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrored {
     /// The fault of the record's part of the file.
@@ -103,7 +103,7 @@ impl Mirrored {
     }
 }
 
-/// Tells one version of a file from another. It has no time of modification, because a writer can restore that and hide a change.
+/// Tells one version of a file from another. It has no time of modification, because a writer can set that time back and so hide a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// The inode.
@@ -119,7 +119,7 @@ pub struct FileVersion {
 /// A mirrored file: the version that the facts are from, and its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirroredFile {
-    /// The version the facts were taken from; `None` while it cannot be read.
+    /// The version that the facts were taken from; `None` while the file cannot be read.
     pub version: Option<FileVersion>,
     /// A digest of that version's bytes.
     #[serde(with = "super::names::as_hex")]
@@ -131,7 +131,7 @@ pub struct MirroredFile {
     pub problems: Vec<String>,
     /// The number of all problems.
     pub problem_count: u32,
-    /// Since when the file has had a problem at all times, seconds since the epoch; `None` without a problem.
+    /// The time since which the file has had a problem without interruption, seconds since the epoch; `None` without a problem.
     pub since: Option<i64>,
     /// While the file has a problem: the last revision at which it had none, if known.
     pub good: Option<Revision>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct NamedRole {
     /// Its name, unique in its domain. The roles without a domain also have unique names.
     pub name: String,
-    /// The domain that the role belongs to. A role of a domain is in no token; only the roles that it implies are.
+    /// The domain that the role belongs to. No token contains a role of a domain, only the roles that it implies.
     #[serde(default)]
     pub domain: Option<DomainId>,
     /// What it is for.

@@ -66,7 +66,7 @@ pub struct User {
     pub password: Option<Password>,
     /// A description of the user.
     pub comment: Option<String>,
-    /// Set when `user.cfg` defines its existence, enabled, expiry and comment. All other fields are facts of the store.
+    /// Set when `user.cfg` defines the user's existence, `enabled`, expiry and comment. All other fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }

@@ -1,5 +1,4 @@
-//! The change log: what each change wrote, who made it and when. Indexes catch up from it, and it is what the audit log
-//! is written from.
+//! The change log: what each change wrote, who made it and when. Indexes catch up from it, and the audit log is written from it.
 //!
 //! The keys of a large change are in pieces, each a record of its own after the entry, so that no reader needs all keys in memory.
 
@@ -35,7 +34,7 @@ pub struct LogEntry {
 /// Where the keys of a change are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The log does not name the keys: all facts were replaced, or the keys are too many. Indexes are rebuilt.
+    /// The log does not have the keys, because all facts were replaced or there are too many keys. Indexes are rebuilt.
     Unsaid,
     /// The entry has the keys: at most [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
     Here(Keys),

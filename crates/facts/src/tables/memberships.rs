@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::GroupId;
 use serde::{Deserialize, Serialize};
 
-/// A member and a group it is in directly.
+/// A member, and a group that contains it directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MembershipKey {
     /// The member.

@@ -7,7 +7,7 @@ use crate::vocabulary::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What kind of thing a name names; each kind has its own name space.
+/// The kind of resource that a name stands for. Each kind has its own name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum NameKind {
@@ -27,7 +27,7 @@ pub enum NameKind {
     Certificate = 7,
 }
 
-/// A name and where it is unique.
+/// A name, its kind, and the domain or user within which it is unique.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
@@ -74,7 +74,7 @@ impl NameKey {
     pub fn all_of(kind: NameKind, domain: &DomainId) -> Vec<u8> {
         NameKey { kind, within: *domain.bytes(), name: String::new() }.bytes()
     }
-    /// The kind of thing it names.
+    /// The kind of resource that the name stands for.
     pub fn kind(&self) -> NameKind {
         self.kind
     }
@@ -121,7 +121,7 @@ impl Key for NameKey {
     }
 }
 
-/// The id a name stands for.
+/// The id that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name(#[serde(with = "as_hex")] pub [u8; 16]);
 
@@ -165,7 +165,7 @@ impl Row for Name {
     }
 }
 
-/// In a dump, an id has the form of the command line.
+/// In a dump, an id has the same text form as on the command line.
 pub(super) mod as_hex {
     use crate::vocabulary::UserId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The user, group or token a record is for.
+//! The user, group or token that a record is for.
 
 use crate::codec::Reader;
 use crate::vocabulary::{CredentialId, GroupId, Ugid, UserId};
@@ -13,8 +13,8 @@ pub enum Who {
     Group(GroupId),
     /// One token.
     Token(CredentialId),
-    /// The user, token or group with this name, which need not exist. `acl.cfg` names it so, and that file is the
-    /// truth of the record.
+    /// The user, token or group with this name, which need not exist. Records that mirror `acl.cfg` have this form, because the file has names and no
+    /// ids.
     Named(Ugid),
 }
 

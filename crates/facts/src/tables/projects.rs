@@ -53,7 +53,7 @@ impl Row for Project {
     }
 }
 
-/// The project a datastore is bound to. It is a fact of the store, because sections of `datastore.cfg` know no projects.
+/// The project that a datastore is bound to. It is stored only in the facts, because `datastore.cfg` has no property for a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// The project.
@@ -73,23 +73,23 @@ impl Row for Binding {
     }
 }
 
-/// Makes an API token an application credential: the project it is for, and the limits of its rights there.
+/// Makes an API token an application credential: its project, and the limits of its rights on this project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
     /// The project.
     pub project: ProjectId,
-    /// The roles it was given; it has those of them that its owner still has.
+    /// The roles that it was given. Of these roles it has those that its owner still has.
     pub roles: Vec<RoleId>,
-    /// Whether it may make others of its kind.
+    /// Whether it may make other application credentials.
     pub unrestricted: bool,
     /// The only requests that it may be used for; if the list is empty, any request.
     pub rules: Vec<AccessRule>,
-    /// The application credential whose session made this one. This one is valid only while that one is, and gives no more rights.
+    /// The application credential whose session made this one. This credential is valid only while that one is, and gives no more rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
 
-/// A kind of request an application credential is for.
+/// A kind of request that an application credential may make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRule {
     /// Its id.
@@ -140,7 +140,7 @@ impl Row for Delegation {
 /// Attributes of a user in Identity v3 that `user.cfg` has no fields for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// The project a login is for when it names none.
+    /// The project of a session if the login asks for no scope.
     pub default_project: Option<ProjectId>,
     /// The e-mail address.
     pub email: Option<String>,

@@ -1,5 +1,6 @@
-//! Reverse lookups: a record that its own table finds by the first part of its key is found here by the second part. A change that puts or
-//! deletes a record with [`Row::reverse`] writes its row here. If the second part is in a value, the function that changes the value does.
+//! Reverse lookups: a record's own table finds it by the first part of its key, and this table by the second part. A change that puts or deletes a
+//! record with [`Row::reverse`] also writes the row of this table. If the second part is in a value, the function that changes the value writes the
+//! row.
 
 use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
 use crate::codec::{Reader, Writer};
@@ -11,23 +12,23 @@ use serde::{Deserialize, Serialize};
 pub enum ReverseKey {
     /// On this scope, the grantee has this role.
     Granted(GrantScope, Grantee, RoleId),
-    /// In this group is this member.
+    /// The group has this member.
     Member(GroupId, Member),
-    /// Directly in the first project is the second.
+    /// The second project is directly in the first.
     Child(ProjectId, ProjectId),
-    /// For this project there is this application credential.
+    /// The application credential is for this project.
     For(ProjectId, CredentialId),
-    /// For this user a service stores this credential.
+    /// A service stores this credential for the user.
     Blob(UserId, BlobId),
-    /// By or for this user there is this trust.
+    /// The user is the trustor or the trustee of this trust.
     Trusts(UserId, TrustId),
-    /// For this project there is this trust.
+    /// The trust is for this project.
     TrustFor(ProjectId, TrustId),
-    /// From the first trust the second was lent on.
+    /// The second trust was lent on from the first.
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// At this second the last token that the mark covers ends. So a purge finds the marks that are over without reading the others.
+    /// The last token that the mark covers ends at this second. So a purge finds the marks that are no longer needed without reading the others.
     Ends(i64, Revoked),
 }
 
@@ -99,7 +100,7 @@ impl ReverseKey {
         vec![ENDS]
     }
 
-    /// Whether a key of this table belongs to a mark, and says nothing that the mark's own record does not say.
+    /// Whether a key of this table belongs to a mark. Such a key adds no information to the mark's own record.
     pub fn is_beside_a_mark(key: &[u8]) -> bool {
         key.first() == Some(&ENDS)
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// What a token is revoked by.
+/// The subject of a revocation. "Everything" means all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Revoked {
     /// One token, by its audit id.
@@ -22,15 +22,15 @@ pub enum Revoked {
     Project(ProjectId),
     /// Everything of the users of a domain, or for it.
     Domain(DomainId),
-    /// Everything by a trust.
+    /// Everything that was issued by a trust.
     Trust(TrustId),
-    /// Everything by a consumer.
+    /// Everything that was issued for a consumer.
     Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// Everything that was made with an application credential.
     Credential(CredentialId),
     /// Everything of the members of a group, and of the groups in it.
     Group(GroupId),
-    /// Everything that rests on a role: it is among the roles of the session, or implies one of them.
+    /// Everything that rests on a role: the role is among the roles of the session, or implies one of them.
     Role(RoleId),
     /// Everything of a user or group on a scope ([`Revoked::roles_on`]), or everything that rests on the groups and roles of a domain
     /// ([`Revoked::groups_of`]).
@@ -62,7 +62,7 @@ impl Revoked {
         Revoked::Link(hasher.finish128().as_bytes())
     }
 
-    /// Whether the subject has an id of its own and ends once for all, so that no clock matters: a token, a chain or a trust.
+    /// Whether the subject has an id of its own and ends for good, so that no clock matters: a token, a chain or a trust.
     pub fn is_timeless(&self) -> bool {
         matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
     }
@@ -132,8 +132,8 @@ impl Key for Revoked {
 /// The last second of issue that is revoked, and how long the record is needed. Only a [`Change`](crate::Change) makes a revocation, with
 /// [`Change::end`], at the commit: so no other code can choose the second.
 ///
-/// Three records of this table end no session ([`Revoked::is_mark`]). Their three numbers say something else, which `facts/src/horizon.rs`
-/// reads and writes:
+/// Three records of this table end no session ([`Revoked::is_mark`]). Their three numbers have other meanings; `facts/src/horizon.rs` reads and
+/// writes them:
 ///
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|

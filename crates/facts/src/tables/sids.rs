@@ -1,4 +1,4 @@
-//! The SIDs this store has given out.
+//! The SIDs that this store of facts has given out.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct SidSpace {
     /// Chosen once.
     pub words: [u32; 3],
-    /// The next to give out; never given out twice.
+    /// The next relative id. No relative id is given out twice.
     pub next_rid: u32,
 }
 

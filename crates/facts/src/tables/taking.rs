@@ -8,9 +8,9 @@ use super::{
 use crate::codec::Reader;
 use crate::vocabulary::Role;
 
-/// Whether a record gives nothing that the one before did not give. `before` and `after` are values without their headers; `None` is no record.
-/// A new record gives something, except for marks, NoAccess, and the records about edited files. To delete a record gives nothing, except for
-/// NoAccess: see [`keeps_out`].
+/// Whether a record gives no right that its earlier value did not give. `before` and `after` are values without their headers; `None` is no record. A
+/// new record gives a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files` and `Reverse`. Deleting a record gives no
+/// right, except for NoAccess: see [`keeps_out`].
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
@@ -30,8 +30,8 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// The record of the user, group or token that an assignment denies a role, by the key of the assignment. When that record is deleted, the
-/// assignment may be deleted, too. An assignment of `acl.cfg` to a name has none.
+/// The table and key of the record of an assignment's user, group or token, by the key of the assignment. When that record is deleted, the assignment
+/// may be deleted, too, even if its role is NoAccess. An assignment of `acl.cfg` to a name has no such record.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
     let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
     match key.who {

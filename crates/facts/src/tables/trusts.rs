@@ -1,4 +1,4 @@
-//! Trusts: what one user lets another do in a project on their behalf.
+//! Trusts: a user lends roles on a project to another user.
 
 use super::{Row, Table};
 use crate::codec::{Reader, Writer};
@@ -23,7 +23,7 @@ pub struct Trust {
     /// The number of sessions that can still be issued by the trust; `None` if unlimited.
     #[serde(default)]
     pub uses: Option<u32>,
-    /// The number of times that the trust can be lent on, each from the one before.
+    /// The most trusts that can follow this one in a chain, each lent on from the one before.
     #[serde(default)]
     pub redelegations: u8,
     /// The trust that this trust was lent on from. Without its parent a trust is not valid.

@@ -10,7 +10,7 @@ pub enum AclDialect {
     /// Windows' security descriptors, as Samba's `vfs_acl_xattr` keeps them in `security.NTACL`.
     #[default]
     Ntacl,
-    /// NFSv4 ACLs, as Samba's `vfs_nfs4acl_xattr` keeps them in `security.nfs4acl_xdr`: they name users and groups only by number.
+    /// NFSv4 ACLs, as Samba's `vfs_nfs4acl_xattr` keeps them in `security.nfs4acl_xdr`: they identify users and groups only by number.
     Nfs4,
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// The other trees of Proxmox Backup Server (`check_acl_path`).
 const OTHER_TREES: [&str; 4] = ["access", "remote", "system", "tape"];
 
-/// A path roles are assigned on.
+/// A path on which roles are assigned.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RolePath(String);
 
@@ -20,12 +20,17 @@ impl RolePath {
         RolePath(format!("/datastore/{datastore}{separator}{}", path.as_str()))
     }
 
+    /// The datastore that the path is in.
+    pub fn datastore(&self) -> Option<DatastoreName> {
+        self.0.strip_prefix("/datastore/")?.split('/').next()?.parse().ok()
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a line of `acl.cfg` can hold it: every name in it is of letters, digits, `_`, `.` and `-`.
+    /// Whether a line of `acl.cfg` can contain the path: every name in it has only letters, digits, `_`, `.` and `-`.
     pub fn is_plain(&self) -> bool {
         self.0 == "/" || self.0.split('/').skip(1).all(is_safe_id)
     }

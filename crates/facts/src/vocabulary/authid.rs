@@ -113,7 +113,7 @@ impl FromStr for Userid {
             return Err(wrong("expected `user@realm` of 3 to 64 bytes"));
         }
         let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
-        // Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only one after the last `@` begins the name of a token.
+        // Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
         let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != ':' && c != '/';
         if name.is_empty() || !name.chars().all(allowed) {
             return Err(wrong("expected a user name without spaces, `:`, `/` or control characters"));
@@ -147,7 +147,7 @@ pub struct Authid {
 impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        // The last `@` splits off the realm; a `!` before it belongs to the user name, the last one after it splits off the token.
+        // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after it begins the token name.
         let at = text
             .rfind('@')
             .ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;

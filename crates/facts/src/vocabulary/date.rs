@@ -4,11 +4,11 @@ use time::{Date, Month, OffsetDateTime, Time};
 
 /// The seconds of 9999-12-31T23:59:59Z: RFC 3339 and HTTP have no later years.
 pub const LAST_SECOND: i64 = 253_402_300_799;
-/// The seconds of -9999-01-01T00:00:00Z, the library's first.
+/// The seconds of -9999-01-01T00:00:00Z, the first time that the library supports.
 const FIRST_SECOND: i64 = -377_705_116_800;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The date and time of these seconds, moved to the nearest one that can be shown.
+/// The date and time of these seconds, or the nearest date and time that can be shown.
 fn moment(unix_seconds: i64) -> OffsetDateTime {
     let seconds = unix_seconds.clamp(FIRST_SECOND, LAST_SECOND);
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
@@ -20,8 +20,8 @@ pub fn date_of(days: i64) -> (i32, u8, u8) {
     (date.year(), date.month().into(), date.day())
 }
 
-/// The day of a date, counted from 1970-01-01; `None` if there is no such month, or the year has more than four digits. A day that its month
-/// does not have is one of the next month.
+/// The day of a date, counted from 1970-01-01; `None` if there is no such month, or the year has more than four digits. A day that its month does not
+/// have becomes a day of the next month.
 pub fn days_of(year: i32, month: u8, day: u8) -> Option<i64> {
     let first = Date::from_calendar_date(year, Month::try_from(month).ok()?, 1).ok()?;
     let epoch = OffsetDateTime::UNIX_EPOCH.to_julian_day();

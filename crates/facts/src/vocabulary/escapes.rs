@@ -1,9 +1,10 @@
-//! Percent-encoding (RFC 3986 §2.1) and hexadecimal digits, by the libraries for them, as strict as the callers need.
+//! Percent-encoding (RFC 3986 §2.1) and hexadecimal digits. Libraries decode them; this file adds the strictness that the callers need.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use percent_encoding::percent_decode;
 
-/// The decoded text; `None` if a `%` is not followed by two hexadecimal digits. The library keeps such a `%`: then two spellings would name one path.
+/// The decoded text; `None` if a `%` is not followed by two hexadecimal digits. The library would keep such a `%`; then two encoded texts would mean
+/// one path.
 pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let is_escape =
         |rest: &[u8]| rest.first_chunk::<2>().is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
@@ -16,7 +17,7 @@ pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// The decoded text, where a `%` that is not followed by two hexadecimal digits stays. Bytes that are not UTF-8 become U+FFFD.
+/// The decoded text, in which a `%` that is not followed by two hexadecimal digits stays unchanged. Bytes that are not UTF-8 become U+FFFD.
 pub fn percent_decoded_leniently(text: &str) -> String {
     percent_decode(text.as_bytes()).decode_utf8_lossy().into_owned()
 }

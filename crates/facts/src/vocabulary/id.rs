@@ -1,4 +1,4 @@
-//! Ids: what things are referred to by. A name that is deleted and made again is another thing with another id.
+//! Ids, by which records refer to each other. If a name is deleted and made again, it stands for another resource with another id.
 
 use super::{Malformed, from_lower_hex};
 use std::fmt;
@@ -11,7 +11,7 @@ macro_rules! ids {
         pub struct $name([u8; 16]);
 
         impl $name {
-            /// From 16 bytes, random where a new thing is made.
+            /// From 16 bytes, which are random for a new resource.
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 $name(bytes)
             }

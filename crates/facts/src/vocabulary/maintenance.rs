@@ -1,4 +1,4 @@
-//! Maintenance modes and the kinds of operation they close a datastore for.
+//! Maintenance modes and the kinds of operation for which they close a datastore.
 
 use super::percent_decoded_leniently;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::fmt;
 /// What an operation does to a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationKind {
-    /// Only asks about the store itself.
+    /// Only asks about the datastore itself.
     Lookup,
     /// Reads content.
     Read,
@@ -32,7 +32,7 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// Why a datastore is not open for everything.
+/// Why a datastore is not open for every operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum MaintenanceMode {
@@ -44,7 +44,7 @@ pub enum MaintenanceMode {
     Unmount,
     /// Its cache of an object store is being rebuilt: nothing but lookups.
     S3Refresh,
-    /// Going to be deleted: nothing.
+    /// Going to be deleted: no operation at all.
     Delete,
     /// An unknown mode. Proxmox Backup Server opened such a datastore for writing; this server refuses every operation.
     Unknown(String),
@@ -88,7 +88,7 @@ impl From<MaintenanceMode> for String {
     }
 }
 
-/// A mode and what the operator says about it.
+/// A mode, and the operator's message about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maintenance {
     /// The mode.

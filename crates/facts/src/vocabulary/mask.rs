@@ -46,22 +46,22 @@ impl AccessMask {
     pub const WRITE_ACL: Self = Self(0x4_0000);
     /// Take or give away ownership.
     pub const WRITE_OWNER: Self = Self(0x8_0000);
-    /// Wait on the object; carried for Windows' sake.
+    /// Wait on the object; only for compatibility with Windows.
     pub const SYNCHRONIZE: Self = Self(0x10_0000);
-    /// Everything a file has: Windows' "full control".
+    /// All rights on a file: Windows' "full control".
     pub const ALL: Self = Self(0x1f_01ff);
 
-    /// An entry is visible to a principal that has all of these rights, unless the datastore says otherwise (Samba's `hide unreadable`).
+    /// An entry is visible to a principal that has all of these rights, unless the datastore has another setting (as Samba's `hide unreadable`).
     pub const VISIBLE: Self = Self(0x2_0089);
 
-    /// Read, in the sense people use it: the bytes or the list, the attributes, the ACL, and passing through.
+    /// Read, in the usual sense: read the bytes or list the directory, read the attributes and the ACL, and traverse.
     pub const READ: Self = Self(0x12_00a9);
-    /// Write, in the sense people use it: new content, new entries, new attributes; no deletion.
+    /// Write, in the usual sense: new content, new entries, new attributes; no deletion.
     pub const WRITE: Self = Self(0x0116);
     /// Read, write and delete: Windows' "modify".
     pub const MODIFY: Self = Self(0x13_01ff & !0x40);
 
-    /// Whether every right of `wanted` is among these.
+    /// Whether this set contains every right of `wanted`.
     pub const fn covers(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
@@ -104,7 +104,7 @@ impl Not for AccessMask {
     }
 }
 
-/// Names, largest sets first, so that a mask is shown by the fewest words.
+/// The names of rights. The largest sets come first, so that a mask is printed with few words.
 const NAMES: [(&str, AccessMask); 18] = [
     ("full", AccessMask::ALL),
     ("modify", AccessMask::MODIFY),
@@ -126,7 +126,7 @@ const NAMES: [(&str, AccessMask); 18] = [
     ("synchronize", AccessMask::SYNCHRONIZE),
 ];
 
-/// Other names for the same bits, read but not written.
+/// Other names for the same bits, accepted but never printed.
 const ALIASES: [(&str, AccessMask); 5] = [
     ("list", AccessMask::LIST),
     ("add-file", AccessMask::ADD_FILE),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Role {
     /// Everything, everywhere below the path.
     Admin = 1,
-    /// Nothing; wins over every other role of the same path.
+    /// No rights; overrides every other role of the same path.
     NoAccess = 2,
     /// Everything in a datastore, file ACLs included.
     DatastoreAdmin = 3,

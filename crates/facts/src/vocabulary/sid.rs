@@ -1,4 +1,4 @@
-//! Security identifiers: what ACL entries name (MS-DTYP §2.4.2).
+//! Security identifiers, by which ACL entries identify their subjects (MS-DTYP §2.4.2).
 
 use super::Malformed;
 use std::fmt;
@@ -37,7 +37,7 @@ impl Sid {
         Sid { authority: [0, 0, 0, 0, 0, authority], count: parts.len() as u8, subs }
     }
 
-    /// `S-1-5-21-a-b-c-rid`: the form of the SIDs a store makes.
+    /// `S-1-5-21-a-b-c-rid`: the form of the SIDs that a store of facts gives out.
     pub const fn of_store(words: [u32; 3], rid: u32) -> Sid {
         let [a, b, c] = words;
         Sid::well_known(5, &[21, a, b, c, rid])
@@ -87,7 +87,7 @@ impl Sid {
         bytes
     }
 
-    /// Reads the packet form from the front of `bytes`; also says how many bytes it took.
+    /// Reads the packet form from the front of `bytes`; also returns the number of bytes read.
     pub fn from_bytes(bytes: &[u8]) -> Option<(Sid, usize)> {
         let (&[1, count, a, b, c, d, e, f], rest) = bytes.split_first_chunk::<8>()? else { return None };
         if usize::from(count) > SUBS_MAX {
@@ -123,7 +123,7 @@ impl FromStr for Sid {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let parse = || {
             let mut parts = text.strip_prefix("S-1-")?.split('-');
-            // Digits only: `str::parse` would take a `+`, and one SID has one spelling.
+            // Digits only: `str::parse` would accept a `+`, but each SID must have only one text form.
             let number = |part: &str| {
                 let canonical =
                     part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));

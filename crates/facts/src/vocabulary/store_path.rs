@@ -1,11 +1,11 @@
 //! A path inside a datastore. Paths are normalised only here: every [`StorePath`] is safe.
-//! A path that would have to be repaired is refused, because two programs that repair it differently are a security hole.
+//! A path that would have to be repaired is refused: if two programs repaired it differently, that would be a security hole.
 
 use super::percent_decoded;
 use crate::limits::{self, Limits};
 use std::fmt;
 
-/// Names with this prefix are reserved (running uploads); no request can name them.
+/// Names with this prefix are reserved (running uploads); no request can use them.
 const RESERVED_PREFIX: &str = ".enfilade-";
 
 /// A relative path of clean names; empty for the datastore's root.
@@ -44,7 +44,7 @@ impl StorePath {
     /// From the percent-encoded rest of a URL's path. One trailing slash is allowed, as in the URLs of collections.
     ///
     /// # Errors
-    /// [`PathRefused`] for anything that is not one clean spelling of one path.
+    /// [`PathRefused`] for a text that would have to be repaired.
     pub fn from_url(encoded: &str) -> Result<Self, PathRefused> {
         let encoded = encoded.strip_suffix('/').unwrap_or(encoded);
         if encoded.is_empty() {
@@ -78,7 +78,7 @@ impl StorePath {
     /// The path of `name` in this directory.
     ///
     /// # Errors
-    /// When `name` is no clean name, or the path gets too long.
+    /// When `name` is not allowed, or the path gets too long.
     pub fn join(&self, name: &str) -> Result<Self, PathRefused> {
         check_entry_name(name)?;
         let path = if self.is_root() { name.to_owned() } else { format!("{}/{name}", self.0) };
@@ -100,7 +100,7 @@ impl StorePath {
         if all_fit { Ok(()) } else { Err(PathRefused::Length) }
     }
 
-    /// How long the name of an entry of this directory may be for [`StorePath::join`] to take it, in bytes.
+    /// The bytes that the limits of a path leave for the name of an entry of this directory.
     pub fn entry_bytes_max(&self) -> usize {
         match self.names().count() < limits::PATH_DEPTH_MAX {
             true => limits::PATH_BYTES_MAX.saturating_sub(self.0.len() + usize::from(!self.is_root())),

@@ -1,7 +1,7 @@
 //! Characters that are not visible.
 
-/// Unicode's format characters (general category Cf, version 16), those a renderer leaves out (`Default_Ignorable_Code_Point`), and the
-/// separators of lines and paragraphs. Two names that differ only in these characters look alike, and some of them reverse the direction of text.
+/// Unicode's format characters (general category Cf, version 16), the characters that a renderer does not show (`Default_Ignorable_Code_Point`), and
+/// the separators of lines and paragraphs. Two names that differ only in these characters look alike, and some of them reverse the direction of text.
 const UNSEEN: [(u32, u32); 25] = [
     (0x00AD, 0x00AD),
     (0x034F, 0x034F),

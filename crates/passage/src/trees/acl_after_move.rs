@@ -30,7 +30,7 @@ impl Propagator<StorePath> for Mover<'_> {
                 self.failed.push(FailedMember::at(path, why));
             }
             Outcome::Refused(why) => self.failed.push(FailedMember::at(path, why)),
-            // Whether the visitor may know its path was not judged, so its directory is named.
+            // Door 4 did not judge whether the visitor may know this path, so the answer names the directory instead.
             Outcome::Unopened(why) => {
                 let directory = path.split().map(|(directory, _)| directory).unwrap_or_default();
                 self.failed.push(FailedMember::at(directory, why));
@@ -40,8 +40,8 @@ impl Propagator<StorePath> for Mover<'_> {
 }
 
 impl Stay {
-    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that keep their ACL, with everything beneath them,
-    /// and why.
+    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that did not inherit, and why. Such a member and
+    /// everything beneath it keep their ACLs.
     pub(super) fn inherit_anew(
         &mut self,
         directory: &Node,
@@ -49,7 +49,7 @@ impl Stay {
         target: &Node,
         budget: &TreeBudget<'_>,
     ) -> Vec<FailedMember> {
-        // A directory without an ACL hands on no entries.
+        // From a directory without an ACL there are no entries to inherit.
         let Some(above) = directory.subject().descriptor().ok().flatten() else { return Vec::new() };
         budget.renew();
         let mut mover = Mover { stay: self, failed: Vec::new() };

@@ -1,6 +1,6 @@
-//! The record of what a copy met in its source. Other clients rename members meanwhile. A member that moves from a directory that was not read yet to
-//! one that was read is never met. A member that moves the other way is met twice. So each directory is read a second time at the end, and members
-//! that are found then and were not copied are named.
+//! The record of what a copy met in its source. Other clients can rename members meanwhile. A member that moves from a directory that was not read
+//! yet to one that was read already is never met. A member that moves the other way is met twice. So each directory is read a second time at the end,
+//! and the answer names members that are found then and were not copied.
 
 use super::{FailedMember, is_hidden};
 use crate::refuse::Refusal;
@@ -75,7 +75,7 @@ impl Stay {
     /// them.
     ///
     /// # Errors
-    /// When the budget is used up, or an earlier door refuses by now.
+    /// When the budget is used up, or an earlier door refuses now.
     pub(super) fn name_missed(
         &mut self,
         record: &CopyRecord,
@@ -91,7 +91,7 @@ impl Stay {
                     false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
                 }
             });
-            // Only the path is named: another directory may have it by now.
+            // The answer says nothing more about this path, because another directory may have it by now.
             if entered.is_err() {
                 failed.push(FailedMember::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
             }
@@ -107,7 +107,7 @@ impl Stay {
                     }
                     Met::TooLong(_) | Met::Unserved => {}
                     Met::Failed { what: Failed::Budget, why, .. } => return Err(why.into()),
-                    // Whether the visitor may know the entry was not judged, so its directory is named.
+                    // Door 4 did not judge whether the visitor may know the entry, so the answer names the directory instead.
                     Met::Failed { why, .. } => failed.push(FailedMember::at(directory.path.clone(), why)),
                     Met::Leave(listing) => self.name_unspelled(&listing, path, budget, failed)?,
                 }
@@ -126,7 +126,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         listing.each_unspelled(|name, subject| {
             budget.check()?;
-            // No role is assigned on a name that no path can contain, so another name without an assignment stands for it.
+            // No role can be assigned on a name that no path can contain. So the entry is judged under another name on which no role is assigned.
             let Ok(stand_in) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
             if self.is_seen(&stand_in, subject)? {
                 budget.count()?;

@@ -1,4 +1,4 @@
-//! COPY: the copy is invisible until it is whole. Every member that was not copied is named, except those that the visitor may not see.
+//! COPY: the copy is invisible until it is whole. The answer names every member that was not copied, except members that the visitor may not see.
 
 use super::copy_record::CopyRecord;
 use super::transfer::Destination;
@@ -19,7 +19,7 @@ struct Goal {
     path: StorePath,
 }
 
-/// The copy of a tree under way.
+/// A running copy of a tree.
 struct Copying<'c> {
     walk: TreeWalk<'c, StorePath, Goal>,
     record: CopyRecord,
@@ -27,7 +27,7 @@ struct Copying<'c> {
     taken: &'c mut Taken,
 }
 
-/// The quota that the copy reserves. It is given back unless the copy gets its name.
+/// The quota that the copy reserves. The reservation is released unless the copy gets its name.
 struct Taken {
     reservation: Option<QuotaReservation>,
     /// The bytes copied so far.
@@ -44,8 +44,8 @@ impl Taken {
 }
 
 impl Stay {
-    /// Makes a copy. Its owner and ACL are those of a new file in its directory, or with `copy_keeps` those of the source. The copy is invisible
-    /// until it is whole.
+    /// Copies a file or a tree. The owner and ACL of the copy are those of a new object in its directory, or with `copy_keeps` those of the source.
+    /// The copy is invisible until it is whole.
     ///
     /// # Errors
     /// The refusal of door 4 or 5. There is no copy then, unless it could not be taken back ([`Content::NotTakenBack`], [`Content::Io`]).
@@ -84,7 +84,7 @@ impl Stay {
                 let judged = judged.and_then(|()| self.judge_replaced(&destination, &budget));
                 self.complete_or_take_back(made, &destination, judged)?
             }
-            // A new file replaced nothing.
+            // The destination was new, so nothing was replaced.
             None => 0,
         };
         match taken.reservation {
@@ -94,7 +94,7 @@ impl Stay {
         Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
-    /// The owner and ACL of a copy from the start: with `copy_keeps`, those of a source that has an ACL.
+    /// The owner and ACL with which a copy is created. With `copy_keeps` they are those of the source, if it has an ACL.
     fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
         match &source.acl {
             StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
@@ -181,7 +181,7 @@ impl Stay {
             let member = match met {
                 Met::Member(member) => member,
                 Met::TooLong(name) => {
-                    // Its path would be too long, so its directory is named.
+                    // The path of the member would be too long, so the answer names its directory.
                     failed.push(FailedMember::at(directory.path.clone(), Content::TooLong(name.to_string())));
                     continue;
                 }
@@ -208,8 +208,8 @@ impl Stay {
         Ok((Some(made), failed))
     }
 
-    /// Copies a file, or makes the copy of a directory and goes into the directory. A hidden member is left out without an error; every other refusal
-    /// is returned.
+    /// Copies a file, or creates the copy of a directory and enters the source directory. A hidden member is left out without an error; every other
+    /// refusal is returned.
     fn copy_member(
         &mut self,
         member: &Member<StorePath>,

@@ -16,7 +16,7 @@ struct Going {
     directory: Node,
     name: Word,
     permit: AccessPermit,
-    /// Whether something in it stays.
+    /// Whether a member of the directory was not deleted.
     keeps: Cell<bool>,
 }
 
@@ -101,7 +101,7 @@ impl Stay {
                 permit.and_then(|permit| self.delete_member(permit, &directory, &member, tokens, &mut walk));
             match deleted {
                 Ok(()) => {}
-                // The conditions are asked at the first deletion, so nothing is deleted yet.
+                // The conditions of the request are asked at the first deletion, so nothing is deleted yet.
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => {
                     directory.carried.keeps.set(true);
@@ -114,7 +114,7 @@ impl Stay {
         Ok(failed)
     }
 
-    /// Deletes a file, or goes into a directory, which is deleted when the walk leaves it.
+    /// Deletes a file, or enters a directory. A directory is deleted when the walk leaves it.
     fn delete_member(
         &mut self,
         permit: AccessPermit,
@@ -180,7 +180,7 @@ impl Stay {
             }
             return Ok(true);
         }
-        // Members that stay are named already. If none of them may be named, their directory is named.
+        // The members that were not deleted are in `failed` already. If none of them may be named to the client, the answer names their directory.
         let is_told = failed.iter().any(|failed| is_within(&failed.path, path));
         if !is_told {
             failed.push(FailedMember::at(path.clone(), Content::NotEmpty(path.to_string())));

@@ -156,7 +156,8 @@ impl Stay {
         }
     }
 
-    /// Completes a change of names that was judged good, and returns the bytes of content that were replaced. Otherwise takes the change back.
+    /// If `judged` is no refusal, completes the change of names, and returns the bytes of content that were replaced. Otherwise takes the change
+    /// back.
     ///
     /// # Errors
     /// The refusal in `judged`; [`Content::NotTakenBack`] if another client took one of the names meanwhile.

@@ -17,10 +17,10 @@ pub(super) type Stored = (Table, Vec<u8>, Vec<u8>);
 
 /// Marks the end of the records, in place of the number of a table.
 const END: u8 = u8::MAX;
-/// More bytes than the header of a stored record has.
+/// An upper bound for the header of a stored record, in bytes.
 const HEADER_BYTES_MAX: usize = 64;
 
-/// The error for a copy that ends before it should.
+/// The error for a copy that ends too early.
 pub(super) fn cut(kind: &str) -> CopyError {
     CopyError::Malformed(format!(
         "the {kind} ends too early: it was cut when it was written or copied; take another {kind}"

@@ -1,10 +1,9 @@
 //! Gathers all facts of one revision in short views.
 //!
-//! A view that is open for a copy of ten million records keeps every page that changes in the meantime, and the store grows by all of them.
-//! So each table is read in parts, each in a view of its own, and written into an unnamed file. The parts are of different revisions: the
-//! change log names the records that were written since the first part, and a last view, which looks up only those, brings all records to
-//! its own revision. The log is not trusted to be complete: the digest of each gathered table must equal the store's own digest at that
-//! revision.
+//! While one view is open for a copy of ten million records, every page that changes is kept, and the store grows by all these pages. So each table
+//! is read in parts, each part in a view of its own, and written to an unnamed file. The parts have different revisions. So a last view looks up the
+//! records that were written since the first part, according to the change log, and brings all records to its own revision. The log is not trusted to
+//! be complete: the digest of each gathered table must equal the store's own digest at that revision.
 
 use super::body::{Body, Writing};
 use super::{CopyError, Origin, Progress};
@@ -35,11 +34,10 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Gathers all facts, in a file in this directory, which takes as much room there as a backup. `progress` counts each record once.
+    /// Gathers all facts in an unnamed file in this directory. The file takes as much space as a backup. `progress` counts each record once.
     ///
     /// # Errors
-    /// When the facts cannot be read and believed to the last record, or change faster than they can be read, or the file cannot be
-    /// written.
+    /// When a record cannot be read or believed, the facts change faster than they can be read, or the file cannot be written.
     pub fn of(
         views: Views<'_>,
         directory: &Path,
@@ -166,7 +164,7 @@ impl Changed {
             }
             changed.upto = revision;
             for (table, key) in keys.into_iter().filter(|(table, _)| table.holds_facts()) {
-                // The digest of the whole table says whether this is the record that was written last.
+                // Later the digest of the whole table shows whether this is the record that was written last.
                 let stored = Snapshot::get(view, table, &key)?;
                 stored.map_or(Ok(()), |stored| codec::open(table, &key, stored).map(drop))?;
                 let stored = stored.map(<[u8]>::to_vec);

@@ -1,10 +1,10 @@
-//! `acl.cfg`: roles on paths, a line each:
+//! `acl.cfg`: roles on paths, one line each:
 //!
 //! ```text
 //! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, with commas>:<roles, with commas>
 //! ```
-//! The file has no comments. Proxmox rejects the whole file at the first malformed line; here a malformed line affects only the users and
-//! groups it names.
+//! The file has no comments. Proxmox rejects the whole file at the first malformed line; here a malformed line affects only the users and groups in
+//! it.
 
 use super::section_config::{LineError, shown};
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid};
@@ -18,7 +18,7 @@ pub type Roles = BTreeMap<Role, bool>;
 pub struct AclCfg {
     /// The assignments.
     pub entries: BTreeMap<(RolePath, Ugid), Roles>,
-    /// Users and groups named by malformed lines.
+    /// Users and groups in malformed lines.
     pub broken: BTreeMap<(RolePath, Ugid), LineError>,
     /// Problems that concern no user or group.
     pub problems: Vec<LineError>,
@@ -26,7 +26,7 @@ pub struct AclCfg {
     raw: Vec<Vec<u8>>,
 }
 
-/// Whether the file can express the assignment. One that it cannot express is stored in the facts only.
+/// Whether the file can express the assignment. Any other assignment is stored in the facts only.
 pub fn can_hold(path: &RolePath, ugid: &Ugid) -> bool {
     let text = ugid.to_string();
     path.is_plain() && !text.contains(',') && text.parse().as_ref() == Ok(ugid) && *ugid != root_pam()
@@ -61,7 +61,7 @@ impl AclCfg {
         acl
     }
 
-    /// Takes a line as a whole or not at all. The error names the problem, and the users and groups on the line as far as they can be read.
+    /// Takes a line as a whole or not at all. The error has the reason, and the users and groups on the line as far as they can be read.
     fn line(&mut self, raw: &[u8]) -> Result<(), (String, Vec<(RolePath, Ugid)>)> {
         let nobody = |reason: String| (reason, Vec::new());
         let text = std::str::from_utf8(raw).map_err(|_| nobody("the line is not UTF-8".into()))?;
@@ -103,8 +103,8 @@ impl AclCfg {
         }
     }
 
-    /// The file as Proxmox writes it: by path, without propagation first, users and groups with the same roles on one line. Malformed lines
-    /// follow unchanged.
+    /// The file as Proxmox writes it: sorted by path; for each path first the roles that do not propagate; users and groups with the same roles on
+    /// one line. Malformed lines follow unchanged.
     pub fn print(&self) -> Vec<u8> {
         let mut nodes: BTreeMap<Vec<&str>, [BTreeMap<Role, BTreeSet<String>>; 2]> = BTreeMap::new();
         for ((path, ugid), roles) in &self.entries {

@@ -63,7 +63,7 @@ impl Attempts {
         Attempted { failed: sum(0), barred: sum(1) }
     }
 
-    /// Starts a new hour. Of concurrent callers exactly one does.
+    /// Starts a new hour if the hour has changed. Of concurrent callers exactly one starts it.
     fn turn_to(&self, unix_seconds: i64) {
         let hour = u64::try_from(unix_seconds / HOUR_SECONDS).unwrap_or(0);
         let before = self.word(HOUR).load(Ordering::Acquire);

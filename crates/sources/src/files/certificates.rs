@@ -51,7 +51,7 @@ pub trait Engine: Send + Sync {
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()>;
 }
 
-/// The engine that is fastest here.
+/// The fastest engine that the kernel allows.
 pub fn engine() -> Box<dyn Engine> {
     match Ring::probe() {
         Ok(ring) => Box::new(ring),
@@ -82,7 +82,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// With fewer names than this, one core is done before another has begun.
+/// Fewer names than this are sorted by one core, which is done before another core could start.
 const SHARED_MIN: usize = 16_384;
 
 /// Sorts by bytes: each core sorts a part, then the runs are merged. The first bytes of each name are stored next to it, because following the
@@ -118,7 +118,7 @@ pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
     {
         return false;
     }
-    // Other tools store certificates of authorities as `.crt`: a `.crt` counts only if its key is next to it.
+    // Other tools store certificates of authorities as `.crt`: a `.crt` counts only if the same directory has its key.
     extension != Some("crt")
         || [true, false].into_iter().any(|whole| companion_path(&directory.join(name), "key", whole).exists())
 }
@@ -220,7 +220,7 @@ fn together([inode, size, modified, changed]: Identity, other: Identity) -> Iden
     [inode, size, modified.max(its_modified), changed.max(its_changed)]
 }
 
-/// The kinds of keys of a bundle of several files, one file each: `NAME.pem.rsa` next to `NAME.pem.ecdsa`.
+/// The kinds of keys of a bundle that consists of several files, one for each kind of key, such as `NAME.pem.rsa` and `NAME.pem.ecdsa`.
 pub const KINDS: [&str; 3] = ["rsa", "ecdsa", "dsa"];
 
 /// The existing files, one for each kind of key, of a bundle that does not exist itself.
@@ -287,7 +287,7 @@ fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// To open a pipe does not wait for its writer, and to open a terminal does not make it the controlling terminal.
+/// With these flags, opening a pipe does not wait for its writer, and opening a terminal does not make it the controlling terminal.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 fn stat_of(file: &OwnedFd) -> Result<Stat, String> {
@@ -358,7 +358,7 @@ mod tests {
         let directory = scratch.path().join("certificates");
         std::fs::create_dir(&directory).unwrap();
         let at = |name: &str| directory.join(name);
-        // Sizes around each one at which a buffer grows.
+        // Sizes around each size at which a buffer grows.
         let mut names = Vec::new();
         for size in [0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 16_383, 16_384, 16_385, 100_000, 1 << 20] {
             let name = format!("size-{size}");

@@ -3,10 +3,10 @@
 use super::bounded;
 use std::path::Path;
 
-/// A key authorization is two words of base64; this is far more.
+/// The greatest size of a file, in bytes. A key authorization is much shorter: two words of base64.
 const BYTES_MAX: u64 = 4096;
 
-/// The file of a token; `None` if it does not exist or is not a regular file.
+/// The content of the file of a token; `None` if the file does not exist or is not a regular file.
 pub fn read(directory: &Path, token: &str) -> Option<Vec<u8>> {
     bounded::read(&directory.join(token), BYTES_MAX).ok()
 }

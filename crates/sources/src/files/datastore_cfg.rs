@@ -1,11 +1,11 @@
-//! `datastore.cfg`: sections as datastores.
+//! Reads sections of `datastore.cfg` as datastores.
 
 use super::section_config::{LineError, Section, shown};
 use enfilade_facts::limits::PATH_BYTES_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance};
 
-/// The properties of Proxmox Backup Server 4; all are kept, few are acted on.
+/// The properties of Proxmox Backup Server 4; all are stored, few have an effect here.
 const KNOWN: [&str; 22] = [
     "path",
     "comment",
@@ -31,7 +31,8 @@ const KNOWN: [&str; 22] = [
     "name",
 ];
 
-/// The greatest size of a section, in bytes. A larger one is a mistake, and must not make the change too large that also contains other sections.
+/// The greatest size of a section, in bytes. A larger section is a mistake. It must not make the change too large, because the change also contains
+/// the other sections.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// Parses one section.

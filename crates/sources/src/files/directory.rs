@@ -1,11 +1,11 @@
-//! Making directories that are still there after a power cut, and giving what is in them to a group.
+//! Making directories that are still there after a power cut, and giving new files to their owner and to a group.
 
 use super::atomic::sync_directory;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory that only its owner can enter, and the missing directories above it, and syncs the parent of each new directory. Each new
@@ -26,7 +26,10 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     }
     while let Some(directory) = missing.pop() {
         match DirBuilder::new().mode(0o700).create(directory) {
-            Ok(()) => made.push(directory.to_owned()),
+            Ok(()) => {
+                made.push(directory.to_owned());
+                give(directory, parent(directory))?;
+            }
             // Another process made it just now.
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
             Err(why) => return Err(why),
@@ -49,12 +52,42 @@ pub fn make_for(path: &Path, group: Option<u32>) -> io::Result<()> {
     }
 }
 
-/// Lets the members of a group read and write a file, where a group is named.
+/// Lets the members of a group read and write a file, where a group is named. A file of root goes to the owner of its directory.
 ///
 /// # Errors
-/// When it cannot be given to the group.
+/// When it cannot be given to the owner or the group.
 pub fn share_file(path: &Path, group: Option<u32>) -> io::Result<()> {
-    if group.is_some() { share(path, group, 0o660) } else { Ok(()) }
+    match group {
+        Some(_) => share(path, group, 0o660),
+        None => give(path, parent(path)),
+    }
+}
+
+/// Gives a file or directory of root to the owner of `directory`, if that is another user: a command of root must not make what a server of that
+/// user cannot open. Every other caller changes nothing.
+///
+/// # Errors
+/// When the owner is not known, or cannot be changed.
+pub fn give(path: &Path, directory: &Path) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() { give_opened(&opened(path)?, directory) } else { Ok(()) }
+}
+
+/// As [`give`], for an open file.
+pub(crate) fn give_opened(file: impl AsFd, directory: &Path) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() || rustix::fs::fstat(&file)?.st_uid != 0 {
+        return Ok(());
+    }
+    let owner = std::fs::metadata(directory)?;
+    if owner.uid() == 0 {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+    Ok(rustix::fs::chownat(file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?)
+}
+
+/// The directory that a path is in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Opens a file, or makes it, and lets the members of a group read and write it, where a group is named.
@@ -71,26 +104,33 @@ pub fn open_for<F>(
     Ok(file)
 }
 
-/// Gives a file or directory to a group, and sets its mode. Only the owner and root can do that. Any other caller changes nothing: it could open
-/// the file, so the group is right already. A symbolic link is refused: a member of the group may have made it, and it may name another file of
-/// the owner.
+/// The file or directory of this name. A symbolic link is refused: a member of the group may have made it, and it may name another file of the
+/// owner.
 ///
 /// The descriptor is opened with `O_PATH`: closing one that can read would release the locks that LMDB has on the file (fcntl(2)).
-pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
+fn opened(path: &Path) -> io::Result<OwnedFd> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    let is = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(is.st_mode) == FileType::Symlink {
+    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Symlink {
         let text = format!(
             "`{}` is a symbolic link, expected a file of this data directory: remove it",
             path.display()
         );
         return Err(io::Error::other(text));
     }
+    Ok(file)
+}
+
+/// Gives a file or directory to a group, and sets its mode; a file of root goes to the owner of its directory. Only the owner and root can do that.
+/// Any other caller changes nothing: it could open the file, so the group is right already.
+pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
+    let file = opened(path)?;
+    let is = rustix::fs::fstat(&file)?;
     let caller = rustix::process::geteuid();
     if is.st_uid != caller.as_raw() && !caller.is_root() {
         return Ok(());
     }
-    if let Some(group) = group.filter(|group| *group != is.st_gid) {
+    give_opened(&file, parent(path))?;
+    if let Some(group) = group.filter(|group| *group != is.st_gid || is.st_uid == 0) {
         rustix::fs::chownat(&file, "", None, Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH)?;
     }
     if is.st_mode & 0o777 != mode {
@@ -115,6 +155,36 @@ mod tests {
         assert_eq!(made, [outer, inner.clone()]);
         std::fs::write(inner.join("file"), "").unwrap();
         assert!(make(&inner.join("file/c"), &mut made).is_err());
+    }
+
+    #[test]
+    fn what_root_makes_belongs_to_the_owner_of_the_directory() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let scratch = Scratch::new();
+        let house = scratch.path().join("house");
+        std::fs::create_dir(&house).unwrap();
+        std::os::unix::fs::chown(&house, Some(4321), Some(4322)).unwrap();
+        let owner = |path: &Path| {
+            let meta = std::fs::metadata(path).unwrap();
+            (meta.uid(), meta.gid())
+        };
+        make(&house.join("a/b"), &mut Vec::new()).unwrap();
+        crate::files::atomic::write(&house.join("written"), b"x", 0o600).unwrap();
+        crate::files::atomic::write_shared(&house.join("shared"), b"x", Some(4323)).unwrap();
+        open_for(&house.join("opened"), None, |path| std::fs::File::create(path)).unwrap();
+        open_for(&house.join("of_group"), Some(4323), |path| std::fs::File::create(path)).unwrap();
+        for name in ["a", "a/b", "written", "opened"] {
+            assert_eq!(owner(&house.join(name)), (4321, 4322), "{name}");
+        }
+        for name in ["shared", "of_group"] {
+            assert_eq!(owner(&house.join(name)), (4321, 4323), "{name}");
+        }
+        // A file of another user stays with that user.
+        std::os::unix::fs::chown(house.join("opened"), Some(4324), None).unwrap();
+        share_file(&house.join("opened"), None).unwrap();
+        assert_eq!(owner(&house.join("opened")).0, 4324);
     }
 
     #[test]

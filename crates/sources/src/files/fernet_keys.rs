@@ -1,6 +1,6 @@
 //! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`: files named by numbers, each a key of 32 bytes in
-//! base64url. `0` is staged: it signs next. The highest is the primary: it signs. The rest are secondary: they only validate.
-//! All other files are left alone and reported.
+//! base64url. `0` is the staged key, which will sign next. The highest number is the primary key, which signs. The others are secondary keys, which
+//! only verify. All other files are reported and not changed.
 
 use super::bounded;
 use super::{atomic, directory};
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 /// The number of the staged key.
 pub const STAGED: u32 = 0;
-/// 44 characters, and white space that an editor may add.
+/// The greatest size of a key's file, in bytes: 44 characters, and white space that an editor may add.
 const FILE_BYTES_MAX: u64 = 64;
 const KEY_BYTES: usize = 32;
 
@@ -30,7 +30,7 @@ pub struct FernetKeys {
 /// A key.
 pub struct FernetKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
-    /// When its file was made or given this number last, seconds since the epoch: a primary signs since then.
+    /// When its file was made or given this number last, seconds since the epoch: since then a primary key signs.
     pub since: i64,
     /// The mode of its file, if it lets too many users read the file.
     pub too_wide: Option<u32>,
@@ -75,7 +75,7 @@ pub enum KeysError {
 /// The effect of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// The number the staged key gets, under which it signs.
+    /// The number that the staged key gets and under which it signs.
     pub primary: u32,
     /// The keys to delete.
     pub drops: Vec<u32>,
@@ -178,7 +178,7 @@ impl FernetKeys {
         Ok(directory)
     }
 
-    /// Creates the directory, a staged key and a primary key, as far as they are missing. Returns whether any was missing.
+    /// Creates the directory, a staged key and a primary key, if they are missing. Returns whether any was missing.
     ///
     /// # Errors
     /// When any of them cannot be created.

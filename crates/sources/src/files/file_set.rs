@@ -104,10 +104,10 @@ impl FileSet {
 /// A change to a file that was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError<E> {
-    /// The file, its lock, or a value that cannot be written.
+    /// The file or its lock cannot be used, or a value cannot be written.
     #[error("{0}")]
     File(String),
-    /// The change makes no sense.
+    /// The callback refused the change.
     #[error("{0}")]
     Refused(E),
 }
@@ -120,8 +120,9 @@ pub struct Locked<'s> {
 }
 
 impl Locked<'_> {
-    /// Replaces a file by what `edit` makes of its bytes (of no bytes, if the file does not exist). If `edit` returns `None`, the file is unchanged.
-    /// The new file has the owner and group of the old one. If the name is a link, the file that the link points to is replaced.
+    /// Replaces the bytes of a file by the result of `edit`, which gets the old bytes (none if the file does not exist). If `edit` returns `None`,
+    /// the file is unchanged. The new file has the owner and group of the old one. If the name is a link, the file that the link points to is
+    /// replaced.
     ///
     /// # Errors
     /// When the file is not locked, cannot be read or written, or `edit` refuses; the file is then unchanged.

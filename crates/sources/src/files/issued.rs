@@ -31,7 +31,7 @@ pub enum IssuedFor {
     System,
 }
 
-/// A session that was given out.
+/// An issued session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssuedSession {
     /// Its audit id.
@@ -57,7 +57,7 @@ impl IssuedSessions {
         Ok(IssuedSessions { slots: Slots::open(path, "issued sessions")? })
     }
 
-    /// Writes a session down.
+    /// Records a session.
     pub fn note(&self, session: &IssuedSession) {
         // Ids are random, so any of their bytes select slots evenly.
         let [a, b, ..] = session.own;

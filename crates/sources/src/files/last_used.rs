@@ -71,7 +71,7 @@ impl LastUsed {
         ways.find(|(of, _)| of == credential).map(|(_, used)| used)
     }
 
-    /// The slots the token may be in.
+    /// The slots in which the token may be.
     fn set(&self, credential: &CredentialId) -> [Option<(CredentialId, Use)>; 4] {
         self.slots.set(place(credential)).map(|slot| decode(&slot?))
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A lock that is held until this is dropped.
+/// A lock that is held until this value is dropped.
 #[derive(Debug)]
 pub struct FileLock {
     _file: File,
@@ -49,7 +49,7 @@ impl FileLock {
     }
 }
 
-/// Waits for these locks, at most about this long, and takes them. A lock file that does not exist is not created.
+/// Waits for these locks, at most about this long in all, and takes those that become free. A lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

@@ -1,11 +1,11 @@
-//! Keeping facts in step with the files people edit.
+//! Makes the facts follow the files that people edit.
 //!
-//! An existing file is the truth for its records. Every look compares the inode, change time and size of each file with the version
-//! that the facts were taken from. If they differ, or if the file changed so recently that a later change could have the same time,
-//! the file is read and compared with the facts. All differences of all files are committed as one change.
+//! An existing file decides the content of its records. Every look compares the inode, change time and size of each file with the version that the
+//! facts were taken from. If they differ, or if the file changed so recently that a later change could have the same time, the file is read and
+//! compared with the facts. All differences of all files are committed as one change.
 //!
-//! A look begins with the records of the files, reads the files after that, and commits only if those records are still the
-//! same. So of two looks at the same time, also in two processes, the one that read an older version is refused.
+//! A look first reads the records of the files, then the files themselves, and commits only if the records of the files are still the same. So of two
+//! looks at the same time, also in two processes, the one that read an older version is refused.
 
 mod datastores;
 mod draft;
@@ -56,7 +56,7 @@ pub struct Outcome {
 /// The caller of a command or request that changed a file. Every other edit counts as an administrator's.
 #[derive(Clone, Copy, Debug)]
 pub struct Editor<'a> {
-    /// By name, for the audit log.
+    /// The name, for the audit log.
     pub who: &'a str,
     /// What was done.
     pub what: &'a str,
@@ -78,16 +78,17 @@ pub enum MirrorError {
 /// Mirrors the files of one directory.
 pub struct Mirror {
     set: FileSet,
-    /// `user.cfg` as read last, and in `secrets` `token.shadow`. So one changed line among very many costs one record.
+    /// `user.cfg` as it was read last; `secrets` is the same for `token.shadow`. So after a change of one line only one record is compared.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
     /// The next value of `secrets`, until the look has ended.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the second at which the first of the last good facts gets too old. A file with problems is read
-    /// again at that second, or if it has no entry here.
+    /// For each file that this process compared, the second at which the oldest of its last good facts exceeds the stale limit. A file with problems
+    /// is read again at that second, or at the next look if it has no entry here.
     due: BTreeMap<FileName, i64>,
-    /// For each file the version that this process read when it was no longer fresh, and the digest of its bytes: it need not be read again.
+    /// For each file the version that this process read when it was no longer fresh, and the digest of its bytes. Such a version need not be read
+    /// again.
     settled: BTreeMap<FileName, (FileVersion, Digest)>,
     /// Waits a moment between two readings of a file that is written in place.
     between: Box<dyn Fn() + Send + Sync>,
@@ -150,7 +151,7 @@ impl Mirror {
         Mirror { set, users, secrets, walked, seed, due, settled, between, watch }
     }
 
-    /// Looks at the files, and commits what they say now.
+    /// Looks at the files, and commits the differences between them and the facts.
     ///
     /// # Errors
     /// When the facts cannot be read or changed. Problems in the files are no error, but part of the outcome.
@@ -254,12 +255,12 @@ impl Mirror {
         FileName::ALL.into_iter().filter_map(news).collect()
     }
 
-    /// Whether the facts are of this version, and nothing can have been written under the same version after it was read.
+    /// Whether the facts are from this version, and this version cannot have changed after it was read.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }
 
-    /// Remembers what was read of versions that were not fresh. `now` is the time before they were read.
+    /// Remembers the versions that were read and were not fresh, with their digests. `now` is the time before they were read.
     fn settle(&mut self, news: &[News], now: Clocks) {
         for news in news {
             match &news.content {
@@ -285,7 +286,7 @@ impl Mirror {
     }
 
     /// The bytes of a file and their version; no version if the file changed during every reading. An editor that writes in place leaves the file
-    /// empty or half written for a moment, so a file that was just changed in place is read until two readings in a row find one version.
+    /// empty or half written for a moment. So a file that was just changed in place is read until two readings in a row find the same version.
     fn read_settled(
         &self,
         file: FileName,
@@ -311,7 +312,7 @@ impl Mirror {
         }
     }
 
-    /// Adds the files that must be compared together: tokens are in two files, and the administrator's role exists when users do.
+    /// Adds the files that must be compared together: tokens are in two files, and the administrator's role must exist when users exist.
     fn join(&self, news: &mut Vec<News>, rows: &BTreeMap<FileName, MirroredFile>) {
         let has = |news: &[News], file| news.iter().any(|news| news.file == file);
         let add = |news: &mut Vec<News>, file: FileName, when: bool| {
@@ -389,8 +390,8 @@ impl Mirror {
         }
     }
 
-    /// The tokens whose entries in `token.shadow` changed, if the facts are as this process left them. This empties `secrets`: if the look fails,
-    /// the next one compares the whole file.
+    /// The tokens whose entries in `token.shadow` changed, if the facts are as this process left them. This empties `secrets`: if the look fails, the
+    /// next look compares the whole file.
     fn walk(&mut self, news: &[News]) -> Option<Changes> {
         let secrets = news.iter().find(|news| news.file == FileName::Secrets)?;
         let (digest, mut seen) = self.secrets.take()?;
@@ -400,7 +401,7 @@ impl Mirror {
         Some(changes)
     }
 
-    /// Takes the content of `user.cfg` and `token.shadow` as read, if the facts were taken from it. A caller that holds the locks and
+    /// Treats the content of `user.cfg` and `token.shadow` as compared, if the facts were taken from this content. A caller that holds the locks and
     /// is about to change the files calls this first, so that the look after the change compares only the changed entries.
     ///
     /// # Errors
@@ -440,7 +441,7 @@ impl Mirror {
 }
 
 impl News {
-    /// Whether the facts and the record of the file are both right already.
+    /// Whether the facts and the record of the file are already up to date.
     fn is_known_and_current(&self) -> bool {
         let version = match &self.content {
             Content::Read { version, .. } => *version,
@@ -450,7 +451,7 @@ impl News {
     }
 }
 
-/// `Some` if the facts are still those of the content with this digest, without problems.
+/// `Some` if the facts are still from the content with this digest, and this content has no problems.
 fn was_left(news: &News, digest: &Digest) -> Option<()> {
     let before = news.before.as_ref()?;
     (before.digest == *digest && before.problem_count == 0 && before.fault.is_none()).then_some(())
@@ -512,7 +513,7 @@ impl FileContents {
         };
         let fault = error.map(|error| {
             let had = before.is_some();
-            // A part of the file may have been faulty before the whole file is: the fault then began with the part.
+            // If a part of the file was faulty before the whole file is, the fault began with that part.
             let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);
@@ -553,8 +554,8 @@ fn version_of(meta: &Metadata) -> FileVersion {
     }
 }
 
-/// Whether a file changed in the last two seconds, or in the future. The kernel takes the times of files from a clock that ticks, so two changes
-/// within one tick have the same time. So a fresh file is read again at the next look. `now` is the time before the file was read.
+/// Whether the change time of a file is in the last two seconds or in the future. The kernel takes the times of files from a clock that ticks, so two
+/// changes within one tick have the same time. So a fresh file is read again at the next look. `now` is the time before the file was read.
 fn is_fresh(version: &FileVersion, now: Clocks) -> bool {
     version.changed >= now.unix_seconds.saturating_sub(2)
 }

@@ -4,7 +4,7 @@
 //! magic 8 | process that looks u64 | time of the last look u64 | since when this process looks u64     (since the machine started, ms)
 //! ```
 //! One process looks at a time. If it has not looked for a while, because it ended or was stopped, another process takes its place. If a stopped
-//! process continues, it notices that before its next look, and its pending commit is refused, because the record of the file has changed.
+//! process continues, it notices this before its next look, and its pending commit is refused, because the record of the file has changed.
 
 use crate::shared_words::SharedWords;
 use std::io;
@@ -39,7 +39,7 @@ impl MirrorLeader {
         Ok(MirrorLeader { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
     }
 
-    /// Whether this process looks. Takes over from a process that no longer does.
+    /// Whether this process is the mirror leader. If the leader no longer looks, this process becomes the leader.
     pub fn is_mine(&self, tick_millis: u64) -> bool {
         let who = self.words.word(WHO).load(Ordering::Acquire);
         if who == self.me {

@@ -8,7 +8,7 @@
 //! type: id
 //! ```
 //! A line of a property begins with white space, a header does not; a line of white space ends a section; the grammar has no comments.
-//! Proxmox rejects the whole file at the first error, so one bad line takes every datastore down. Here an error affects only its section.
+//! Proxmox rejects the whole file at the first error, so one bad line makes every datastore unavailable. Here an error affects only its section.
 
 use super::file_set::{EditError, Locked};
 use enfilade_facts::tables::FileName;
@@ -30,7 +30,7 @@ pub struct Section {
     pub kind: String,
     /// Its id.
     pub id: String,
-    /// The line of its header, from 1; 0 when it was not read from a file.
+    /// The line of its header, from 1; 0 when the section was not read from a file.
     pub line: u32,
     /// Its properties, in order.
     pub properties: Vec<(String, String)>,
@@ -40,7 +40,7 @@ pub struct Section {
     pub error: Option<LineError>,
     /// Its lines as they were, for writing back a section that cannot be read.
     raw: Vec<u8>,
-    /// Whether a line of white space or the end of the file followed.
+    /// Whether a line of white space or the end of the file followed the section.
     is_ended: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Parsed {
     pub sections: Vec<Section>,
     /// Errors that belong to no section.
     pub errors: Vec<LineError>,
-    /// Lines that belong to no section and the number of the first, for writing them back where they were.
+    /// Groups of lines that belong to no section, each with the number of its first line, for writing them back in the same place.
     stray: Vec<(u32, Vec<u8>)>,
 }
 
@@ -98,8 +98,8 @@ pub fn parse(text: &[u8]) -> Parsed {
             (Line::Blank, _) => Within::Nothing,
             (Line::Header(kind, id), before) => {
                 if let Some(before) = before {
-                    // Proxmox reads on as if this were a property. Here the line begins a section of its own; the section before it has
-                    // no end, and may be incomplete.
+                    // Proxmox reads this line as a property. Here the line begins a new section. The section before has no end, and may be
+                    // incomplete.
                     before.fail(number, "syntax error (expected section properties)");
                     before.is_ended = false;
                 }
@@ -171,7 +171,7 @@ fn read_line(line: &[u8]) -> Line {
 
 /// Marks sections with the same id as broken: Proxmox silently takes the last one, but the intended one is unknown.
 fn mark_duplicates(sections: &mut [Section]) {
-    // The first two lines of each id: the error of a section names the line that is not its own.
+    // The lines of the first two sections of each id. The error of a section has the line of the other section.
     let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
     for section in sections.iter() {
         let place = places.entry(&section.id).or_insert((section.line, None));

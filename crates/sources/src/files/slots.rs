@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) const WAYS: usize = 4;
 const SUM_BYTES: usize = 8;
 
-/// The file; `N` is a slot's length, the last eight bytes of which are the checksum.
+/// The file. `N` is the length of a slot in bytes; the last eight bytes are the checksum.
 pub(super) struct Slots<const N: usize> {
     file: File,
     step: &'static str,
@@ -47,7 +47,7 @@ impl<const N: usize> Slots<N> {
         let _ = self.file.write_all_at(&slot, offset::<N>(place, way));
     }
 
-    /// Every slot that is taken.
+    /// All slots that are in use.
     pub(super) fn all(&self) -> Vec<[u8; N]> {
         let sets = self.file.metadata().map_or(0, |metadata| metadata.len().div_ceil((N * WAYS) as u64));
         let places = (0..sets).filter_map(|place| u16::try_from(place).ok());

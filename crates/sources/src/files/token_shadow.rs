@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// The file, with every entry in its order. Entries that are invalid here are kept, too, and written back unchanged.
+/// The file, with all its entries in order. Entries that are invalid here are also kept, and written back unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenShadow {
     entries: Vec<(String, Value)>,
@@ -42,7 +42,7 @@ impl TokenShadow {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         serde_json::from_slice(text).map_err(|why| LineError {
             line: u32::try_from(why.line()).unwrap_or(0),
-            // The rest of the message could hold a piece of a hash.
+            // The rest of the message could contain a part of a hash.
             reason: format!("expected a JSON object of token ids and hashes (column {})", why.column()),
         })
     }

@@ -1,4 +1,4 @@
-//! `user.cfg`: sections as users and tokens.
+//! Reads and writes sections of `user.cfg` as users and tokens.
 
 use super::section_config::{self, LineError, Parsed, Section, shown};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
@@ -33,7 +33,7 @@ pub struct UserCfg {
     pub problems: Vec<LineError>,
 }
 
-/// The properties of Proxmox Backup Server 4 that only people have; they are kept, and not acted on.
+/// The properties of Proxmox Backup Server 4 that only users have. They stay in the file and have no effect here.
 const OF_PEOPLE: [&str; 3] = ["firstname", "lastname", "email"];
 
 /// The section types.
@@ -106,7 +106,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
     Ok((authid, entry))
 }
 
-/// Reads a boolean as Proxmox's schema does, in capitals or not.
+/// Reads a boolean as Proxmox's schema does, in upper or lower case.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "yes" | "true" => Some(true),

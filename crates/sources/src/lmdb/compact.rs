@@ -1,9 +1,9 @@
 //! Compaction frees the space of deleted records. LMDB uses free pages again but never makes its file shorter, and pages that were split stay
 //! partly empty.
 //!
-//! The records are put into a new file in the order of their keys, in a directory next to the old file. The file is synced, and takes the
-//! name of the old one. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the log;
-//! it writes no fact, so the tallies stay the same. No other process may have the store open: it would go on with the old file.
+//! The records are put into a new file in the order of their keys, in a directory next to the old file. The new file is synced, and renamed to the
+//! name of the old one. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the log; it
+//! writes no fact, so the tallies stay the same. No other process may have the store open, because it would continue to use the old file.
 
 use super::environment::{self, Environment, Trust};
 use super::map::open_map_of;
@@ -36,7 +36,7 @@ pub enum CompactError {
     /// The store could not be opened, or other processes have it open.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The records could not be read to the last one, or not be written.
+    /// Not all records could be read, or the new records could not be written.
     #[error("the facts cannot be compacted, nothing was changed: {0}")]
     Source(#[from] SourceError),
     /// The new file could not be put in place.
@@ -79,7 +79,7 @@ impl Lmdb {
     /// The effect that a compaction would have, without writing anything. The length of the new file is computed, to within a few percent.
     ///
     /// # Errors
-    /// When the store cannot be read and believed to the last record.
+    /// When a record cannot be read or believed.
     pub fn plan_compaction(&self, progress: Progress<'_>) -> Result<Compaction, SourceError> {
         let bytes_before = self.environment.env.real_disk_size().map_err(unavailable)?;
         let (records, pages) = self.environment.reading(|reading, view| {
@@ -144,7 +144,7 @@ fn put_in_place(
     Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
 }
 
-/// Gives a new file the owner, group and mode of the old one: a server that runs as another user goes on with it.
+/// Gives a new file the owner, group and mode of the old one, because the server may run as another user.
 ///
 /// # Errors
 /// When a user who could open the old file could not open the new one.
@@ -166,7 +166,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
     })
 }
 
-/// Whether all who could open the old file, of this mode, can open the new one. Each has a user and a group.
+/// Whether every user who could open the old file, which has this mode, can open the new file. The pairs are the user and the group of each file.
 fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     match mode & 0o060 {
         0 => new.0 == old.0,
@@ -174,7 +174,7 @@ fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     }
 }
 
-/// Writes all records into an empty environment, and the head last: the head names the last commit, and no earlier commit has a head.
+/// Writes all records into an empty environment, and the head last. The head has the number of the last commit, and no earlier commit has a head.
 fn write(
     env: &Env<WithTls>,
     from: &Reading<'_>,
@@ -223,7 +223,7 @@ fn write(
     Ok((records, at))
 }
 
-/// Records on their way into a new environment, in the order of their keys.
+/// Writes records into a new environment, in the order of their keys.
 struct Writing<'e> {
     env: &'e Env<WithTls>,
     txn: Option<RwTxn<'e>>,
@@ -270,7 +270,7 @@ fn each_record(
         let (mut counted, mut failed) = (Tally::default(), None);
         from.scan(table, &[], &mut |key, stored| {
             let sound = match table {
-                // What a tally says is believed only together with its records.
+                // A tally is believed only together with its records.
                 Table::Tallies => Ok(()),
                 _ => codec::open(table, key, stored).map(|_| counted.add(stored)),
             };

@@ -1,4 +1,4 @@
-//! Opening the environment: once in a process for each directory, with a database for each table and the store's identity.
+//! Opens the environment of a directory, once in a process, with a database for each table, and checks the store's identity.
 
 use super::high_water::HighWater;
 use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// How often a transaction is begun, until its facts are those of its own number.
+/// The most tries to begin a transaction whose facts are of the commit with the transaction's own number.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -33,7 +33,7 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     tables: Tables<'static>,
-    /// Distinguishes it from every other environment that this process had open.
+    /// Distinguishes the environment from all others that this process has opened.
     number: u64,
     /// The lock that shows other processes that the store is open.
     pub(super) live: File,
@@ -42,14 +42,14 @@ pub(super) struct Environment {
 /// The checks of a store that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// The store must be the one that was opened before, and must not have gone back.
+    /// The store must be the one that was opened before, and must not have been rolled back.
     Checked,
     /// The store is taken as it is.
     AsItIs,
 }
 
 thread_local! {
-    /// The environment that this thread read last, LMDB's number of the commit it saw, and the revision of that commit.
+    /// The environment that this thread read last, LMDB's number of the commit that the thread saw, and the revision of that commit.
     static LAST: Cell<(u64, u64, Revision)> = const { Cell::new((0, 0, Revision(0))) };
 }
 
@@ -77,7 +77,7 @@ impl Environment {
     /// Calls `look` once with the records of a transaction, raw and as a view.
     ///
     /// # Errors
-    /// When the store cannot be read, or its head is not the one of the newest commit.
+    /// When the store cannot be read, or its head has not the number of the newest commit.
     pub(super) fn reading<R>(
         &self,
         look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
@@ -103,10 +103,10 @@ impl Environment {
         Ok(look(&self.reading_at(&txn, at, txn.id() as u64)))
     }
 
-    /// The records of a transaction, at the revision that the head says.
+    /// The records of a transaction, at the revision that is in the head.
     ///
     /// # Errors
-    /// When the head is not the one of this commit.
+    /// When the head has the number of another commit.
     pub(super) fn reading_of<'t>(
         &'t self,
         txn: &'t RoTxn<'t>,
@@ -122,9 +122,9 @@ impl Environment {
 
     /// A transaction, and the revision of its facts.
     ///
-    /// LMDB takes a transaction's number first, and then its roots from where every second commit puts them: a reader that is held up in
-    /// between has the number of one commit and the facts of a later one. So the head says which commit it is of, and a transaction
-    /// whose own number is another one is begun again. A head that is wrong each time is damaged.
+    /// LMDB first takes a transaction's number, and then its roots from a place that every second commit overwrites. So a reader that is delayed in
+    /// between has the number of one commit and the facts of a later one. For this case the head has the number of its commit, and a transaction with
+    /// another number is begun again. A head that is wrong each time is damaged.
     fn begun<'e>(
         &'e self,
         begin: impl Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
@@ -132,9 +132,9 @@ impl Environment {
         let mut begun = 0;
         loop {
             let txn = begin(&self.env)?;
-            // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
+            // The transaction's own id is used: the meta page can show a later id while this view still reads the older facts.
             let commit = txn.id() as u64;
-            // While the transaction's number is the newest, no later commit has replaced the roots that it took.
+            // While the transaction's number is the newest, no later commit has replaced the roots that the transaction took.
             let is_newest = self.env.info().last_txn_id == txn.id();
             let (environment, last, revision) = LAST.get();
             if is_newest && (environment, last) == (self.number, commit) {
@@ -177,13 +177,13 @@ impl Environment {
         })
     }
 
-    /// How long a page is, in bytes: that of the machine the store was made on.
+    /// The length of a page, in bytes: the page size of the machine that made the store.
     pub(super) fn page_bytes(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
         let records = self.tables.iter().flatten().next();
         Ok(records.map(|records| records.stat(txn)).transpose()?.map_or(4096, |stat| stat.page_size.into()))
     }
 
-    /// The identity that is stored in the store, and its revision.
+    /// The stored identity of the store, and the store's revision.
     pub(super) fn introduce(&self, path: &Path) -> Result<(Identity, Revision), OpenError> {
         let failed = |why| OpenError::io(path, &why);
         let introduced = self.reading(|_, view| {
@@ -194,9 +194,9 @@ impl Environment {
         introduced.map_err(failed)?
     }
 
-    /// Checks that the store is the one of the high-water mark, and has not gone back.
+    /// Checks that the store is the one of the high-water mark, and was not rolled back.
     pub(super) fn check(&self, path: &Path) -> Result<(), OpenError> {
-        // The mark is read first: a sound store is never behind a mark that was read before the store.
+        // The high-water mark is read first: a sound store is never older than a mark that was read before the store.
         let mark = self.high_water.revision();
         let (identity, revision) = self.introduce(path)?;
         match self.high_water.store() {

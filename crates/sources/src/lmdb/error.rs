@@ -12,15 +12,15 @@ pub enum OpenError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// Another process has the store for itself.
+    /// Another process uses the store exclusively.
     #[error(
         "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that is done"
     )]
     Taken(PathBuf),
-    /// The operation needs the store for itself, and other processes have it open.
+    /// The operation needs the store exclusively, and other processes have it open.
     #[error(
         "facts in `{0}` cannot be opened exclusively: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
     )]
@@ -33,17 +33,17 @@ pub enum OpenError {
     Unmoved {
         /// Where the store has to be.
         path: PathBuf,
-        /// Where the restored one is.
+        /// Where the restored store is.
         new: PathBuf,
     },
-    /// Its mode lets other users read or change it.
+    /// The mode of a directory or file of the store lets other users read or change it.
     #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
     TooWide {
         /// The directory or file.
         path: PathBuf,
         /// Its mode.
         mode: u32,
-        /// What it may be.
+        /// The allowed mode.
         allowed: u32,
     },
     /// The store is on a network file system, where LMDB's memory map is not safe.
@@ -51,7 +51,7 @@ pub enum OpenError {
         "facts in `{0}` are on a network file system, where LMDB is not safe; choose a local directory with --data"
     )]
     Network(PathBuf),
-    /// Written by a later version.
+    /// The store was written by a later version.
     #[error(
         "facts in `{path}` have format {found}, this program works with {FORMAT}: run a newer enfilade, or move this directory \
         away and restore a backup with `enfilade facts restore`"
@@ -62,7 +62,7 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
-    /// Written by an earlier version; nothing was changed.
+    /// The store was written by an earlier version; nothing was changed.
     #[error(
         "facts in `{path}` have format {found}, this program works with {FORMAT}: stop every enfilade that uses them, then \
         run `enfilade facts upgrade`; it writes a backup first"
@@ -73,7 +73,7 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
-    /// Written by an earlier build; there is no upgrade from it.
+    /// The store was written by an earlier build, and there is no upgrade from its format.
     #[error(
         "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
     )]
@@ -88,7 +88,7 @@ pub enum OpenError {
         "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
     )]
     Foreign(PathBuf),
-    /// Acknowledged changes are missing: tokens that were revoked since would be valid again.
+    /// Acknowledged changes are missing: tokens that these changes revoked would be valid again.
     #[error(
         "facts in `{path}` have gone back: their newest revision is {found}, and {expected} was acknowledged (a damaged \
         disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
@@ -97,12 +97,12 @@ pub enum OpenError {
     WentBack {
         /// The directory.
         path: PathBuf,
-        /// The revision that is there.
+        /// The newest revision in the store.
         found: Revision,
-        /// The newest that was acknowledged.
+        /// The newest acknowledged revision.
         expected: Revision,
     },
-    /// The files of another store were put in place.
+    /// The files were replaced by those of another store.
     #[error(
         "facts in `{0}` are not of the store that was there before; put it back, or take them as they are with \
         `enfilade facts restore --accept-rollback`"

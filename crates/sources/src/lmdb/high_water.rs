@@ -1,12 +1,12 @@
-//! The newest acknowledged revision, in a small file next to the store. A store with an older revision has gone back, and later
-//! revocations would be lost.
+//! The newest acknowledged revision, in a small file next to the store. A store with an older revision was rolled back, and later revocations are
+//! missing in it.
 //!
 //! ```text
 //! magic 8 | store id 16 | revision u64 | unused 8 | shipped u64 | next store id 16      (in the machine's order)
 //! ```
-//! The revision is raised after each commit and before the commit is acknowledged. The file is not fsynced: after a power cut it may
-//! lag behind the store, which does no harm. It never runs ahead of the store, because the store is synced first. The unused word
-//! once held LMDB's own number.
+//! The revision is raised after each commit and before the commit is acknowledged. The file is not fsynced: after a power cut it may be older than
+//! the store, which does no harm. It is never newer than the store, because the store is synced first. In older programs the unused word had LMDB's
+//! own number.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{Revision, StoreId};
@@ -19,7 +19,7 @@ const MAGIC: [u8; 8] = *b"enfhigh1";
 /// The file; every process of the machine sees the same numbers.
 pub(super) struct HighWater {
     words: SharedWords,
-    /// The newest revision this process has seen. It does not go back when the file is damaged or replaced.
+    /// The newest revision that this process has seen. It does not decrease when the file is damaged or replaced.
     seen: AtomicU64,
     path: PathBuf,
 }
@@ -31,16 +31,16 @@ const SHIPPED: usize = 5;
 const NEXT: [usize; 2] = [6, 7];
 
 impl HighWater {
-    /// Opens the file; makes it where there is none.
+    /// Opens the file, or creates it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let words = SharedWords::open(path, MAGIC)?;
         Ok(HighWater { words, seen: AtomicU64::new(0), path: path.to_owned() })
     }
 
-    /// The newest acknowledged revision of a store that need not be open. Makes no file.
+    /// The newest acknowledged revision of a store that need not be open. Does not create the file.
     ///
     /// # Errors
-    /// When the file is missing, has another form, or names no store.
+    /// When the file is missing, has another form, or has no store id.
     pub(super) fn read(path: &Path) -> io::Result<Revision> {
         let bytes = std::fs::read(path)?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
@@ -50,11 +50,11 @@ impl HighWater {
         words.get(REVISION).filter(|_| is_said).map(|word| Revision(*word)).ok_or_else(damaged)
     }
 
-    /// Opens the file that has the name now. If it is another file, because the old one was removed or replaced, its numbers are raised to
-    /// those of the old one, and the new file counts from now on: other processes write acknowledged revisions there.
+    /// Opens the file that has the name now. If the old file was removed or replaced, this is another file. Its numbers are raised to those of the
+    /// old file. The new file is used from now on, because other processes write acknowledged revisions there.
     ///
     /// # Errors
-    /// When the new file cannot be opened or made, or is of another store; then the old one still counts.
+    /// When the new file cannot be opened or made, or is of another store; then the old file stays in use.
     pub(super) fn follow(&self) -> io::Result<()> {
         let Some(other) = self.words.replaced(&self.path, MAGIC)? else { return Ok(()) };
         let next = HighWater { words: other, seen: AtomicU64::new(0), path: self.path.clone() };
@@ -70,7 +70,7 @@ impl HighWater {
         self.words.show(&self.path, &next.words)
     }
 
-    /// A view showed this revision: from now on no older one is reported, even if the file is damaged or replaced.
+    /// Records that a view showed this revision. From now on no older revision is reported, even if the file is damaged or replaced.
     pub(super) fn saw(&self, revision: Revision) {
         if self.seen.load(Ordering::Relaxed) < revision.0 {
             self.seen.fetch_max(revision.0, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl HighWater {
         self.words.word(index)
     }
 
-    /// The store the numbers are of; `None` in a new file.
+    /// The store that the numbers belong to; `None` in a new file.
     pub(super) fn store(&self) -> Option<StoreId> {
         self.id(STORE)
     }
@@ -120,7 +120,7 @@ impl HighWater {
     /// The newest acknowledged revision, never less than this process has seen before.
     pub(super) fn newest(&self) -> Revision {
         let (Revision(revision), seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
-        // Both are mostly equal, and then no memory is written that other threads read.
+        // The two are mostly equal. Then no memory is written that other threads read.
         let newest = if seen < revision {
             self.seen.fetch_max(revision, Ordering::Relaxed).max(revision)
         } else {

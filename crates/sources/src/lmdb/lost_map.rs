@@ -17,7 +17,7 @@ pub(super) fn end_cleanly() {
             let _ = rustix::io::write(rustix::stdio::stderr(), MESSAGE);
             signal_hook::low_level::exit(EXIT_CODE);
         };
-        // SAFETY: the handler makes one `write` and one `_exit`, and touches no lock and no memory of others.
+        // SAFETY: the handler makes one `write` and one `_exit`, and touches no lock and no memory of other code.
         let _ = unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, end) };
     });
 }

@@ -6,8 +6,8 @@ use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::path::Path;
 use std::time::Duration;
 
-/// The sizes of the map that are tried, in bytes: a smaller one is used where address space is limited. A map takes address space, not disk: the
-/// file grows as it is filled.
+/// The sizes of the map that are tried, in bytes: a smaller size is used if address space is limited. A map takes address space, not disk: the file
+/// grows as it is filled.
 pub(super) const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 /// The number of reader slots of a store.
 pub(super) const READERS_MAX: u32 = 4096;
@@ -18,7 +18,7 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
     let said = terms.map_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     for bytes in said.map_or(MAP_BYTES.to_vec(), |bytes| vec![bytes]) {
         match open_map_of(path, bytes, EnvFlags::empty()) {
-            // Another thread is closing it at this moment.
+            // Another thread is closing the environment at this moment.
             Err(heed::Error::EnvAlreadyOpened) => {
                 let closing = path.canonicalize().ok().and_then(heed::env_closing_event);
                 if let Some(closing) = closing {
@@ -38,7 +38,7 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
 pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new().read_txn_with_tls();
     options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);
-    // SAFETY: the file is changed by LMDB alone (mode 0600 in a 0700 directory of ours, never on a network file
-    // system), no flag that weakens its locking is set, and no transaction outlives a short synchronous block.
+    // SAFETY: the file is changed by LMDB alone (in a directory that is for its owner alone or for one group, never on a network file system), no
+    // flag that weakens its locking is set, and no transaction outlives a short synchronous block.
     unsafe { options.flags(flags).open(path) }
 }

@@ -1,5 +1,5 @@
-//! The free space of the map. The last part of it is for changes that take rights away: disabling a user or revoking a session must not
-//! wait for an operator. The very last part is for administrators alone: a user may revoke own tokens without limit.
+//! The free space of the map. The last part of the space is for changes that take rights away: disabling a user or revoking a session must not wait
+//! for an operator. The very last part is for administrators alone, because a user may revoke own tokens without limit.
 
 use super::environment::Environment;
 use super::unavailable;
@@ -8,7 +8,7 @@ use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::RoTxn;
 
-/// The most bytes of pages that are written for each byte of a large record, those of the tree above it included.
+/// The most bytes of pages that are written for each byte of a large record, including the pages of the tree above the record.
 const PAGES_PER_BYTE: u64 = 4;
 /// The most pages that are written for a small record: those of each level of its tree, and of the tree of its tally.
 const PAGES_PER_WRITE: u64 = 16;
@@ -32,9 +32,10 @@ const OF_USERS: Bound = Bound {
 pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
-    /// The length of the file before, and the most that the changes since can have added, in bytes. No more than this is in use.
+    /// The length of the file before the transaction, and the most that the changes can have added to it, in bytes. No more bytes than this are in
+    /// use.
     file_bytes: u64,
-    /// How many bytes were in use before; `None` while the file is short.
+    /// How many bytes were in use before the transaction; `None` while the file is short.
     used_bytes: Option<u64>,
     /// The bound of these changes; `None` if they may use all of the map, or cannot have reached a bound.
     bound: Option<Bound>,

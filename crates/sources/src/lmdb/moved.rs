@@ -20,11 +20,11 @@ pub(super) struct Moved<'p> {
 }
 
 impl Moved<'_> {
-    /// Puts the new store in the place of the old one, and the old one at `aside`. If that fails, both are where they were, except after
+    /// Puts the new store in the place of the old one, and the old one at `aside`. If that fails, both stores are where they were, except after
     /// [`RestoreError::Halfway`].
     ///
-    /// A process that is killed in between leaves the old store in its place, or no store there and the new one next to it: then opening the
-    /// store is refused.
+    /// If the process is killed in between, either the old store is in its place, or no store is there and the new one is next to that place. In the
+    /// second case the store is refused when it is opened.
     pub(super) fn swap(&self) -> Result<(), RestoreError> {
         self.swap_by(&Renames { exchange, rename })
     }

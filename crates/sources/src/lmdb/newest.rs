@@ -1,8 +1,8 @@
-//! Which commit is the newest, when the high-water mark is missing.
+//! Checks which commit is the newest, when the high-water mark is missing.
 //!
-//! LMDB keeps the roots of its two newest commits and takes the one with the larger number. One flipped bit in a number can
-//! make it take the older one, where everything is sound and one change is missing. The high-water mark shows that. If the mark
-//! is missing, both commits are read: they have to follow each other, and each head has to name its commit.
+//! LMDB keeps the roots of its two newest commits and takes the one with the larger number. One flipped bit in a number can make LMDB take the older
+//! commit, in which every record is sound and one change is missing. The high-water mark shows that. If the mark is missing, both commits are read:
+//! their numbers must be consecutive, and each head must have the number of its commit.
 
 use super::map::open_map_of;
 use enfilade_facts::Table;
@@ -11,12 +11,12 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, EnvFlags};
 use std::path::Path;
 
-/// The damage of the two newest commits of the store in this directory; `None` also if other processes have it open.
+/// The damage of the two newest commits of the store in this directory; `None` if there is no damage, or if other processes have the store open.
 pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<String>> {
     let both = [EnvFlags::empty(), EnvFlags::PREV_SNAPSHOT].map(|flags| look(path, map_bytes, flags));
     let (newest, before) = match both {
         [Ok(newest), Ok(before)] => (newest, before),
-        // LMDB shows the older commit only to a process that is alone.
+        // LMDB shows the older commit only if no other process has the environment open.
         [_, Err(heed::Error::Io(why))] if why.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
         [Err(why), _] | [_, Err(why)] => return Err(why),
     };

@@ -12,7 +12,7 @@ const NODE_HEAD: usize = 8 + 2;
 /// The pages of a file, as it is written table by table.
 pub(super) struct Pages {
     page_bytes: u64,
-    /// The pages of the tables that are done.
+    /// The pages of the complete tables.
     done: u64,
     table: Table,
     tree: Tree,
@@ -80,7 +80,7 @@ impl Tree {
             Some((pages, left)) => {
                 (*pages, *left) = (*pages + 1, self.room.saturating_sub(bytes));
                 if self.levels.len() == level + 1 {
-                    // The page before was the root: the new root above has a node for it, too.
+                    // The previous page was the root. The new root above it has a node for it, too.
                     self.levels.push((1, self.room - NODE_HEAD));
                 }
                 self.put_at(level + 1, key_bytes, 0);

@@ -11,12 +11,12 @@ use std::ops::Bound;
 /// The longest key of LMDB (its default build), in bytes; one more than the longest key of a record.
 const LMDB_KEY_BYTES_MAX: usize = 511;
 
-/// A transaction, and the revision its records are of.
+/// A transaction, and the revision of its records.
 pub(super) struct Reading<'t> {
     pub(super) tables: &'t Tables<'static>,
     pub(super) txn: &'t RoTxn<'t>,
     pub(super) at: At,
-    /// LMDB's number of the commit that left the records as they are.
+    /// LMDB's number of the commit that wrote this state of the records.
     pub(super) commit: u64,
 }
 
@@ -24,7 +24,7 @@ impl<'t> Reading<'t> {
     /// Reads the revision from the head. The store is that of `at`.
     ///
     /// # Errors
-    /// When the head is not the one of this commit.
+    /// When the head has the number of another commit.
     pub(super) fn of(
         tables: &'t Tables<'static>,
         txn: &'t RoTxn<'t>,
@@ -47,7 +47,7 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// Whether LMDB can have a record under this key. It fails on an empty key and on one that is too long; no record has such a key.
+/// Whether LMDB can have a record under this key. LMDB fails on an empty key and on a key that is too long; no record has such a key.
 fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }

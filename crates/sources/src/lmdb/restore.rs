@@ -1,9 +1,9 @@
 //! Replaces all facts of a store.
 //!
-//! Restored facts are another store, with another id, so that no verdict on the old facts is used again. A restore is one
-//! transaction: running processes see it with their next view, and need not be stopped or told. Records are written as they are
-//! read, and a copy that turns out to be damaged or cut at its last byte aborts the transaction. Only a store
-//! that cannot be opened any more is set aside as a whole, and for that no process may have it open.
+//! After a restore the store has another id, so that no verdict on the old facts is used again. A restore is one transaction: running processes see
+//! it with their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy turns out to be damaged or
+//! cut, even at its last byte, the transaction is aborted. Only a store that cannot be opened any more is set aside as a whole, and for that no
+//! process may have it open.
 
 use super::environment::{self, Trust};
 use super::high_water::HighWater;
@@ -48,7 +48,7 @@ impl Lmdb {
                 environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
-            // Entries that are not in the audit log yet have to stay; a log with a gap is of no use.
+            // Entries that are not in the audit log yet must stay. But if the copy is newer than the store, the log would have a gap, and is cleared.
             let keeps_log = revision <= newest;
             let rewrite = environment.rewrite();
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
@@ -81,11 +81,11 @@ impl Lmdb {
         })?
     }
 
-    /// Accepts a store that has gone back, or was put in the place of another one, as it is: from now on it is a store with a new
-    /// id. All its records have to be sound.
+    /// Accepts a store that was rolled back, or was put in the place of another store, as it is. The store gets a new id. All its records must be
+    /// sound.
     ///
     /// # Errors
-    /// When a process has the store open, or it cannot be read to the last record.
+    /// When a process has the store open, or a record cannot be read.
     pub fn accept(
         path: &Path,
         terms: Terms,
@@ -101,15 +101,15 @@ impl Lmdb {
         lmdb.restore(gathered.into_copy()?, audit, true, progress)
     }
 
-    /// Makes a store in the place of one that cannot be opened, fills it with `fill`, and moves the whole old one away. The new store
-    /// takes no facts older than those that were acknowledged before. Returns the result of `fill`, and the new path of the old store.
+    /// Makes a store in the place of one that cannot be opened, fills the new store with `fill`, and moves the old store away as a whole. The new
+    /// store accepts no facts that are older than the last acknowledged revision. Returns the result of `fill`, and the new path of the old store.
     ///
     /// The old store stays where it is until `fill` is done. Then the two directories exchange their names in one step, or in two if the file
     /// system cannot exchange names.
     ///
     /// # Errors
-    /// When a process has the store open, its age is unknown and `accept_rollback` is not set, `fill` fails, or the store cannot be moved. The
-    /// old store is then where it was, except after [`RestoreError::Halfway`].
+    /// When a process has the store open, the store's age is unknown and `accept_rollback` is not set, `fill` fails, or the store cannot be moved.
+    /// The old store is then where it was, except after [`RestoreError::Halfway`].
     pub fn set_aside<R>(
         path: &Path,
         terms: Terms,

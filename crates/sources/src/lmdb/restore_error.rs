@@ -14,9 +14,9 @@ pub enum RestoreError {
         to accept that, say --accept-rollback"
     )]
     GoesBack {
-        /// Their revision.
+        /// The revision of the facts in the copy.
         found: Revision,
-        /// The newest that was acknowledged.
+        /// The newest acknowledged revision.
         expected: Revision,
     },
     /// Later revocations might be undone.
@@ -38,11 +38,11 @@ pub enum RestoreError {
     Halfway {
         /// Where the store has to be.
         path: PathBuf,
-        /// Where the restored one is.
+        /// Where the restored store is.
         new: PathBuf,
-        /// Where the old one is.
+        /// Where the old store is.
         aside: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
     /// The change could not be committed.
@@ -51,7 +51,7 @@ pub enum RestoreError {
     /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The copy, or the existing facts, could not be read to the last record.
+    /// The copy or the existing facts could not be read completely.
     #[error(transparent)]
     Copy(#[from] CopyError),
 }

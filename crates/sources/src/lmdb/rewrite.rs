@@ -1,8 +1,8 @@
-//! Rewriting every record of a store in one transaction, for restores and upgrades.
+//! Rewrites every record of a store in one transaction, for restores and upgrades.
 //!
-//! LMDB keeps no more than 32,767 changed pages of a transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`) and writes the others
-//! to free places of the file, where no reader sees them before the commit. Tallies are counted afterwards, from the written records, so that
-//! records may come in any order and none has to be kept in memory.
+//! LMDB keeps no more than 32,767 changed pages of a transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`). It writes the others to free
+//! pages of the file, where no reader sees them before the commit. Tallies are counted afterwards, from the written records, so that records may come
+//! in any order and none has to be kept in memory.
 
 use super::tables::{self, Records, Tables};
 use enfilade_facts::Table;
@@ -22,7 +22,7 @@ impl<'e> Rewrite<'e> {
         tables::of(&self.0, table).copied().ok_or(heed::Error::Mdb(MdbError::BadDbi))
     }
 
-    /// Adds a record; returns whether there was none under this key. Records that are added in the order of their keys fill the pages.
+    /// Adds a record; returns whether there was none under this key. If records are added in the order of their keys, the pages are full.
     pub(super) fn add(
         &self,
         txn: &mut RwTxn<'_>,

@@ -11,7 +11,7 @@ const ENTRIES_MAX: usize = 256;
 /// The audit log could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ShippingError {
-    /// The audit log failed.
+    /// Writing to the audit log failed.
     #[error(
         "the audit log cannot be written, and changes stay in the change log until it can be written: {0}"
     )]
@@ -22,8 +22,8 @@ pub enum ShippingError {
 }
 
 impl Lmdb {
-    /// Passes every change that is not in the audit log yet to `write`, in order. Changes that `write` took without an error are not
-    /// passed again, unless this process ends just then. Does nothing while another process ships.
+    /// Passes every change that is not in the audit log yet to `write`, in order. Changes for which `write` returned no error are not passed again,
+    /// unless this process ends directly after that. Does nothing while another process does this.
     ///
     /// # Errors
     /// When the log cannot be read or written.

@@ -1,9 +1,9 @@
 //! Converts a store of an older format to this program's format.
 //!
-//! An upgrade is one transaction, and a change with its entry in the log: new tables are made, every record passes through
-//! the steps of [`enfilade_facts::format`], and the head records the new format. If it is interrupted before the commit, the store is
-//! unchanged. A backup that the older program can read is written first. No other process may have the store open: an older program
-//! would go on writing records of the older form.
+//! An upgrade is one transaction, and a change with its entry in the log. New tables are made, every record passes through the steps of
+//! [`enfilade_facts::format`], and the store's identity gets the new format. If it is interrupted before the commit, the store is unchanged. A backup
+//! that the older program can read is written first. No other process may have the store open: an older program would go on writing records of the
+//! older form.
 
 use super::environment::{Environment, open_of_any_format};
 use super::rewrite::Rewrite;
@@ -20,7 +20,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// The most records in memory at once, and the most bytes of them; the last record may exceed it.
+/// The most records in memory at once, and the most bytes of these records. The last record may exceed that number of bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -30,7 +30,7 @@ pub enum UpgradeError {
     /// The store could not be opened, or other processes have it open.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The store could not be read to its last record.
+    /// The store could not be read completely.
     #[error(
         "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
     )]
@@ -77,7 +77,7 @@ pub struct Plan {
     pub records: u64,
     /// Tables that are made.
     pub tables: Vec<Table>,
-    /// Where the backup goes.
+    /// The path of the backup that is written first.
     pub backup: PathBuf,
 }
 
@@ -85,7 +85,7 @@ impl Older {
     /// Opens a store of an older format. `None` when it is of this program's format, or there is none.
     ///
     /// # Errors
-    /// When it cannot be opened, has gone back, or is of a format that cannot be upgraded.
+    /// When it cannot be opened, was rolled back, or is of a format that cannot be upgraded.
     pub fn open(path: &Path, terms: Terms) -> Result<Option<Self>, OpenError> {
         if !path.join("data.mdb").exists() {
             return Ok(None);
@@ -224,8 +224,8 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u
     bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
-/// Converts each record of a table. Facts get the revision of the upgrade, because the numbers in older records have no meaning
-/// any more. Entries of the log keep their own revisions.
+/// Converts each record of a table. Facts get the revision of the upgrade, because records of format 2 have LMDB's transaction id in the place of the
+/// revision. Entries of the log keep their own revisions.
 fn bring_up_table(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,

@@ -1,8 +1,8 @@
 //! One writer at a time, in this process and on the machine. Changes that wait meanwhile are written together by the next writer,
 //! so that many changes share one fsync.
 //!
-//! LMDB's own lock waits for ever and does not name its holder. So a writer first takes a lock on a file of ours: that wait has a
-//! limit, and the error names the process that holds the lock.
+//! LMDB's own lock waits for ever and does not name its holder. So a writer first takes a lock on a separate file. The wait for this lock has a
+//! limit, and the error names the process that holds it.
 
 use crate::turn::{Held, NoTurn, WAIT, locked};
 use enfilade_facts::{At, Change, CommitError, SourceError};

@@ -1,9 +1,9 @@
 //! Reads many files by io_uring: the kernel opens and reads them, and reports completion.
 //!
-//! Each file is handled separately: when its open completes, its read is submitted; when its read completes, the next file is opened into the
-//! same slot, which closes the first one. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is
-//! submitted (a late close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so
-//! that no limit on descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
+//! Each file is handled separately. When its open completes, its read is submitted. When its read completes, the next file is opened into the same
+//! slot, which closes the previous file. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is submitted (a
+//! late close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so that no limit on
+//! descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
 //!
 //! Measured against four threads (`bench/runs/2026-11-22-certs.json`, 25,000 files): 58 ms warm and 221 ms cold, against 65 and 265 ms. For
 //! 1,000,000 files (`2026-11-22-certs-1000000.json`): 2.1 s and 11.2 s, against 2.5 s and 12.7 s.
@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// The most files that one ring opens or reads at the same time.
 const SLOTS: usize = 512;
-/// Most files fit; for a larger one the buffer grows before the next read.
+/// The first buffer of a slot, in bytes. Most files fit into it; for a larger file the buffer grows before the next read.
 const BUFFER_BYTES: usize = 8 * 1024;
 
 /// io_uring, with one ring for each of some threads.
@@ -101,7 +101,7 @@ struct Slot {
     /// The index of the file in `names`.
     file: usize,
     path: CString,
-    /// For a file that does not fit into the slot's part of the pool.
+    /// The buffer for a file that does not fit into the slot's part of the pool.
     grown: Vec<u8>,
     state: State,
 }
@@ -198,7 +198,7 @@ impl<'r> Run<'r> {
         Err(why)
     }
 
-    /// Opens the next file into a slot whose file is done.
+    /// Opens the next file into a slot whose file has been read or has failed.
     fn begin_next(&mut self, at: usize) -> io::Result<()> {
         while let Some(name) = self.names.get(self.next) {
             let file = self.next;
@@ -244,9 +244,9 @@ impl<'r> Run<'r> {
     fn submit(&mut self, at: usize, entry: squeue::Entry) -> io::Result<()> {
         let entry = entry.user_data(at as u64);
         loop {
-            // SAFETY: what the entry points to, a slot's path or the free end of its buffer, is on the heap, and neither is moved, grown
-            // nor freed before the completion of this entry was seen: a slot has one entry under way at most, and slots that still have
-            // one when the run ends early are never freed.
+            // SAFETY: the entry points to a slot's path or to the free end of a slot's buffer. Both are on the heap, and neither is moved, grown or
+            // freed before the completion of this entry was seen, because a slot has at most one entry under way. If the run ends early, slots with
+            // an entry under way are never freed.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.under_way += 1;
                 return Ok(());

@@ -99,7 +99,7 @@ impl ReadJob<'_> {
         let found = stat_of(&file)?;
         regular(&found)?;
         buffer.clear();
-        // One byte more than the file has, so that one read shows that it ends there.
+        // One byte more than the file has, so that one read shows the end of the file.
         buffer.reserve(found.st_size as usize + 1);
         loop {
             let count = retry_on_intr(|| rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)))

@@ -1,4 +1,4 @@
-//! What `datastore.cfg` says, compared with the facts.
+//! Compares `datastore.cfg` with the facts.
 
 use super::draft::Draft;
 use crate::files::datastore_cfg::read;
@@ -59,7 +59,7 @@ impl Datastores {
             Err(why) => return Err(why),
         };
         for (name, datastore) in &self.stores {
-            // A record that cannot be read refuses already.
+            // A record that cannot be read already refuses access, so it is not changed.
             if let Some(before) = known.get(name).map_or(Some(None), |row| row.as_ref().map(Some)) {
                 draft.put(name, before, datastore);
             }
@@ -78,7 +78,7 @@ impl Datastores {
             }
             if self.is_whole() {
                 draft.delete(name, before);
-                // A later datastore of this name is another one and inherits nothing.
+                // A later datastore of this name is another datastore, which must inherit nothing.
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
@@ -101,7 +101,7 @@ impl Datastores {
     }
 }
 
-/// Keeps the last good facts, and adds the fault to them. Returns what the fault means, in words.
+/// Keeps the last good facts, and adds the fault to them. Returns the consequence of the fault, as text.
 fn mark(
     draft: &mut Draft<'_, '_>,
     name: &DatastoreName,

@@ -1,4 +1,4 @@
-//! The change under construction that makes the facts what the files say.
+//! The change under construction that makes the facts equal to the files.
 
 use enfilade_facts::tables::{Ends, FileFault, FileName, MirroredFile};
 use enfilade_facts::{Change, Clocks, Row, View};
@@ -13,7 +13,7 @@ pub(super) struct Draft<'v, 's> {
     pub(super) removed: usize,
     /// The problems of each file, without its name.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
-    /// The second at which the first of the last good facts gets too old.
+    /// The second at which the oldest of the last good facts exceeds the stale limit.
     pub(super) due: Option<i64>,
     now: Clocks,
     stale_limit: i64,
@@ -64,8 +64,8 @@ impl<'v, 's> Draft<'v, 's> {
         self.problems.entry(file).or_default().push(problem);
     }
 
-    /// The fault of a record or a file. It has the beginning of the fault before it, if there was one. If `serves`, the last good facts
-    /// serve until the stale limit.
+    /// The fault of a record or a file. It has the start time of the earlier fault, if there was one. If `serves`, the last good facts are used until
+    /// the stale limit.
     pub(super) fn fault(
         &mut self,
         before: Option<&FileFault>,
@@ -83,7 +83,7 @@ impl<'v, 's> Draft<'v, 's> {
         FileFault { line, reason: reason.to_owned(), since, refuses }
     }
 
-    /// What a fault means, in words.
+    /// The consequence of a fault, as text.
     pub(super) fn means(&self, fault: &FileFault, had_facts: bool) -> String {
         match (fault.refuses, had_facts) {
             (false, _) => format!("last good facts are kept for {} s", self.stale_limit),

@@ -2,7 +2,7 @@
 
 use enfilade_facts::SourceError;
 
-/// Random ids, asked of the kernel many at once.
+/// Random ids. The kernel is asked for many at once.
 #[derive(Default)]
 pub(super) struct Ids(Vec<[u8; 16]>);
 

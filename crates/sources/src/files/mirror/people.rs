@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenNam
 use enfilade_facts::{SourceError, View};
 use std::collections::HashMap;
 
-/// Users and tokens: all read at once, or each when it is asked for.
+/// Users and tokens: all read at once, or each read when it is needed.
 pub(super) struct People<'v, 's> {
     view: &'v View<'s>,
     domains: HashMap<Realm, DomainId>,
@@ -64,7 +64,7 @@ impl<'v, 's> People<'v, 's> {
         Ok(found)
     }
 
-    /// The domain of a realm, made where there is none.
+    /// The domain of a realm. If the domain does not exist, it is created.
     pub(super) fn domain(
         &mut self,
         draft: &mut Draft<'_, '_>,
@@ -107,7 +107,7 @@ impl<'v, 's> People<'v, 's> {
         Ok(self.view.get::<User>(&id)?.map(|user| (id, user)))
     }
 
-    /// Takes a token to compare it. Each token is compared only once.
+    /// Finds a token for a comparison. If all tokens were read, it is also removed, because each token is compared only once.
     pub(super) fn token(
         &mut self,
         owner: &UserId,

@@ -1,4 +1,4 @@
-//! What `acl.cfg` says, compared with the facts.
+//! Makes the assignments in the facts follow `acl.cfg`.
 
 use super::draft::Draft;
 use crate::files::acl_cfg::{AclCfg, Roles, root_pam};

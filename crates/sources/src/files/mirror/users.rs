@@ -18,7 +18,7 @@ use enfilade_facts::{Row as _, SourceError};
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
-    /// The users and tokens in `user.cfg` whose entries changed since the last look; only these are looked up. `None` if that is unknown.
+    /// The users and tokens in `user.cfg` whose entries changed since the last look; only these are compared. `None` if they are not known.
     pub(super) changed: Option<Vec<Authid>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
     let of_secrets = said.hashes().map(|hashes| &hashes.problems).into_iter().flatten();
     problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
     problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
-    // One lookup costs as much as reading ten records in a row.
+    // Looking up one record costs as much as reading ten records in a row.
     let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
     let changed = match (said.secrets, &said.changed) {
         (_, None) => None,
@@ -106,7 +106,7 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Compares a user or token. A record that cannot be read is only a problem: it refuses already, and the other records follow the files.
+    /// Compares a user or token. A record that cannot be read is only reported: it already refuses access, and the other records follow the files.
     fn told(
         &mut self,
         authid: &Authid,
@@ -230,7 +230,8 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Removes the roles that are facts of the store: they belong to this user or token and to no later one. Roles in `acl.cfg` stay.
+    /// Removes the roles that are stored only in the facts: they belong to this user or token, and not to a later one of the same name. Roles in
+    /// `acl.cfg` stay.
     fn unassign(&mut self, who: &Who) -> Result<(), SourceError> {
         for key in AssignmentKey::all_of(self.draft.view, who)? {
             self.draft.change.delete::<Assignment>(&key);

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Watches the directory of the files, and the directories of what links among them point to.
+/// Watches the directory of the files and, for files that are links, the directories of their targets.
 pub(super) struct Watch {
     inotify: Option<OwnedFd>,
     watched: BTreeSet<PathBuf>,
@@ -23,8 +23,8 @@ impl Watch {
         Watch { inotify: None, watched: BTreeSet::new() }
     }
 
-    /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether
-    /// it did; events from before are lost.
+    /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether it started a new
+    /// watch; events of the old watch are lost.
     fn renew(&mut self, set: &FileSet) -> bool {
         let directories = directories(set);
         if self.inotify.is_some() && directories == self.watched {
@@ -40,7 +40,7 @@ impl Watch {
             return;
         }
         let Some(inotify) = &self.inotify else {
-            // Without inotify there is only the regular look.
+            // Without inotify only the regular looks find changes.
             pause(at_most);
             return;
         };

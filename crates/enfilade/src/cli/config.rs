@@ -1,0 +1,26 @@
+//! `enfilade config`.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Check the configuration: unknown keys, invalid values, settings without effect; exits with 1 on an error
+    Check {
+        /// The file [default: that of --config, else enfilade.toml in the data directory]
+        file: Option<PathBuf>,
+    },
+    /// Show the value of each key, and whether it is from the file, the environment or the default
+    Show {
+        /// Only keys that are not at their default
+        #[arg(long)]
+        changed: bool,
+    },
+    /// Show the reference of all keys
+    Reference {
+        /// Only keys whose name contains this word, such as `tls.`
+        word: Option<String>,
+    },
+    /// Print an enfilade.toml with every key, its meaning and its default, as comments
+    Example,
+}

@@ -1,0 +1,65 @@
+//! `enfilade config`: works without a data directory, and changes nothing.
+
+use super::reference;
+use crate::cli::{self, Subject};
+use crate::config::{self, example, settings, without_effect};
+use crate::home::data_directory;
+use crate::output;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(super) fn run(
+    command: cli::Config,
+    data: Option<PathBuf>,
+    file: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    match command {
+        cli::Config::Check { file: named } => {
+            let data = data_directory(data)?;
+            check(&data, named.as_deref().or(file), json)?;
+        }
+        cli::Config::Show { changed } => show(&data_directory(data)?, file, changed, json)?,
+        cli::Config::Reference { word } => {
+            for subject in [Subject::Configuration, Subject::Limits] {
+                reference::run(Some(subject), word.as_deref(), json)?;
+            }
+        }
+        cli::Config::Example => output::line(example()?.trim_end()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(data: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let config = config::read(data, file)?;
+    let path = config::path(data, file);
+    let warnings = without_effect(&config);
+    let text = match path.exists() {
+        true => format!("configuration `{}` is valid", path.display()),
+        false => format!("there is no configuration `{}`: every key has its default", path.display()),
+    };
+    output::done(json, &json!({ "file": path, "exists": path.exists(), "warnings": warnings }), &text);
+    if !json {
+        warnings.iter().for_each(|warning| output::line(&format!("warning: {warning}")));
+    }
+    Ok(())
+}
+
+fn show(data: &Path, file: Option<&Path>, changed: bool, json: bool) -> anyhow::Result<()> {
+    let mut settings = settings(data, file)?;
+    settings.retain(|setting| !changed || setting.origin != config::Origin::Default);
+    if json {
+        for setting in &settings {
+            let value = serde_json::to_value(&setting.value)?;
+            output::json_line(&json!({ "key": setting.key, "value": value, "from": setting.origin.name() }));
+        }
+        return Ok(());
+    }
+    let row = |setting: config::Setting| {
+        let value = setting.value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+        vec![setting.key, value, setting.origin.name().to_owned()]
+    };
+    output::table(&["KEY", "VALUE", "FROM"], &settings.into_iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}

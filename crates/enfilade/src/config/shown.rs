@@ -1,0 +1,95 @@
+//! The configuration as people see it: each key with its value and origin, settings without effect, and the commented example.
+
+use super::{Config, KEYS, file_text, keys, keys_of_environment, path, read};
+use crate::reference::default_of;
+use enfilade_facts::limits::LIMITS;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Where the value of a key is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File,
+    Environment,
+}
+
+impl Origin {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::File => "file",
+            Origin::Environment => "environment",
+        }
+    }
+}
+
+/// A key with its value; `None` if it is not set and has no default.
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) value: Option<toml::Value>,
+    pub(crate) origin: Origin,
+}
+
+/// Every key, in the order of the reference.
+pub(crate) fn settings(data: &Path, file: Option<&Path>) -> anyhow::Result<Vec<Setting>> {
+    let table = toml::Table::try_from(read(data, file)?)?;
+    let written: toml::Table = file_text(&path(data, file), file.is_some())?.parse()?;
+    let environment: Vec<String> = keys_of_environment().collect();
+    let value = |table: &toml::Table, key: &str| {
+        let (section, key) = key.split_once('.')?;
+        table.get(section)?.get(key).cloned()
+    };
+    let setting = |key: String| {
+        let origin = match () {
+            () if environment.contains(&key) => Origin::Environment,
+            () if value(&written, &key).is_some() => Origin::File,
+            () => Origin::Default,
+        };
+        Setting { value: value(&table, &key), key, origin }
+    };
+    Ok(keys().map(|(key, _)| setting(key)).collect())
+}
+
+/// Settings that have no effect beside others, each with the reason and the next step.
+pub(crate) fn without_effect(config: &Config) -> Vec<String> {
+    let tls = &config.tls;
+    let rules = [
+        (
+            tls.acme_challenges.is_some() && tls.http_listen.is_none(),
+            "`tls.acme_challenges` has no effect without `tls.http_listen`: set `tls.http_listen = \":80\"`",
+        ),
+        (
+            tls.certificates.is_some() && tls.crt_list.is_some(),
+            "`tls.certificates` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
+        ),
+    ];
+    rules.into_iter().filter(|(holds, _)| *holds).map(|(_, says)| says.to_owned()).collect()
+}
+
+/// A configuration file in which every key is a comment: with its meaning, its values and its default.
+pub(crate) fn example() -> anyhow::Result<String> {
+    let mut text = "# The configuration of enfilade. Each key stands here with its default; remove the `#` before a key to change it.\n\
+                    # `enfilade config check` checks this file, `enfilade config show` prints the values that count.\n"
+        .to_owned();
+    let mut section = "";
+    for key in KEYS {
+        if key.section != section {
+            section = key.section;
+            write!(text, "\n[{section}]\n")?;
+        }
+        writeln!(text, "# {}", key.what())?;
+        writeln!(text, "# Values: {}. A change needs a {}.", (key.expected)(), key.effect.name())?;
+        match default_of(key)? {
+            Some(default) => writeln!(text, "# {} = {default}", key.name())?,
+            None => writeln!(text, "# {} =      (unset: {})", key.name(), key.unset)?,
+        }
+    }
+    text.push_str("\n[limits]\n");
+    for row in LIMITS {
+        let (least, most) = row.range;
+        writeln!(text, "# {} In {}, {least} to {most}.", row.what.trim(), row.unit)?;
+        writeln!(text, "# {} = {}", row.key, row.usual)?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,150 @@
+//! The addresses that a listener has.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{Error, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use tokio::net::{TcpListener, lookup_host};
+
+/// One or more addresses: `ADDRESS:PORT`, `HOST:PORT`, or `:PORT` for all addresses of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "OneOrMore", into = "String")]
+pub(crate) struct Addresses(Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+/// The values, as the reference describes them.
+pub(crate) const EXPECTED: &str = "ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas";
+
+impl Addresses {
+    /// The default of a listener: this port of the machine itself.
+    pub(crate) fn local(port: u16) -> Self {
+        Addresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()])
+    }
+
+    fn of(texts: impl Iterator<Item = String>) -> Result<Self, String> {
+        let texts: Vec<String> = texts.map(|text| text.trim().to_owned()).collect();
+        let is_address = |text: &String| {
+            let Some((host, port)) = text.rsplit_once(':') else { return false };
+            let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
+            is_host && port.parse::<u16>().is_ok()
+        };
+        match texts.iter().find(|text| !is_address(text)) {
+            _ if texts.is_empty() => Err(format!("no address; expected {EXPECTED}")),
+            Some(wrong) => {
+                Err(format!("`{wrong}` is not an address; expected {EXPECTED}, such as 0.0.0.0:8443"))
+            }
+            None => Ok(Addresses(texts)),
+        }
+    }
+
+    /// Binds a listening socket for each address. A host name stands for all addresses that the system's resolver gives for it.
+    pub(crate) async fn bind(&self, what: &str) -> anyhow::Result<Vec<TcpListener>> {
+        let mut listeners = Vec::new();
+        for text in &self.0 {
+            let bound = match text.strip_prefix(':') {
+                Some(port) => everywhere(port.parse()?).await.map(|one| vec![one]),
+                None => of_name(text).await,
+            };
+            listeners.extend(bound.map_err(|why| {
+                anyhow::anyhow!(
+                    "cannot listen on {text} for {what}: {why}; `ss -ltnp` shows the programs that listen; choose another address with \
+                     --listen, --ops-listen or in enfilade.toml"
+                )
+            })?);
+        }
+        Ok(listeners)
+    }
+}
+
+/// A socket for IPv6 and IPv4, or for IPv4 on a machine without IPv6.
+async fn everywhere(port: u16) -> Result<TcpListener, Error> {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+        Err(why) if why.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        bound => bound,
+    }
+}
+
+async fn of_name(text: &str) -> Result<Vec<TcpListener>, Error> {
+    let mut found: Vec<SocketAddr> = lookup_host(text).await?.collect();
+    found.dedup();
+    let (mut listeners, mut failed) = (Vec::new(), None);
+    for address in found {
+        match TcpListener::bind(address).await {
+            Ok(listener) => listeners.push(listener),
+            // A name such as `localhost` may have an IPv6 address on a machine without IPv6.
+            Err(why) if address.is_ipv6() && why.kind() == ErrorKind::AddrNotAvailable => failed = Some(why),
+            Err(why) => return Err(why),
+        }
+    }
+    match failed {
+        Some(why) if listeners.is_empty() => Err(why),
+        None if listeners.is_empty() => Err(Error::new(ErrorKind::NotFound, "the name has no address")),
+        _ => Ok(listeners),
+    }
+}
+
+impl TryFrom<OneOrMore> for Addresses {
+    type Error = String;
+    fn try_from(written: OneOrMore) -> Result<Self, String> {
+        match written {
+            OneOrMore::One(text) => text.parse(),
+            OneOrMore::More(texts) => Self::of(texts.into_iter()),
+        }
+    }
+}
+
+impl FromStr for Addresses {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::of(text.split(',').map(str::to_owned))
+    }
+}
+
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
+
+impl From<Addresses> for String {
+    fn from(addresses: Addresses) -> Self {
+        addresses.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_people_write_them() {
+        for good in ["127.0.0.1:8443", ":8443", "nas.lan:443", "[::1]:1", "127.0.0.1:1, [::1]:1"] {
+            assert_eq!(good.parse::<Addresses>().unwrap().to_string(), good);
+        }
+        for wrong in ["", "8443", "127.0.0.1", "::1:8443", "nas:https", "a:1,", ":65536"] {
+            let said = wrong.parse::<Addresses>().unwrap_err();
+            assert!(said.contains("expected ADDRESS:PORT"), "{wrong}: {said}");
+        }
+        let list = toml::from_str::<toml::Table>("a = ['127.0.0.1:1', ':2']").unwrap().remove("a").unwrap();
+        assert_eq!(list.try_into::<Addresses>().unwrap().to_string(), "127.0.0.1:1, :2");
+    }
+
+    #[tokio::test]
+    async fn every_address_is_bound() {
+        let both: Addresses = "127.0.0.1:0, :0, localhost:0".parse().unwrap();
+        let bound = both.bind("a test").await.unwrap();
+        assert!((3..=4).contains(&bound.len()));
+        let taken: Addresses = bound[0].local_addr().unwrap().to_string().parse().unwrap();
+        let said = taken.bind("a test").await.unwrap_err().to_string();
+        assert!(said.contains("cannot listen on 127.0.0.1:") && said.contains("ss -ltnp"), "{said}");
+    }
+}

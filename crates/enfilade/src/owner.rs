@@ -1,0 +1,53 @@
+//! The owner of the data directory: the user that the server runs as. What a command of root makes belongs to the owner, too
+//! (`sources/src/files/directory.rs`).
+
+use anyhow::{Context, bail};
+use rustix::fs::{Access, access};
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Refuses a user that cannot use the data directory: neither its owner, nor root, nor a member of the group it is shared with. A directory that
+/// does not exist is accepted.
+pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
+    let meta = match std::fs::metadata(data) {
+        Ok(meta) => meta,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(why) => return Err(why).with_context(|| format!("`{}` cannot be opened", data.display())),
+    };
+    if access(data, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_ok() {
+        return Ok(());
+    }
+    let (owner, own) = (name_of(meta.uid()), name_of(geteuid().as_raw()));
+    bail!(
+        "the data directory `{}` belongs to user {owner}, and this is user {own}, nothing was changed; run the command as its owner: \
+         `sudo -u {owner} enfilade …`, or give another directory with --data",
+        data.display()
+    )
+}
+
+/// Makes this process run as the owner of the data directory, so that it may do exactly what the server may. Only root can; for every other caller
+/// nothing changes. Only one thread may run yet: the system calls act on one thread, and later threads inherit its user.
+pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
+    let Ok(meta) = std::fs::metadata(data) else { return Ok(()) };
+    if !geteuid().is_root() || meta.uid() == 0 {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
+    let change = || {
+        set_thread_groups(&[])?;
+        set_thread_res_gid(group, group, group)?;
+        set_thread_res_uid(user, user, user)
+    };
+    change().with_context(|| format!("this process cannot become user {}", name_of(meta.uid())))
+}
+
+/// The name of a user in `/etc/passwd` (passwd(5)), else the number.
+pub(crate) fn name_of(uid: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let number = uid.to_string();
+    let named = users.lines().find(|line| line.split(':').nth(2) == Some(number.as_str()));
+    named.and_then(|line| line.split(':').next()).map_or(number.clone(), str::to_owned)
+}
