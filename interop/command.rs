@@ -1,6 +1,6 @@
 //! Commands on a data directory, and what they printed. One of a command's writes may fail, or all of its calls of one kind.
 
-use crate::server::BINARY;
+use crate::server::{BINARY, short_passwords};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -36,7 +36,7 @@ fn variables<'a>((fault, at, mark): Fault<'a>) -> [(&'static str, String); 4] {
 
 pub(crate) fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
     let mut command = Command::new(BINARY);
-    command.args(["--json", "--data"]).arg(data).args(arguments);
+    command.args(["--json", "--data"]).arg(data).args(arguments).envs(short_passwords(data));
     command.envs(fault.into_iter().flat_map(variables)).output().unwrap()
 }
 

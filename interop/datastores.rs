@@ -167,7 +167,8 @@ fn the_api_says_who_is_inside_and_waits_for_them() {
     let server = Server::start();
     let token = server.add_token("admin@local!waits");
     let big = std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap();
-    big.set_len(8 << 20).unwrap();
+    // Six seconds: the questions below take longer on a machine under load.
+    big.set_len(24 << 20).unwrap();
     let mut slow = command(&server, &token)
         .args(["--limit-rate", "4M", "--output", "/dev/null"])
         .arg(server.url("/dav/main/big.bin"))

@@ -140,13 +140,14 @@ fn daemons_of_two_users_share_a_directory_by_a_group() {
     // The way there has to be open to both.
     std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (user, arguments) in [
-        (54321, ["user", "add", "alice@local"]),
-        (54322, ["user", "add", "bob@local"]),
-        (54321, ["user", "disable", "bob@local"]),
+        (54321, vec!["init"]),
+        (54321, vec!["user", "add", "alice@local"]),
+        (54322, vec!["user", "add", "bob@local"]),
+        (54321, vec!["user", "disable", "bob@local"]),
     ] {
         let output = run(user, &arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
     let users = String::from_utf8(run(54322, &["user", "list"]).stdout).unwrap();
-    assert_eq!(users.lines().count(), 2, "{users}");
+    assert_eq!(users.lines().count(), 3, "{users}");
 }

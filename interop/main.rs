@@ -16,6 +16,7 @@ mod command;
 mod curl;
 mod datastores;
 mod enumeration;
+mod every_command;
 mod every_io;
 mod explain;
 mod facts;

@@ -13,6 +13,13 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 /// Without delayed refusals, so that a test can measure when a request was decided.
 pub(crate) const WITHOUT_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
 
+/// Allows short passwords, which most tests use, unless the configuration file of the data directory has a rule of its own.
+pub(crate) fn short_passwords(data: &Path) -> Option<(&'static str, &'static str)> {
+    let file = std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
+    let is_ruled = file.lines().any(|line| line.starts_with("characters_min"));
+    (!is_ruled).then_some(("ENFILADE_PASSWORDS__CHARACTERS_MIN", "0"))
+}
+
 pub(crate) struct Server {
     child: Child,
     pub(crate) scratch: Scratch,
@@ -162,6 +169,7 @@ impl Server {
         input: &str,
     ) -> Output {
         let mut child = Command::new(BINARY)
+            .envs(short_passwords(&self.data()))
             .envs(environment.iter().copied())
             .args(["--json", "--data"])
             .arg(self.data())
@@ -222,6 +230,7 @@ pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
         .arg(data)
         .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
         .env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")
+        .envs(short_passwords(data))
         .envs(environment.iter().copied());
     command
 }

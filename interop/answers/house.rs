@@ -137,7 +137,7 @@ impl House {
         }
         self.server.cli(&["token", "set", "alice@corp!off", "--disable"]);
         for (path, who, role) in ROLES {
-            self.server.cli(&["role", "assign", "--path", path, "--auth-id", who, role]);
+            self.server.cli(&["role", "assign", "--path", path, "--auth-id", who, role, "--before-creation"]);
         }
         self.callers.insert("anonymous".to_owned(), Vec::new());
         self.callers.insert("wrong secret".to_owned(), vec![authorization("alice@corp!t", "wrong")]);

@@ -199,6 +199,8 @@ fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> 
 fn make_content_directory(ctx: &ChangeContext<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
+    // The server of the data directory's owner must be able to use what a command of root makes.
+    made.iter().try_for_each(|new| directory::give(new, ctx.files.directory())).map_err(failed)?;
     open_to_roles(ctx, path, AclDialect::default())
 }
 

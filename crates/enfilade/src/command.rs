@@ -59,7 +59,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),
             None => bail!(
-                "data directory `{}` already has an administrator; nothing was changed",
+                "`{}` is already set up, nothing was changed: start the server with `enfilade serve`; for a lost password run `enfilade user \
+                 passwd admin@local`",
                 home.data.display()
             ),
         },

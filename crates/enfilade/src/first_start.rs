@@ -50,7 +50,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     }
     let configuration = config::path(&home.data, home.config_file.as_deref());
     if !configuration.exists() {
-        let written = atomic::write(&configuration, config::example()?.as_bytes(), 0o600);
+        let written =
+            atomic::write_shared(&configuration, config::example()?.as_bytes(), home.config.facts.group);
         written.with_context(|| format!("configuration `{}` cannot be written", configuration.display()))?;
     }
     // If the configuration names a key repository, its owner makes the keys.
@@ -71,7 +72,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&home.change_context(), &name, &edit)?;
     }
-    atomic::write(&home.data.join(FIRST_PASSWORD), format!("{password}\n").as_bytes(), 0o600)
+    let line = format!("{password}\n");
+    atomic::write_shared(&home.data.join(FIRST_PASSWORD), line.as_bytes(), home.config.facts.group)
         .context("the file for the first password cannot be written")?;
     // The user comes last but for its role: if the process ends before the user is made, the next start begins again.
     // The password is generated, so the rules for passwords do not apply.

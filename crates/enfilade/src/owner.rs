@@ -44,6 +44,18 @@ pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     change().with_context(|| format!("this process cannot become user {}", name_of(meta.uid())))
 }
 
+/// A warning if the owner of the data directory, whose server serves this directory, cannot read or write it. Changes the user of this process as
+/// [`become_owner`] does, so it is the last step of a command.
+pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
+    become_owner(data).ok()?;
+    access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).err()?;
+    let owner = name_of(geteuid().as_raw());
+    let path = directory.display();
+    Some(format!(
+        "warning: user {owner}, as whom the server runs, cannot read and write `{path}`: run `chown {owner} '{path}'`"
+    ))
+}
+
 /// The name of a user in `/etc/passwd` (passwd(5)), else the number.
 pub(crate) fn name_of(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::or_dash;
 use crate::cli::{Datastore, Quantity};
 use crate::home::Home;
-use crate::{operations, output};
+use crate::{operations, output, owner};
 use anyhow::{Context, bail};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::Revision;
@@ -15,6 +15,7 @@ use enfilade_passage::Active;
 use enfilade_sources::mounts;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// Changes of a datastore's profile; an inner `None` removes the value.
@@ -138,6 +139,9 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         wait(home, &name, at.revision, maintenance.mode == MaintenanceMode::ReadOnly)?;
     }
     output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
+    if let DatastoreEdit::Create { path, .. } = &edit {
+        owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
+    }
     Ok(())
 }
 

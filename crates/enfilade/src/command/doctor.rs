@@ -55,7 +55,8 @@ fn error(what: &str, says: impl Into<String>) -> Finding {
 pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<ExitCode> {
     // Root could read what the server cannot.
     owner::become_owner(&installation.data)?;
-    let mut findings = vec![directory(&installation.data), descriptors(), acls(&installation.data)];
+    let mut findings =
+        vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
     let useless = without_effect(&installation.config);
     findings.push(well("configuration", "valid; `enfilade config show` prints it"));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
@@ -120,6 +121,18 @@ fn descriptors() -> Finding {
             format!("at most {most}; raise `LimitNOFILE` to serve many connections at once"),
         ),
         _ => well("descriptors", "enough"),
+    }
+}
+
+/// Expiry dates, sessions and revocations of several servers are compared by their clocks.
+fn synchronised() -> Finding {
+    match clock::is_synchronised() {
+        Some(true) => well("clock", "synchronised"),
+        Some(false) => warning(
+            "clock",
+            "not synchronised: run a time service (`systemctl enable --now systemd-timesyncd`, or chrony); expiry dates and sessions depend on the clock",
+        ),
+        None => warning("clock", "the kernel does not tell whether it is synchronised"),
     }
 }
 

@@ -146,10 +146,10 @@ keys! {
         /// How long services may still validate an expired session, in seconds.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
     }
-    /// Rules for new passwords. All are off by default.
+    /// Rules for new passwords. Imported passwords and generated ones are not checked.
     passwords: Passwords, "identity.md#passwords" {
         /// The fewest characters; 0: no rule.
-        characters_min: AtMost<{ SECRET_BYTES_MAX as u64 }>, Restart;
+        characters_min: AtMost<{ SECRET_BYTES_MAX as u64 }> = AtMost::of(12), Restart;
         /// The fewest kinds of characters (lower case, upper case, digits, others); 0: no rule.
         kinds_min: AtMost<4>, Restart;
         /// When a password expires.

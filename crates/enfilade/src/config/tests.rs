@@ -36,7 +36,11 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             None,
             "line 2: unknown key `identity.hashslots`; the nearest known one is `identity.hash_slots`",
         ),
-        ("# one\n[tls]\nlisten = 'nowhere'", None, "line 3: invalid socket address syntax"),
+        (
+            "# one\n[tls]\nlisten = 'nowhere'",
+            None,
+            "line 3: `nowhere` is not an address; expected ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas, such as 0.0.0.0:8443",
+        ),
         ("[identity]\n\nhash_slots = 'many'", None, "line 3: invalid type: string \"many\", expected usize"),
         ("[tls", None, "line 1: unclosed table, expected `]`"),
         ("[limits]\nxml_bytes = 0", None, "line 1: limit `xml_bytes` is 0; expected 1024 to 67108864"),
@@ -48,7 +52,7 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
         (
             "",
             Some(("ENFILADE_TLS__LISTEN", "nowhere")),
-            "environment variable `ENFILADE_TLS__LISTEN`: invalid socket address syntax",
+            "environment variable `ENFILADE_TLS__LISTEN`: `nowhere` is not an address; expected ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas, such as 0.0.0.0:8443",
         ),
         (
             "",

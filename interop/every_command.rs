@@ -1,0 +1,370 @@
+//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a full disk, names that do not
+//! exist. In none of them a command ends by a signal, says success where nothing happened, or fails without saying why.
+
+use crate::command::{preload, why};
+use crate::server::{BINARY, Scratch, short_passwords};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// What a command needs and does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It needs no data directory.
+    Free,
+    /// It creates a data directory, or a store in it.
+    Creates,
+    /// It needs a data directory and changes no facts.
+    Reads,
+    /// It changes facts.
+    Changes,
+}
+
+use Kind::{Changes, Creates, Free, Reads};
+
+/// Each command with arguments that are right in the prepared house. `{D}` is a directory next to the data directory.
+const COMMANDS: [(&str, Kind, &str); 85] = [
+    ("serve", Creates, ""),
+    ("init", Creates, ""),
+    ("bootstrap", Creates, "--password-stdin"),
+    ("user add", Changes, "new@local"),
+    ("user list", Reads, ""),
+    ("user passwd", Changes, "ann@local --password-stdin"),
+    ("user set", Changes, "ann@local --comment x"),
+    ("user remove", Changes, "ann@local"),
+    ("user disable", Changes, "ann@local"),
+    ("user enable", Changes, "gone@local"),
+    ("group add", Changes, "new"),
+    ("group list", Reads, ""),
+    ("group remove", Changes, "staff"),
+    ("group member add", Changes, "staff gone@local"),
+    ("group member remove", Changes, "staff ann@local"),
+    ("domain add", Changes, "new"),
+    ("domain list", Reads, ""),
+    ("domain enable", Changes, "shut"),
+    ("domain disable", Changes, "corp"),
+    ("domain remove", Changes, "shut"),
+    ("project add", Changes, "new --domain corp"),
+    ("project list", Reads, ""),
+    ("project set", Changes, "demo@corp --description x"),
+    ("project remove", Changes, "demo@corp"),
+    ("role assign", Changes, "--path /datastore/main --auth-id ann@local DatastoreReader"),
+    ("role remove", Changes, "--path / --auth-id @staff DatastoreAudit"),
+    ("role list", Reads, ""),
+    ("role define", Changes, "new"),
+    ("role undefine", Changes, "reviewer"),
+    ("catalog list", Reads, ""),
+    ("catalog service", Changes, "volume cinder"),
+    ("catalog endpoint", Changes, "{S} public https://127.0.0.1/"),
+    ("catalog remove-service", Changes, "{S}"),
+    ("catalog remove-endpoint", Changes, "{E}"),
+    ("token create", Changes, "ann@local!new"),
+    ("token list", Reads, ""),
+    ("token show", Reads, "ann@local!one"),
+    ("token set", Changes, "ann@local!one --comment x"),
+    ("token regenerate", Changes, "ann@local!one"),
+    ("token upgrade", Reads, "ann@local!one"),
+    ("token delete", Changes, "ann@local!one"),
+    ("keys list", Reads, ""),
+    ("keys init", Reads, ""),
+    ("keys rotate", Reads, "--force"),
+    ("keys prune", Reads, ""),
+    ("keys check", Reads, ""),
+    ("revoke token", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
+    ("revoke chain", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
+    ("revoke user", Changes, "ann@local"),
+    ("revoke project", Changes, "demo@corp"),
+    ("revoke domain", Changes, "corp"),
+    ("revoke list", Reads, ""),
+    ("session list", Reads, ""),
+    ("session end", Changes, "ann@local"),
+    ("datastore create", Changes, "new --path {D}/new"),
+    ("datastore list", Reads, ""),
+    ("datastore show", Reads, "main"),
+    ("datastore set", Changes, "main --comment x"),
+    ("datastore maintenance", Changes, "main read-only"),
+    ("datastore operations", Reads, ""),
+    ("datastore unlock", Reads, "main /"),
+    ("datastore remove", Changes, "main"),
+    ("acl get", Reads, "main /"),
+    ("acl set", Reads, "main / --dry-run --recursive protected"),
+    ("acl save", Reads, "main"),
+    ("acl review", Reads, "main"),
+    ("acl map", Changes, "S-1-5-21-1-2-3-9999 ann@local"),
+    ("acl unmap", Changes, "S-1-5-21-1-2-3-1111"),
+    ("acl mapped", Reads, ""),
+    ("acl changes", Free, "{D}/acls {D}/acls"),
+    ("certs list", Reads, ""),
+    ("certs show", Reads, "localhost"),
+    ("certs add", Reads, "{D}/data/tls/localhost.pem --name other.pem"),
+    ("certs remove", Reads, "localhost.pem"),
+    ("certs check", Reads, ""),
+    ("config check", Free, ""),
+    ("config show", Free, ""),
+    ("config reference", Free, ""),
+    ("config example", Free, ""),
+    ("facts status", Reads, ""),
+    ("facts check", Reads, ""),
+    ("facts log", Reads, ""),
+    ("facts backup", Reads, "{D}/backup"),
+    ("explain", Reads, "admin@local main /"),
+    ("doctor", Reads, ""),
+];
+
+/// Commands that have tests of their own for these situations, with the reason.
+const ELSEWHERE: [(&str, &str); 11] = [
+    ("acl restore", "reads lines of `acl save`: interop `samba`"),
+    ("certs watch", "runs until it is ended"),
+    ("facts restore", "interop `facts`, `without_exchange` and `every_io`"),
+    ("facts upgrade", "interop `upgrade`"),
+    ("facts compact", "interop `compact`"),
+    ("facts dump", "interop `facts`"),
+    ("facts load", "interop `facts`"),
+    ("import proxmox", "interop `import`"),
+    ("import keystone", "interop `import_cloud`"),
+    ("reference", "interop `reference`"),
+    ("completions", "prints a text"),
+];
+
+struct House {
+    scratch: Scratch,
+    service: String,
+    endpoint: String,
+}
+
+impl House {
+    fn new() -> Self {
+        let mut house = House { scratch: Scratch::new(), service: String::new(), endpoint: String::new() };
+        for line in [
+            "init",
+            "user add ann@local",
+            "user add gone@local",
+            "user disable gone@local",
+            "group add staff",
+            "group member add staff ann@local",
+            "domain add corp",
+            "domain add shut",
+            "domain disable shut",
+            "project add demo --domain corp",
+            "role define reviewer",
+            "role assign --path / --auth-id @staff DatastoreAudit",
+            "token create ann@local!one",
+            "acl map S-1-5-21-1-2-3-1111 ann@local",
+        ] {
+            house.must(line);
+        }
+        house.service = house.must("catalog service image glance")["id"].as_str().unwrap().to_owned();
+        let line = format!("catalog endpoint {} admin https://127.0.0.1/", house.service);
+        house.endpoint = house.must(&line)["id"].as_str().unwrap().to_owned();
+        std::fs::write(house.scratch.path().join("acls"), "").unwrap();
+        house
+    }
+
+    fn must(&self, line: &str) -> Value {
+        let output = self.run(&self.scratch.path().join("data"), line, |_| {});
+        assert!(output.status.success(), "{line}: {}", why(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().next().map(|line| serde_json::from_str(line).unwrap()).unwrap_or_default()
+    }
+
+    fn run(&self, data: &Path, line: &str, prepare: impl FnOnce(&mut Command)) -> Output {
+        let beside = data.parent().unwrap().to_str().unwrap().to_owned();
+        let words = line.split(' ').filter(|word| !word.is_empty());
+        let words = words.map(|word| match word {
+            "{S}" => self.service.clone(),
+            "{E}" => self.endpoint.clone(),
+            word => word.replace("{D}", &beside),
+        });
+        let mut command = Command::new(BINARY);
+        command.args(["--json", "--data"]).arg(data).args(words).envs(short_passwords(data));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        prepare(&mut command);
+        let mut child = command.spawn().unwrap();
+        // A command that reads no password closes its end.
+        let _ = child.stdin.take().unwrap().write_all(b"a long enough password\n");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.signal(), None, "{line} ended by a signal: {}", why(&output));
+        if !output.status.success() {
+            let text = why(&output);
+            let is_told = text.lines().any(|line| {
+                let told = serde_json::from_str::<Value>(line).unwrap_or_default();
+                told["error"]["message"].as_str().is_some_and(|text| text.len() > 10)
+            });
+            // `doctor`, `facts check` and `keys check` print their findings and end with 1.
+            assert!(is_told || !output.stdout.is_empty(), "{line} failed without saying why: {text}");
+        }
+        output
+    }
+
+    /// A copy of the house, for one command.
+    fn copy(&self, name: &str) -> std::path::PathBuf {
+        let place = self.scratch.path().join(name);
+        let copied = Command::new("cp").arg("-a").arg(self.scratch.path().join("data")).arg(&place).status();
+        assert!(copied.unwrap().success());
+        // The facts follow the copied files, which are other files than before.
+        assert!(self.run(&place, "user list", |_| {}).status.success());
+        place
+    }
+
+    fn revision(&self, data: &Path) -> u64 {
+        let output = self.run(data, "facts status", |_| {});
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        status["revision"].as_u64().unwrap()
+    }
+}
+
+fn lines(kinds: &[Kind]) -> Vec<(String, Kind)> {
+    let rows = COMMANDS.iter().filter(|(_, kind, _)| kinds.contains(kind));
+    rows.map(|(name, kind, arguments)| (format!("{name} {arguments}"), *kind)).collect()
+}
+
+#[test]
+fn every_command_is_in_the_table() {
+    let output = Command::new(BINARY).args(["reference", "commands", "--json"]).output().unwrap();
+    let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = table["commands"].as_array().unwrap();
+    let names: BTreeSet<&str> = rows.iter().map(|row| row["command"].as_str().unwrap()).collect();
+    let is_group = |name: &&str| names.iter().any(|other| other.starts_with(&format!("{name} ")));
+    let leaves: BTreeSet<&str> = names
+        .iter()
+        .filter(|name| !is_group(name))
+        .filter_map(|name| name.strip_prefix("enfilade "))
+        .collect();
+    let table: BTreeSet<&str> =
+        COMMANDS.iter().map(|row| row.0).chain(ELSEWHERE.iter().map(|row| row.0)).chain(["man"]).collect();
+    assert_eq!(leaves, table);
+}
+
+#[test]
+fn every_command_works_where_everything_is_right() {
+    let house = House::new();
+    for (at, (line, kind)) in lines(&[Free, Reads, Changes]).into_iter().enumerate() {
+        let data = house.copy(&format!("right-{at}"));
+        let before = house.revision(&data);
+        let output = house.run(&data, &line, |_| {});
+        assert!(output.status.success() || line.starts_with("doctor"), "{line}: {}", why(&output));
+        let after = house.revision(&data);
+        assert_eq!(after > before, kind == Changes, "{line}: revision {before}, then {after}");
+    }
+}
+
+#[test]
+fn without_a_data_directory_nothing_is_created() {
+    let house = House::new();
+    for (line, _) in lines(&[Reads, Changes]) {
+        let data = house.scratch.path().join("mistyped");
+        let output = house.run(&data, &line, |_| {});
+        assert!(!output.status.success(), "{line} said success");
+        assert!(why(&output).contains("is not a data directory of enfilade"), "{line}: {}", why(&output));
+        assert!(!data.exists(), "{line} created it");
+    }
+}
+
+/// Only root can be another user.
+#[test]
+fn another_user_is_told_whose_the_data_directory_is() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    std::fs::set_permissions(house.scratch.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let before = house.revision(&data);
+    for (line, _) in lines(&[Reads, Changes, Creates]) {
+        let output = house.run(&data, &line, |command| {
+            command.uid(65_534).gid(65_534);
+        });
+        assert!(!output.status.success(), "{line} said success");
+        assert!(why(&output).contains("belongs to user root"), "{line}: {}", why(&output));
+    }
+    assert_eq!(house.revision(&data), before);
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let before = house.revision(&data);
+    let unknown = "0123456789abcdef0123456789abcdef";
+    for line in [
+        "user passwd who@local --password-stdin",
+        "user set who@local --comment x",
+        "user remove who@local",
+        "user disable who@local",
+        "user enable who@local",
+        "user add new@nowhere",
+        "group remove who",
+        "group member add who ann@local",
+        "group member add staff who@local",
+        "group member remove staff who@local",
+        "domain enable who",
+        "domain disable who",
+        "domain remove who",
+        "project add new --domain who",
+        "project set who --description x",
+        "project remove who",
+        "role assign --path /datastore/mian --auth-id ann@local DatastoreReader",
+        "role assign --path / --auth-id who@local DatastoreReader",
+        "role assign --path / --auth-id ann@local Owner",
+        "role assign --project who --auth-id ann@local reviewer",
+        "role remove --path / --auth-id ann@local DatastoreReader",
+        "role undefine who",
+        "catalog remove-service {U}",
+        "catalog remove-endpoint {U}",
+        "catalog endpoint {U} public https://127.0.0.1/",
+        "token create who@local!x",
+        "token show ann@local!who",
+        "token set ann@local!who --comment x",
+        "token regenerate ann@local!who",
+        "token upgrade ann@local!who",
+        "token delete ann@local!who",
+        "revoke user who@local",
+        "revoke project who",
+        "revoke domain who",
+        "session end who@local",
+        "datastore show who",
+        "datastore set who --comment x",
+        "datastore maintenance who read-only",
+        "datastore remove who",
+        "acl get who /",
+        "acl set who / protected",
+        "acl get main /who",
+        "acl review who",
+        "acl unmap S-1-5-21-1-2-3-4",
+        "acl map S-1-5-21-1-2-3-4 who@local",
+        "certs remove who.pem",
+        "certs add {D}/who.pem",
+        "explain who@local main /",
+        "explain ann@local who /",
+        "config check {D}/who.toml",
+        "facts restore {D}/who --force",
+        "facts load {D}/who --force",
+    ] {
+        let output = house.run(&data, &line.replace("{U}", unknown), |_| {});
+        assert!(!output.status.success(), "{line} said success: {output:?}");
+    }
+    assert_eq!(house.revision(&data), before);
+}
+
+/// The first write, sync or rename of a command finds a full disk.
+#[test]
+fn on_a_full_disk_a_command_fails_and_changes_nothing_or_does_all_of_it() {
+    let house = House::new();
+    for (at, (line, kind)) in lines(&[Reads, Changes]).into_iter().enumerate() {
+        let data = house.copy(&format!("full-{at}"));
+        let before = house.revision(&data);
+        let output = house.run(&data, &line, |command| {
+            command.env("LD_PRELOAD", preload()).env("FAULT", "ENOSPC").env("FAULT_AT", "1");
+        });
+        let after = house.revision(&data);
+        match (output.status.success(), kind) {
+            (true, Changes) => assert!(after > before, "{line} said success and changed nothing"),
+            (false, Changes) => assert_eq!(after, before, "{line} failed and changed the facts"),
+            _ => {}
+        }
+    }
+}
