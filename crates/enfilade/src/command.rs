@@ -6,6 +6,7 @@ mod datastores;
 mod doctor;
 mod explain;
 mod manual;
+mod penalties;
 mod reference;
 mod facts;
 mod groups;
@@ -17,8 +18,8 @@ mod tokens;
 mod users;
 
 use crate::cli::{Cli, Command};
-use crate::home::{Home, Installation};
-use crate::{first_start, serve, start};
+use crate::home::{self, Home, Installation};
+use crate::{first_start, notes, serve, start};
 use anyhow::{Context, bail};
 use enfilade_facts::vocabulary::Secret;
 use std::io::{BufRead, Read as _};
@@ -26,6 +27,14 @@ use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
+    let cli = match cli {
+        // Only running servers have penalties: nothing is opened.
+        Cli { command: Command::Penalties(command), data, .. } => {
+            penalties::run(&home::data_directory(data)?, command, json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        cli => cli,
+    };
     match &cli.command {
         // These commands need no data directory, and must not create one.
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
@@ -42,12 +51,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         command => command,
     };
     let home = match command {
-        Command::Serve(_) => start::open_home(&installation)?,
+        Command::Serve(_) => {
+            notes::hand_over()?;
+            start::open_home(&installation)?
+        }
         _ => Home::open(installation)?,
     };
     match command {
         Command::Facts(_)
         | Command::Doctor
+        | Command::Penalties(_)
         | Command::Certs(_)
         | Command::Reference { .. }
         | Command::Completions { .. }

@@ -7,7 +7,9 @@ use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Admission, Door, Tls};
-use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
+use crate::{
+    audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, sweeping,
+};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
@@ -103,7 +105,6 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bool) -> anyhow::Result<()> {
-    notes::hand_over()?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
@@ -138,7 +139,8 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     let watching =
         tokio::spawn(listen::operations(operations, router.clone(), Arc::clone(&admission), never));
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
-    let door = Door { admission: Arc::clone(&admission), proxies, drain: draining, limits };
+    let trusted = Arc::new(home.config.http.trusted_proxies.clone());
+    let door = Door { admission: Arc::clone(&admission), proxies, trusted, drain: draining, limits };
     if let Some(plain) = plain {
         tokio::spawn(listen::plain(plain, router.clone(), door.clone()));
     }
@@ -200,6 +202,7 @@ async fn bind_optional(name: &str, address: Option<SocketAddr>) -> anyhow::Resul
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
+    control::follow(&home.data, home.config.facts.group, house)?;
     follow_mounts(house)?;
     operations::follow(house)?;
     operations::look_after(faces)?;

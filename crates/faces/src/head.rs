@@ -41,7 +41,7 @@ impl From<Flaw> for RequestError {
 }
 
 /// The known methods; each protocol says which of them a path has. The status of other methods is 501 (RFC 9110 §9.1, §15.6.2).
-const METHODS: [&str; 16] = [
+pub(crate) const METHODS: [&str; 16] = [
     "GET",
     "PUT",
     "PROPFIND",
@@ -190,7 +190,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
 }
 
 /// Whether the text is `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). For http and https the host is not empty (RFC 9110 §4.2.1).
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let (is_name, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((address, port)) => (address.parse::<Ipv6Addr>().is_ok(), port),

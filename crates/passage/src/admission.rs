@@ -91,7 +91,8 @@ impl House {
         })
     }
 
-    /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid.
+    /// Door 2 for a client that sends the same bytes again on its connection: admitted without parsing them, as long as the verdict is valid. A
+    /// proxy sends the requests of several clients on one connection: bytes that another address sent are not recognised.
     ///
     /// # Errors
     /// Returns the digest of the bytes if they are not those of the last request: the caller parses the credential, asks door 2, and gives the
@@ -107,8 +108,10 @@ impl House {
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
-            Some((key, identity))
-                if *key == brought && identity.validity().admits(at, keys, || self.now()) =>
+            Some((key, then, identity))
+                if *key == brought
+                    && *then == from
+                    && identity.validity().admits(at, keys, || self.now()) =>
             {
                 Ok(self.welcome(identity.clone(), from))
             }
@@ -137,12 +140,13 @@ impl House {
 /// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request with the same token on a connection costs 1.01 times the CPU of a
 /// request that needs none; with another token each time, where this does not help, 1.15 times. The goal is 1.1.
 #[derive(Default)]
-pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
+pub struct LastVisitor(Mutex<Option<(MemoKey, IpAddr, IdentityPermit)>>);
 
 impl LastVisitor {
-    /// Remembers a client and the digest of its credential.
-    pub fn remember(&self, brought: MemoKey, visit: &Visit) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((brought, visit.identity.clone()));
+    /// Remembers a client, the digest of its credential and its address.
+    pub fn remember(&self, brought: MemoKey, from: IpAddr, visit: &Visit) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((brought, from, visit.identity.clone()));
     }
 }
 
