@@ -4,10 +4,11 @@
 //! A bounded number of lines waits in memory for one thread that writes them. Lines that do not fit are counted, and the log shows the
 //! count in their place.
 
-use crate::{clock, output};
+use crate::clock;
+use enfilade_facts::vocabulary::to_rfc3339;
 use serde_json::json;
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most lines in the queue.
@@ -68,10 +69,16 @@ impl Notes {
     }
 }
 
+/// Whether the log of a server is for people: standard error is a terminal.
+pub(crate) fn is_for_people() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| std::io::stderr().is_terminal())
+}
+
 /// A line of the log of a server.
 fn line(text: &str) -> String {
     let text = text.get(..text.floor_char_boundary(LINE_BYTES_MAX)).unwrap_or_default();
-    if output::is_for_people() { format!("{text}\n") } else { as_json(text, clock::now().unix_seconds) }
+    if is_for_people() { format!("{text}\n") } else { as_json(text, clock::now().unix_seconds) }
 }
 
 fn as_json(text: &str, time: i64) -> String {
@@ -79,7 +86,7 @@ fn as_json(text: &str, time: i64) -> String {
     let found =
         known.into_iter().find_map(|event| Some((event, text.strip_prefix(event)?.strip_prefix(": ")?)));
     let (event, message) = found.unwrap_or(("note", text));
-    format!("{}\n", json!({ "event": event, "time": output::time(time), "message": message }))
+    format!("{}\n", json!({ "event": event, "time": to_rfc3339(time), "message": message }))
 }
 
 /// Starts the writer thread.

@@ -3,8 +3,7 @@
 #![expect(clippy::print_stderr, reason = "this is the command line's voice")]
 
 use serde_json::{Value, json};
-use std::io::{IsTerminal as _, Write as _};
-use std::sync::OnceLock;
+use std::io::Write as _;
 
 /// Prints a line to standard output.
 pub(crate) fn line(text: &str) {
@@ -12,13 +11,7 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-pub(crate) use crate::notes::note;
-
-/// Whether the log of a server is for people: standard error is a terminal.
-pub(crate) fn is_for_people() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| std::io::stderr().is_terminal())
-}
+pub(crate) use crate::notes::{is_for_people, note};
 
 /// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {

@@ -1,5 +1,6 @@
 //! Checks of a request's head that the HTTP library does not make.
 
+use crate::methods::METHODS;
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, failed};
 use enfilade_facts::limits::Limits;
@@ -39,26 +40,6 @@ impl From<Flaw> for RequestError {
         }
     }
 }
-
-/// The known methods; each protocol says which of them a path has. The status of other methods is 501 (RFC 9110 §9.1, §15.6.2).
-pub(crate) const METHODS: [&str; 16] = [
-    "GET",
-    "PUT",
-    "PROPFIND",
-    "HEAD",
-    "POST",
-    "DELETE",
-    "OPTIONS",
-    "PATCH",
-    "CONNECT",
-    "TRACE",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-];
 
 /// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). A proxy in
 /// front may use another of two lines than this server. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs` refuses

@@ -10,6 +10,7 @@ pub mod credential;
 mod faces;
 mod forwarded;
 mod head;
+mod methods;
 mod metrics;
 pub mod percent;
 mod received;

@@ -1,6 +1,6 @@
 //! Counters, in Prometheus' text form. Labels contain no names of people or tokens, and no paths.
 
-use crate::head::METHODS;
+use crate::methods::METHODS;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::{DatastoreState, Entered, Event, House};
 use std::collections::BTreeMap;
