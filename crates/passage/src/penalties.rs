@@ -235,7 +235,7 @@ impl Penalties {
                 let [a, b, c, d, ..] = address.segments().map(u16::to_be_bytes);
                 let place = |key, bits: u8, most| {
                     let first = Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits)));
-                    Place { key, subject: Subject::Network(IpAddr::V6(first.into()), bits), most }
+                    Place { key, subject: Subject::Network(IpAddr::V6(first), bits), most }
                 };
                 [
                     place(prefix(&[a, b, c, d].concat(), "address 6"), 64, ADDRESS_FAILURES_MAX),
