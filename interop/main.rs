@@ -60,6 +60,7 @@ mod operations;
 mod page;
 mod passwords;
 mod penalties;
+mod proxies;
 mod proxmox;
 mod race;
 mod rclone;

@@ -72,3 +72,68 @@ fn an_account_somebody_else_guesses_at_lets_its_owner_in_at_once() {
     assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
     assert!(again.elapsed() < Duration::from_secs(5), "counted anew after the owner came in");
 }
+
+/// The subjects that a command of `enfilade penalties` prints.
+fn penalised(server: &Server, arguments: &[&str]) -> Vec<String> {
+    let lines = server.cli(&[&["penalties"], arguments].concat());
+    let all = lines
+        .iter()
+        .flat_map(|line| line["cleared"].as_array().cloned().unwrap_or_else(|| vec![line.clone()]));
+    all.map(|one| format!("{} {}", one["subject"].as_str().unwrap(), one["state"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn penalties_of_all_servers_are_listed_and_cleared() {
+    let server = Server::start();
+    server.cli_output(&["user", "passwd", "admin@local", "--password-stdin"], "correct horse\n");
+    let (mut other, address) = server.another_with_address(&[]);
+    assert_eq!(penalised(&server, &["list"]), Vec::<String>::new());
+    let guesses: Vec<_> = (0..25)
+        .map(|n| {
+            let mut guess = command(&server, &format!("u{n}@local!x:wrong"));
+            guess
+                .args(FROM_ELSEWHERE)
+                .args(["--output", "/dev/null"])
+                .arg(server.url("/whoami"))
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut guess = command(&server, "admin@local:wrong");
+    guess.args(["--output", "/dev/null"]).arg(format!("https://{address}/whoami")).status().unwrap();
+    guesses.into_iter().for_each(|mut guess| assert!(guess.wait().unwrap().success()));
+    let right = || status(&server, "admin@local:correct horse", &FROM_ELSEWHERE);
+    assert_eq!(right(), 429);
+    let listed = penalised(&server, &["list"]);
+    assert!(listed.contains(&"127.0.0.2 refused".to_owned()), "{listed:?}");
+    assert!(listed.contains(&"u7@local!x delayed".to_owned()), "{listed:?}");
+    assert!(listed.contains(&"admin@local delayed".to_owned()), "the other server: {listed:?}");
+    assert_eq!(penalised(&server, &["clear", "127.0.0.2"]), ["127.0.0.2 refused"]);
+    assert_eq!(right(), 207);
+    let again = server.cli_output(&["penalties", "clear", "127.0.0.2"], "");
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(again.status.code() == Some(1) && said.contains("is neither delayed nor refused"), "{said}");
+    assert_eq!(penalised(&server, &["clear", "admin@local"]), ["admin@local delayed"]);
+    assert!(penalised(&server, &["clear"]).len() >= 20);
+    assert_eq!(penalised(&server, &["list"]), Vec::<String>::new());
+    // A server that was killed leaves its socket; the next one takes it.
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let (mut next, _) = server.another_with_address(&[]);
+    assert_eq!(penalised(&server, &["list"]), Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(server.data().join("control")).unwrap().count(), 3);
+    next.kill().unwrap();
+    next.wait().unwrap();
+}
+
+#[test]
+fn without_a_server_penalties_are_not_known_and_nothing_is_created() {
+    let scratch = crate::server::Scratch::new();
+    let data = scratch.path().join("nothing");
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    let output = command.arg("--data").arg(&data).args(["penalties", "list"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("no server runs on"), "{said}");
+    assert!(!data.exists());
+}

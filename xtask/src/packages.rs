@@ -4,13 +4,15 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and its program that the tests run; empty if the package is a library for another program.
-const PACKAGES: [(&str, &str); 16] = [
+const PACKAGES: [(&str, &str); 18] = [
     ("rclone", "rclone"),
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("python3-pip", "pip3"),
     ("strace", "strace"),
     ("haproxy", "haproxy"),
+    ("nginx-light", "nginx"),
+    ("caddy", "caddy"),
     ("pebble", "pebble"),
     ("certbot", "certbot"),
     ("lego", "lego"),

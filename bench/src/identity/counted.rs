@@ -85,7 +85,8 @@ pub(super) fn probes(
             let connection = Connection {
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
                 cut: Arc::new(Notify::new()),
-                is_tls: false,
+                proxies: None,
+                is_https: false,
                 anonymous: Arc::new(AnonymousSlot::new(place)),
                 last: Arc::default(),
                 certificate: None,

@@ -160,7 +160,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
     RefusalRow::new("ID12", Fault::Source, "the facts about the user could not be read", "`enfilade facts check`; see the log for the disk's error"),
-    RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[tls] proxy_from`"),
+    RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
     RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file is broken for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
     RefusalRow::new("ID16", Fault::Client, "the session token has a kind or content that is not supported here", "log in again; the log names the part"),

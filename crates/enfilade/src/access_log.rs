@@ -1,9 +1,10 @@
-//! The access log: one JSON line per audit event, on standard error. It contains no secret, and `serde_json` escapes control
-//! characters in a path, so that an event is always one line.
+//! The access log: one line per audit event, on standard error: JSON, or plain text on a terminal. It contains no secret, and control characters in a
+//! path are escaped, so that an event is always one line.
 
+use crate::output;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_passage::{Audit, Claim, Event, Scope};
+use enfilade_passage::{Audit, Claim, Event, RequestId, Scope};
 use enfilade_sources::files::issued::{IssuedFor, IssuedSession, IssuedSessions};
 use enfilade_sources::files::last_used::LastUsed;
 use std::io::Write as _;
@@ -73,9 +74,10 @@ impl AccessLog {
             std::mem::swap(&mut waiting.events, events);
             std::mem::take(&mut waiting.lost)
         };
-        let time = crate::clock::now().unix_seconds;
+        let time = output::time(crate::clock::now().unix_seconds);
+        let line = if output::is_for_people() { plain } else { line };
         for event in events.drain(..) {
-            line(text, time, &event, std::mem::take(&mut lost));
+            line(text, &time, &event, std::mem::take(&mut lost));
         }
         let _ = std::io::stderr().write_all(text);
         text.clear();
@@ -114,8 +116,12 @@ impl Audit for AccessLog {
 }
 
 /// Builds a line by hand: this runs for every request, and a tree of JSON values would cost as much as all doors.
-fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
-    let _ = write!(line, r#"{{"event":"request","time":{time}"#);
+fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
+    let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
+    // Work of the server itself has no id.
+    if event.id != RequestId::default() {
+        let _ = write!(line, r#","request":"{}""#, event.id);
+    }
     for (name, text) in [
         (r#","peer":"#, event.peer.as_str()),
         (r#","face":"#, event.face),
@@ -144,6 +150,27 @@ fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
     let _ = writeln!(line, r#","lost_before":{lost_before}}}"#);
 }
 
+/// A line for people.
+fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
+    let Event { peer, verb, authid, status, millis, bytes, .. } = event;
+    let authid: &str = if authid.is_empty() { "-" } else { authid };
+    let target = match event.datastore.is_empty() {
+        true => event.path.clone(),
+        false => format!("{}:{}", event.datastore, event.path),
+    };
+    let reason = match event.code.is_empty() {
+        true => String::new(),
+        false => format!(" {}: {}", event.code, event.reason),
+    };
+    let text = format!("{peer} {authid} {verb} {target} {status}{reason}");
+    // A terminal obeys control characters.
+    let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", text.escape_debug());
+    let _ = match lost_before {
+        0 => writeln!(line),
+        lost => writeln!(line, " ({lost} earlier lines were dropped)"),
+    };
+}
+
 /// Drops all events, for commands that ask the doors without serving.
 pub(crate) struct NoLog;
 
@@ -158,6 +185,7 @@ mod tests {
     #[test]
     fn a_line_is_json_whatever_a_client_put_into_it() {
         let event = Event {
+            id: RequestId(5),
             authid: "a\"b\\@local".into(),
             path: "/x\n\u{1}{}\u{7f}é".into(),
             verdict: "refuse",
@@ -165,7 +193,7 @@ mod tests {
             ..Event::default()
         };
         let mut bytes = Vec::new();
-        line(&mut bytes, 1_800_000_000, &event, 3);
+        line(&mut bytes, "2027-01-15T08:00:00Z", &event, 3);
         let line = String::from_utf8(bytes).unwrap();
         assert_eq!(line.lines().count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -177,6 +205,26 @@ mod tests {
             (&value["event"], &value["status"], &value["lost_before"]),
             (&"request".into(), &403.into(), &3.into())
         );
-        assert_eq!(value.as_object().unwrap().len(), 18);
+        assert_eq!(value["request"], "req-00000000-0000-4000-8000-000000000005");
+        assert_eq!(value.as_object().unwrap().len(), 19);
+    }
+
+    #[test]
+    fn a_line_for_people_has_no_control_characters() {
+        let event = Event {
+            peer: "192.0.2.7".into(),
+            verb: "GET".into(),
+            datastore: "main".into(),
+            path: "/x\n\u{1b}[2J".into(),
+            code: "AC03",
+            reason: "no".into(),
+            status: 403,
+            ..Event::default()
+        };
+        let mut bytes = Vec::new();
+        plain(&mut bytes, "2027-01-15T08:00:00Z", &event, 0);
+        let expected =
+            "2027-01-15T08:00:00Z 192.0.2.7 - GET main:/x\\n\\u{1b}[2J 403 AC03: no 0 bytes, 0 ms\n";
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 }

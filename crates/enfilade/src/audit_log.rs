@@ -1,4 +1,4 @@
-//! The audit log: one JSON line per change, on standard error together with the access log. The facts keep each change until it was
+//! The audit log: one line per change, on standard error together with the access log. The facts keep each change until it was
 //! written.
 
 use crate::output;
@@ -36,14 +36,16 @@ fn ship(source: &Lmdb) -> Result<(), ShippingError> {
     source.ship(|entries| {
         let mut text = String::new();
         for (revision, entry) in entries {
-            let line = json!({
-                "event": "change",
-                "time": entry.unix_seconds,
-                "revision": revision.0,
-                "who": entry.who,
-                "what": entry.what,
-            });
-            text.push_str(&line.to_string());
+            let (time, revision) = (output::time(entry.unix_seconds), revision.0);
+            let (who, what) = (&entry.who, &entry.what);
+            let line = match output::is_for_people() {
+                true => format!("{time} change {revision}: {}", format!("{what} ({who})").escape_debug()),
+                false => {
+                    json!({ "event": "change", "time": time, "revision": revision, "who": who, "what": what })
+                        .to_string()
+                }
+            };
+            text.push_str(&line);
             text.push('\n');
         }
         std::io::stderr().lock().write_all(text.as_bytes())

@@ -77,6 +77,9 @@ pub(crate) enum Command {
     /// Sessions of users
     #[command(subcommand)]
     Session(keystone::Session),
+    /// Delays and blocks after failed logins, in the running servers
+    #[command(subcommand)]
+    Penalties(Penalties),
     /// Datastores
     #[command(subcommand)]
     Datastore(Datastore),
@@ -116,6 +119,18 @@ pub(crate) enum Command {
     Man {
         /// The directory
         directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Penalties {
+    /// List the addresses and names that are delayed or refused after failed logins, and until when
+    List,
+    /// Forget failed logins, so that the address or name is no longer delayed or refused
+    Clear {
+        /// An address (with its network), or a name as `list` prints it; without it, everything
+        #[arg(value_name = "ADDRESS|USER")]
+        subject: Option<String>,
     },
 }
 

@@ -7,6 +7,7 @@ mod datastores;
 mod doctor;
 mod explain;
 mod manual;
+mod penalties;
 mod reference;
 mod facts;
 mod groups;
@@ -18,13 +19,21 @@ mod tokens;
 mod users;
 
 use crate::cli::{Cli, Command, Facts};
-use crate::home::{Home, IfMissing, Installation};
-use crate::{first_start, serve, start};
+use crate::home::{self, Home, IfMissing, Installation};
+use crate::{first_start, notes, serve, start};
 use anyhow::bail;
 use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
+    let cli = match cli {
+        // Only running servers have penalties: nothing is opened.
+        Cli { command: Command::Penalties(command), data, .. } => {
+            penalties::run(&home::data_directory(data)?, command, json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        cli => cli,
+    };
     match &cli.command {
         // These commands need no data directory, and must not create one.
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
@@ -44,12 +53,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         command => command,
     };
     let home = match command {
-        Command::Serve(_) => start::open_home(&installation)?,
+        Command::Serve(_) => {
+            notes::hand_over()?;
+            start::open_home(&installation)?
+        }
         _ => Home::open(installation)?,
     };
     match command {
         Command::Facts(_)
         | Command::Doctor
+        | Command::Penalties(_)
         | Command::Certs(_)
         | Command::Config(_)
         | Command::Reference { .. }

@@ -13,7 +13,7 @@ use enfilade_admin::{CertificatePlace, IndexUse, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
-use keys::{Access, Datastores, Effect, Operations};
+use keys::{Access, Datastores, Effect, Http, Operations};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use values::{Duration, Matching, UseOfIndex};
 #[serde(default)]
 pub(crate) struct Config {
     pub(crate) tls: Tls,
+    pub(crate) http: Http,
     pub(crate) identity: Identity,
     pub(crate) passwords: Passwords,
     pub(crate) access: Access,

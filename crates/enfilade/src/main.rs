@@ -8,6 +8,7 @@ mod cli;
 mod clock;
 mod command;
 mod config;
+mod control;
 mod files;
 mod first_start;
 mod home;
@@ -20,6 +21,7 @@ mod notify;
 mod operations;
 mod output;
 mod owner;
+mod process_use;
 mod progress;
 mod prompt;
 mod protocols;
@@ -43,11 +45,15 @@ static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 fn main() -> ExitCode {
     memory::hand_back();
     let cli = cli::Cli::parse();
-    let json = cli.json;
+    let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     match command::run(cli) {
         Ok(code) => code,
         Err(why) => {
-            output::error(json, &why);
+            match serves && !json && !output::is_for_people() {
+                true => output::note(&format!("error: {why:#}")),
+                false => output::error(json, &why),
+            }
+            notes::write();
             ExitCode::FAILURE
         }
     }

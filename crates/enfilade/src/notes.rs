@@ -1,10 +1,14 @@
-//! Queue of a server's log lines to standard error: a thread that logs never waits for the reader.
+//! Queue of a server's log lines to standard error: a thread that logs never waits for the reader. On a terminal a line is plain text, elsewhere it
+//! is JSON, like the lines of requests and changes.
 //!
 //! A bounded number of lines waits in memory for one thread that writes them. Lines that do not fit are counted, and the log shows the
 //! count in their place.
 
+use crate::clock;
+use enfilade_facts::vocabulary::to_rfc3339;
+use serde_json::json;
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most lines in the queue.
@@ -32,13 +36,12 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn push(&mut self, line: &str) {
+    fn push(&mut self, line: String) {
         if self.lines.len() >= LINES_MAX {
             self.lost += 1;
             return;
         }
-        let end = line.floor_char_boundary(LINE_BYTES_MAX);
-        self.lines.push_back(format!("{}\n", line.get(..end).unwrap_or_default()));
+        self.lines.push_back(line);
     }
 
     /// Empties the queue into one text.
@@ -46,9 +49,9 @@ impl Waiting {
         let mut text: String = self.lines.drain(..).collect();
         match std::mem::take(&mut self.lost) {
             0 => {}
-            lost => text.push_str(&format!(
-                "warning: {lost} log lines were dropped: standard error was not read fast enough; check the log collector\n"
-            )),
+            lost => text.push_str(&line(&format!(
+                "warning: {lost} log lines were dropped: standard error was not read fast enough; check the log collector"
+            ))),
         }
         text
     }
@@ -64,6 +67,26 @@ impl Notes {
         let text = self.waiting().take();
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
+}
+
+/// Whether the log of a server is for people: standard error is a terminal.
+pub(crate) fn is_for_people() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| std::io::stderr().is_terminal())
+}
+
+/// A line of the log of a server.
+fn line(text: &str) -> String {
+    let text = text.get(..text.floor_char_boundary(LINE_BYTES_MAX)).unwrap_or_default();
+    if is_for_people() { format!("{text}\n") } else { as_json(text, clock::now().unix_seconds) }
+}
+
+fn as_json(text: &str, time: i64) -> String {
+    let known = ["warning", "error"];
+    let found =
+        known.into_iter().find_map(|event| Some((event, text.strip_prefix(event)?.strip_prefix(": ")?)));
+    let (event, message) = found.unwrap_or(("note", text));
+    format!("{}\n", json!({ "event": event, "time": to_rfc3339(time), "message": message }))
 }
 
 /// Starts the writer thread.
@@ -89,7 +112,7 @@ pub(crate) fn note(text: &str) {
         let _ = writeln!(std::io::stderr(), "{text}");
         return;
     };
-    notes.waiting().push(text);
+    notes.waiting().push(line(text));
     notes.begun.notify_one();
 }
 
@@ -102,14 +125,28 @@ mod tests {
         let mut waiting = Waiting::default();
         assert_eq!(waiting.take(), "");
         for n in 0..LINES_MAX + 3 {
-            waiting.push(&n.to_string());
+            waiting.push(format!("{n}\n"));
         }
         let text = waiting.take();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0], lines[LINES_MAX - 1]), (LINES_MAX + 1, "0", "4095"));
-        assert!(lines[LINES_MAX].starts_with("warning: 3 log lines were dropped"), "{}", lines[LINES_MAX]);
+        assert!(lines[LINES_MAX].contains("3 log lines were dropped"), "{}", lines[LINES_MAX]);
         // The count is logged once, and the queue has room again.
-        waiting.push(&"é".repeat(LINE_BYTES_MAX));
-        assert_eq!(waiting.take().len(), LINE_BYTES_MAX + 1);
+        waiting.push(line(&"é".repeat(LINE_BYTES_MAX)));
+        assert_eq!(waiting.take().matches('é').count(), LINE_BYTES_MAX / 2);
+    }
+
+    #[test]
+    fn a_line_is_one_json_object_with_its_kind() {
+        for (text, event, message) in [
+            ("warning: `a` is\n\"odd\"", "warning", "`a` is\n\"odd\""),
+            ("error: no", "error", "no"),
+            ("reloaded: 1 certificates", "note", "reloaded: 1 certificates"),
+        ] {
+            let line = as_json(text, 1_800_000_000);
+            assert_eq!(line.lines().count(), 1);
+            let expected = json!({ "event": event, "time": "2027-01-15T08:00:00Z", "message": message });
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), expected);
+        }
     }
 }

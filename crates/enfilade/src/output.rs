@@ -11,7 +11,7 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-pub(crate) use crate::notes::note;
+pub(crate) use crate::notes::{is_for_people, note};
 
 /// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {

@@ -7,7 +7,9 @@ use crate::config::{Check, TransportSecurity, without_effect};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Tls};
-use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
+use crate::{
+    audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, sweeping,
+};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
@@ -105,7 +107,6 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
-    notes::hand_over()?;
     // Before anything is created: a port that is taken must not use up the first start, with its password.
     let listeners = Listeners::bind(home).await?;
     let settled = first_start::settle(home)?;
@@ -137,7 +138,8 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
         watching.spawn(listen::operations(listener, router.clone(), Arc::clone(&admission), never.clone()));
     }
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
-    let door = Door { admission: Arc::clone(&admission), proxies, drain: draining, limits };
+    let trusted = Arc::new(home.config.http.trusted_proxies.clone());
+    let door = Door { admission: Arc::clone(&admission), proxies, trusted, drain: draining, limits };
     for listener in plain {
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
@@ -233,6 +235,7 @@ async fn bind_optional(name: &str, addresses: Option<&Addresses>) -> anyhow::Res
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
+    control::follow(&home.data, home.config.facts.group, house)?;
     follow_mounts(house)?;
     operations::follow(house)?;
     operations::look_after(faces)?;

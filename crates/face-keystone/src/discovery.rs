@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// The base URL by which the client reached this server.
 pub(super) fn base(head: &Parts, connection: &Connection) -> String {
-    let scheme = if connection.is_tls { "https" } else { "http" };
+    let scheme = if connection.is_https { "https" } else { "http" };
     let host = head.uri.authority().map(|authority| authority.as_str());
     let host = host.or_else(|| head.headers.get(HOST).and_then(|host| host.to_str().ok()));
     // A header that is not a host and port is not copied into the response.

@@ -239,7 +239,7 @@ async fn answer<B: Incoming>(
     let (head, body) = request.into_parts();
     let base = discovery::base(&head, connection);
     if head.uri.path() == "/" {
-        return finish(faces, &base, Ok(discovery::versions(&base)), trace);
+        return finish(&base, Ok(discovery::versions(&base)), trace);
     }
     let path = head.uri.path().strip_prefix("/v3").unwrap_or_default().trim_end_matches('/').to_owned();
     let outcome = match routes::find(&head.method, &path) {
@@ -257,7 +257,7 @@ async fn answer<B: Incoming>(
             request.answer(route, body, &mut trace).await
         }
     };
-    finish(faces, &base, outcome, trace)
+    finish(&base, outcome, trace)
 }
 
 /// Asks door 2 about the token in `X-Auth-Token`.
@@ -329,7 +329,7 @@ fn listed(call: &Call, many: &str, rows: Vec<Value>) -> ApiResponse {
 }
 
 /// The HTTP response, with the headers of every response of Keystone.
-fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
+fn finish(base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     let (said, retry) = match outcome {
         Ok(said) => (said, None),
         Err(why) => {
@@ -348,7 +348,7 @@ fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answ
         headers.insert(SUBJECT, subject);
     }
     headers.insert(VARY, HeaderValue::from_static("X-Auth-Token"));
-    if let Ok(id) = HeaderValue::from_str(&faces.request_id()) {
+    if let Ok(id) = HeaderValue::from_str(&trace.event.id.to_string()) {
         headers.insert(REQUEST_ID, id);
     }
     if said.status == StatusCode::UNAUTHORIZED

@@ -4,7 +4,7 @@ use crate::splices::Splices;
 use enfilade_passage::{CertificateAsk, LastVisitor};
 use hyper::Request;
 use hyper::header::HOST;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -12,12 +12,14 @@ use tokio::sync::Notify;
 /// The connection of a request.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The address of the client.
+    /// The address of the client: of the other end of the connection, or the address that a trusted proxy there names. Port 0: not known.
     pub peer: SocketAddr,
+    /// Tells which addresses are trusted proxies. Set if the other end of the connection is one.
+    pub proxies: Option<Proxies>,
     /// Notified when the connection must be closed at once: a response was cut short and the client does not read.
     pub cut: Arc<Notify>,
-    /// Whether it uses TLS.
-    pub is_tls: bool,
+    /// Whether the client's URLs begin with `https`: the connection uses TLS, or a trusted proxy says so.
+    pub is_https: bool,
     /// Its slot among the connections without an authenticated request.
     pub anonymous: Arc<AnonymousSlot>,
     /// The caller of its last request.
@@ -38,6 +40,16 @@ pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 impl std::fmt::Debug for Terms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Terms")
+    }
+}
+
+/// Tells which addresses are trusted proxies.
+#[derive(Clone)]
+pub struct Proxies(pub Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Proxies")
     }
 }
 
@@ -70,6 +82,14 @@ impl AnonymousSlot {
 }
 
 impl Connection {
+    /// The address of the client, for the log.
+    pub(crate) fn client(&self) -> String {
+        match self.peer.port() {
+            0 => self.peer.ip().to_string(),
+            _ => self.peer.to_string(),
+        }
+    }
+
     /// Whether a host of the request has other TLS terms than this connection.
     pub(crate) fn misdirects<B>(&self, request: &Request<B>) -> bool {
         let Some(Terms(has_others)) = &self.terms else { return false };

@@ -10,7 +10,7 @@ use enfilade_admin::{ChangeContext, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed, Requester};
-use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, Visit};
+use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, RequestId, Visit};
 use hyper::header::HeaderValue;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,14 +99,9 @@ impl Faces {
     }
 
     /// A unique request id.
-    pub fn request_id(&self) -> String {
+    pub(crate) fn request_id(&self) -> RequestId {
         let n = self.v3.requests.fetch_add(1, Ordering::Relaxed);
-        let id = u128::from_be_bytes(self.v3.request.number(n).key().as_choice());
-        // In the form of a version 4 UUID, which log parsers expect.
-        let id = id & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-        let (a, b, c) = (id >> 96, (id >> 80) & 0xffff, (id >> 64) & 0xffff);
-        let (d, e) = ((id >> 48) & 0xffff, id & 0xffff_ffff_ffff);
-        format!("req-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+        RequestId(u128::from_be_bytes(self.v3.request.number(n).key().as_choice()))
     }
 
     /// The house, shared.
@@ -139,7 +134,7 @@ impl Faces {
         &self.house
     }
 
-    /// Sends this value of `Strict-Transport-Security` with every response over TLS (RFC 6797 §6.1).
+    /// Sends this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).
     #[must_use]
     pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
         Faces { transport_security: policy, ..self }
@@ -190,7 +185,7 @@ impl Faces {
                     trace.event.authid = ask.authid.to_word();
                 }
                 let visit = self.house.admit(&credential, from).await?;
-                connection.last.remember(brought, &visit);
+                connection.last.remember(brought, from, &visit);
                 visit
             }
         };

@@ -1,5 +1,6 @@
 //! Checks of a request's head that the HTTP library does not make.
 
+use crate::methods::METHODS;
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, failed};
 use enfilade_facts::limits::Limits;
@@ -39,26 +40,6 @@ impl From<Flaw> for RequestError {
         }
     }
 }
-
-/// The known methods; each protocol says which of them a path has. The status of other methods is 501 (RFC 9110 §9.1, §15.6.2).
-const METHODS: [&str; 16] = [
-    "GET",
-    "PUT",
-    "PROPFIND",
-    "HEAD",
-    "POST",
-    "DELETE",
-    "OPTIONS",
-    "PATCH",
-    "CONNECT",
-    "TRACE",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-];
 
 /// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). A proxy in
 /// front may use another of two lines than this server. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs` refuses
@@ -190,7 +171,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
 }
 
 /// Whether the text is `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). For http and https the host is not empty (RFC 9110 §4.2.1).
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let (is_name, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((address, port)) => (address.parse::<Ipv6Addr>().is_ok(), port),

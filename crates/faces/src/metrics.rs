@@ -1,9 +1,10 @@
 //! Counters, in Prometheus' text form. Labels contain no names of people or tokens, and no paths.
 
+use crate::methods::METHODS;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::{DatastoreState, Entered, Event, House};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// `counter` or `gauge`.
+    /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
@@ -38,8 +39,11 @@ metrics! {
     INFO = gauge "enfilade_info" ["version", "store"] "version, and id of the store of facts";
     REQUESTS = counter "enfilade_requests_total" ["outcome"] "requests by outcome: permit, refuse";
     REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refusals by door, code and fault";
-    CONTENT_BYTES = counter "enfilade_content_bytes_total" [] "bytes of content in and out";
+    RESPONSES = counter "enfilade_responses_total" ["method", "status"] "answers by method and class of the status, such as 4xx; none: the client ended the request before the answer";
+    DURATION = histogram "enfilade_request_duration_seconds" ["face"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms";
+    CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
+    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because they did not come from an address in [http] trusted_proxies";
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";
@@ -60,6 +64,42 @@ metrics! {
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
     DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
+    CPU = counter "process_cpu_seconds_total" [] "time that the server used the processor";
+    RESIDENT = gauge "process_resident_memory_bytes" [] "memory of the server that is in RAM";
+    OPEN_FDS = gauge "process_open_fds" [] "open file descriptors";
+    MAX_FDS = gauge "process_max_fds" [] "the limit of open file descriptors";
+    STARTED = gauge "process_start_time_seconds" [] "time at which the server was started, in seconds since the epoch";
+}
+
+/// The faces of requests; `none`: no face answered.
+const FACES: [&str; 5] = ["webdav", "keystone", "proxmox", "whoami", "none"];
+/// The upper ends of the buckets of durations, in milliseconds.
+const BUCKETS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
+/// Classes of statuses.
+const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The durations of requests.
+#[derive(Debug, Default)]
+struct Durations {
+    /// Requests that took at most as long as the bucket says, and longer than the bucket before.
+    buckets: [AtomicU64; BUCKETS.len()],
+    longer: AtomicU64,
+    millis: AtomicU64,
+}
+
+/// What the kernel says about this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessUse {
+    /// The time on processors.
+    pub cpu_millis: u64,
+    /// The memory in RAM.
+    pub resident_bytes: u64,
+    /// Open descriptors.
+    pub open_fds: u64,
+    /// The limit of descriptors; 0 if there is none.
+    pub max_fds: u64,
+    /// The start, in milliseconds since the epoch.
+    pub started_millis: u64,
 }
 
 /// What the faces have done since the start.
@@ -71,7 +111,11 @@ pub struct Metrics {
     refused_by_store: Mutex<BTreeMap<(String, &'static str), u64>>,
     /// The number of warnings about each datastore.
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
-    bytes: AtomicU64,
+    responses: [[AtomicU64; CLASSES.len()]; METHODS.len() + 1],
+    durations: [Durations; FACES.len()],
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    process: Mutex<ProcessUse>,
     draining: AtomicBool,
     certificates: AtomicU64,
     bad_certificates: AtomicU64,
@@ -80,6 +124,7 @@ pub struct Metrics {
     handshakes_failed: AtomicU64,
     /// 1 if the last reload failed; 0 if it succeeded or there was none.
     reload_failed: AtomicU64,
+    forwarded_ignored: AtomicU64,
     connections: AtomicU64,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
 }
@@ -101,8 +146,22 @@ pub struct FileLook {
 
 impl Metrics {
     pub(crate) fn count(&self, event: &Event, is_of_store: bool) {
+        let add = |counter: Option<&AtomicU64>, more| {
+            counter.map(|counter| counter.fetch_add(more, Ordering::Relaxed))
+        };
+        let verb: &str = &event.verb;
         if event.face == "webdav" {
-            self.bytes.fetch_add(event.bytes, Ordering::Relaxed);
+            let bytes = if verb == "PUT" { &self.bytes_in } else { &self.bytes_out };
+            add(Some(bytes), event.bytes);
+        }
+        let method = METHODS.iter().position(|method| verb == *method).unwrap_or(METHODS.len());
+        let class = usize::from(event.status / 100);
+        add(self.responses.get(method).and_then(|classes| classes.get(class)), 1);
+        let face = FACES.iter().position(|face| *face == event.face).unwrap_or(FACES.len() - 1);
+        if let Some(durations) = self.durations.get(face) {
+            let bucket = BUCKETS.iter().position(|most| event.millis <= *most);
+            add(Some(bucket.and_then(|at| durations.buckets.get(at)).unwrap_or(&durations.longer)), 1);
+            add(Some(&durations.millis), event.millis);
         }
         if event.code.is_empty() {
             self.permitted.fetch_add(1, Ordering::Relaxed);
@@ -157,9 +216,19 @@ impl Metrics {
         *self.amiss.lock().unwrap_or_else(PoisonError::into_inner) = amiss;
     }
 
+    /// Counts a request with forwarded headers that were ignored.
+    pub(crate) fn forwarded_ignored(&self) {
+        self.forwarded_ignored.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Sets the number of open connections.
     pub fn set_connections(&self, count: u64) {
         self.connections.store(count, Ordering::Relaxed);
+    }
+
+    /// Sets what the kernel says about this process.
+    pub fn set_process(&self, process: ProcessUse) {
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = process;
     }
 
     /// All metrics as text.
@@ -175,8 +244,10 @@ impl Metrics {
             ([door, code, fault].map(|word| (*word).to_owned()).to_vec(), *count)
         });
         REFUSALS.write(&mut text, rows);
-        CONTENT_BYTES.write(&mut text, [alone(read(&self.bytes))]);
+        self.render_answers(&mut text);
+        CONTENT_BYTES.write(&mut text, [of("in", read(&self.bytes_in)), of("out", read(&self.bytes_out))]);
         NAMES_NOT_SHOWN.write(&mut text, [alone(house.names_not_shown())]);
+        FORWARDED_IGNORED.write(&mut text, [alone(read(&self.forwarded_ignored))]);
         CONNECTIONS.write(&mut text, [alone(read(&self.connections))]);
         CERTIFICATES.write(&mut text, [alone(read(&self.certificates))]);
         let soonest = u64::try_from(self.soonest_expiry.load(Ordering::Relaxed)).unwrap_or(0);
@@ -194,7 +265,32 @@ impl Metrics {
         self.render_files(&mut text);
         REVISION.write(&mut text, [alone(at.revision.0)]);
         self.render_datastores(&mut text, house);
+        self.render_process(&mut text);
         text
+    }
+
+    fn render_answers(&self, text: &mut String) {
+        let methods = METHODS.iter().copied().chain(["other"]).zip(&self.responses);
+        let rows = methods.flat_map(|(method, classes)| {
+            let counts =
+                CLASSES.iter().zip(classes).map(|(class, count)| (class, count.load(Ordering::Relaxed)));
+            let some = counts.filter(|(_, count)| *count > 0);
+            some.map(move |(class, count)| (vec![method.to_owned(), (*class).to_owned()], count))
+        });
+        RESPONSES.write(text, rows);
+        DURATION.head(text);
+        for (face, durations) in FACES.iter().zip(&self.durations) {
+            DURATION.histogram(text, face, durations);
+        }
+    }
+
+    fn render_process(&self, text: &mut String) {
+        let process = *self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        CPU.write(text, [(Vec::new(), Seconds(process.cpu_millis))]);
+        RESIDENT.write(text, [alone(process.resident_bytes)]);
+        OPEN_FDS.write(text, [alone(process.open_fds)]);
+        MAX_FDS.write(text, Some(process.max_fds).filter(|most| *most > 0).map(alone));
+        STARTED.write(text, [(Vec::new(), Seconds(process.started_millis))]);
     }
 
     fn render_datastores(&self, text: &mut String, house: &House) {
@@ -250,6 +346,15 @@ impl Metrics {
 /// The values of the labels, and the value of the metric.
 type Sample = (Vec<String>, u64);
 
+/// Milliseconds, written as seconds.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1_000, self.0 % 1_000)
+    }
+}
+
 /// The sample of a metric with one label.
 fn of(value: &str, count: u64) -> Sample {
     (vec![value.to_owned()], count)
@@ -262,9 +367,9 @@ fn alone(count: u64) -> Sample {
 
 impl Metric {
     /// Writes its samples in Prometheus' text form.
-    fn write(&self, text: &mut String, samples: impl IntoIterator<Item = Sample>) {
-        let Metric { name, kind, labels, help } = self;
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    fn write<V: Display>(&self, text: &mut String, samples: impl IntoIterator<Item = (Vec<String>, V)>) {
+        let Metric { name, labels, .. } = self;
+        self.head(text);
         for (values, count) in samples {
             debug_assert_eq!(values.len(), labels.len(), "{name}");
             let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
@@ -276,5 +381,63 @@ impl Metric {
                 false => writeln!(text, "{name}{{{pairs}}} {count}"),
             };
         }
+    }
+
+    fn head(&self, text: &mut String) {
+        let Metric { name, kind, help, .. } = self;
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// Writes the durations of one face; each bucket counts all shorter durations, too.
+    fn histogram(&self, text: &mut String, face: &str, durations: &Durations) {
+        let name = self.name;
+        let mut count = 0;
+        for (most, bucket) in BUCKETS.iter().zip(&durations.buckets) {
+            count += bucket.load(Ordering::Relaxed);
+            let _ = writeln!(text, "{name}_bucket{{face=\"{face}\",le=\"{}\"}} {count}", Seconds(*most));
+        }
+        count += durations.longer.load(Ordering::Relaxed);
+        let sum = Seconds(durations.millis.load(Ordering::Relaxed));
+        let _ = writeln!(text, "{name}_bucket{{face=\"{face}\",le=\"+Inf\"}} {count}");
+        let _ =
+            writeln!(text, "{name}_sum{{face=\"{face}\"}} {sum}\n{name}_count{{face=\"{face}\"}} {count}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_counted_by_method_status_face_and_duration() {
+        let metrics = Metrics::default();
+        let event = |face, verb: &str, status, millis, bytes| {
+            metrics
+                .count(&Event { face, verb: verb.into(), status, millis, bytes, ..Event::default() }, false);
+        };
+        event("webdav", "PUT", 201, 5, 7);
+        event("webdav", "GET", 200, 6, 11);
+        event("webdav", "GET", 404, 31_000, 13);
+        event("", "BREW", 0, 0, 0);
+        let mut text = String::new();
+        metrics.render_answers(&mut text);
+        for line in [
+            "enfilade_responses_total{method=\"GET\",status=\"2xx\"} 1",
+            "enfilade_responses_total{method=\"GET\",status=\"4xx\"} 1",
+            "enfilade_responses_total{method=\"PUT\",status=\"2xx\"} 1",
+            "enfilade_responses_total{method=\"other\",status=\"none\"} 1",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"0.005\"} 1",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"0.010\"} 2",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"30.000\"} 2",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"+Inf\"} 3",
+            "enfilade_request_duration_seconds_sum{face=\"webdav\"} 31.011",
+            "enfilade_request_duration_seconds_count{face=\"webdav\"} 3",
+            "enfilade_request_duration_seconds_count{face=\"none\"} 1",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        assert_eq!(text.matches("enfilade_responses_total{").count(), 4);
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        assert_eq!((read(&metrics.bytes_in), read(&metrics.bytes_out)), (7, 24));
     }
 }

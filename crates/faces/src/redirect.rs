@@ -2,11 +2,15 @@
 //! certbot and lego write into a directory.
 
 use crate::body::Body;
+use crate::connection::Proxies;
+use crate::forwarded::{Origin, origin};
 use crate::head;
+use crate::request_error::RequestError;
 use crate::respond::Answer;
 use enfilade_facts::limits::Limits;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use hyper::{Request, Response, StatusCode};
+use std::net::SocketAddr;
 
 /// The listener of plain HTTP.
 pub struct Redirect {
@@ -19,23 +23,43 @@ pub struct Redirect {
 /// Returns the content of the challenge file for a token, which is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
+/// A redirect would lead back to the proxy.
+const ALREADY_HTTPS: RequestError = RequestError::Forwarded(
+    "the client uses https already; let the proxy connect to `plain_listen` instead of `http_listen`",
+);
+
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 impl Redirect {
-    /// Answers any request. Its head is checked as on the other listeners.
-    pub fn answer<B>(&self, request: &Request<B>, limits: &Limits) -> Answer {
-        if let Err(error) = head::check(request, limits) {
-            return head::refused(error, request.version());
-        }
+    /// Answers any request. Its head is checked as on the other listeners. `proxies` is set if the peer is a trusted proxy.
+    pub fn answer<B>(
+        &self,
+        request: &Request<B>,
+        (peer, proxies): (SocketAddr, Option<&Proxies>),
+        limits: &Limits,
+    ) -> Answer {
+        let checked = head::check(request, limits);
+        let origin =
+            checked.and_then(|()| proxies.map(|all| origin(request.headers(), peer, all)).transpose());
+        let seen = match origin {
+            Ok(Some(Origin { is_https: Some(true), .. })) => {
+                return head::refused(ALREADY_HTTPS, request.version());
+            }
+            Ok(origin) => origin.and_then(|origin| origin.host),
+            Err(error) => return head::refused(error, request.version()),
+        };
         if let Some(token) = request.uri().path().strip_prefix(CHALLENGES) {
             return match is_word(token).then(|| (self.challenge)(token)).flatten() {
                 Some(bytes) => said(StatusCode::OK, Body::from(bytes)),
                 None => said(StatusCode::NOT_FOUND, Body::from("the challenge does not exist\n".to_owned())),
             };
         }
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
+        // The port for HTTPS of a proxy is not known: links have the usual port.
+        let port = if seen.is_some() { 443 } else { self.port };
+        let host = seen.as_ref().or_else(|| request.headers().get(HOST));
+        let host = host.and_then(|host| host.to_str().ok()).and_then(host_of);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        let port = if self.port == 443 { String::new() } else { format!(":{}", self.port) };
+        let port = if port == 443 { String::new() } else { format!(":{port}") };
         let location =
             host.and_then(|host| HeaderValue::from_str(&format!("https://{host}{port}{target}")).ok());
         let Some(location) = location.filter(|_| target.starts_with('/')) else {
@@ -79,7 +103,7 @@ mod tests {
     fn ask(port: u16, host: &str, target: &str) -> (u16, String) {
         let redirect = Redirect { port, challenge: Box::new(|_| None) };
         let request = Request::builder().uri(target).header(HOST, host).body(()).unwrap();
-        let answer = redirect.answer(&request, &Limits::default());
+        let answer = redirect.answer(&request, (([192, 0, 2, 7], 1).into(), None), &Limits::default());
         let location = answer.headers().get(LOCATION).map(|to| to.to_str().unwrap().to_owned());
         (answer.status().as_u16(), location.unwrap_or_default())
     }

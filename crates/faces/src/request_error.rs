@@ -102,6 +102,9 @@ pub enum RequestError {
     /// A value begins or ends with a blank, in HTTP/2.
     #[error("a header value begins or ends with a space or a tab")]
     Blanks,
+    /// A trusted proxy describes the client in headers that cannot be used.
+    #[error("the headers with which a trusted proxy describes the client are refused: {0}")]
+    Forwarded(&'static str),
     /// A thread of the server panicked.
     #[error("internal error: a worker thread of the server failed")]
     Worker,
@@ -109,7 +112,7 @@ pub enum RequestError {
 
 /// Every error of a request itself, in the order of the codes. Doors have tables of their own.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 28] = [
+pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
     RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in the one accepted spelling", "the response names the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not have this method", "use another method"),
@@ -138,6 +141,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer names the reason; check a proxy in between"),
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
+    RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer names the reason; correct the proxy, or `[http] trusted_proxies`"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {
@@ -186,6 +190,7 @@ impl RequestError {
             RequestError::Framing(_) => "HT26",
             RequestError::Twice(_) => "HT27",
             RequestError::UnknownMethod => "HT28",
+            RequestError::Forwarded(_) => "HT29",
         }
     }
 

@@ -160,7 +160,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
         StatusCode::BAD_REQUEST,
         &[
             "ID02", "CT15", "HT02", "HT07", "HT08", "HT10", "HT15", "HT19", "HT20", "HT21", "HT22", "HT24",
-            "HT26", "HT27",
+            "HT26", "HT27", "HT29",
         ],
     ),
     (

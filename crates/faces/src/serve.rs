@@ -4,6 +4,7 @@ use crate::body::Body;
 use crate::connection::Connection;
 use crate::credential;
 use crate::faces::{Faces, Takes};
+use crate::forwarded::set_host;
 use crate::head;
 use crate::received::Incoming;
 use crate::request_error::RequestError;
@@ -11,6 +12,7 @@ use crate::respond::{Aim, Answer, fail, failed};
 use crate::routes::{Found, Need, Reply, RequestContext, Route, find};
 use crate::trace::Trace;
 use crate::unread::{Received, watch};
+use enfilade_facts::limits::Limits;
 use enfilade_passage::{Credential, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -37,17 +39,19 @@ impl Router {
     }
 
     /// Answers a request on the main listener.
-    pub async fn answer<B: Incoming>(&self, connection: Connection, request: Request<B>) -> Answer {
+    pub async fn answer<B: Incoming>(&self, mut connection: Connection, request: Request<B>) -> Answer {
         let Faces { house, metrics, .. } = &self.faces;
-        let trace = Trace::new(house, metrics, connection.peer.to_string(), request.method().as_str());
-        let (is_head, is_tls) = (request.method() == Method::HEAD, connection.is_tls);
+        let host = connection.follow(request.headers(), metrics);
+        let who = (self.faces.request_id(), connection.client());
+        let trace = Trace::new(house, metrics, who, request.method().as_str());
+        let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
         let (request, closing) = watch(request);
-        let mut answer = self.walk(connection, request, trace).await;
+        let mut answer = self.walk(connection, request, host, trace).await;
         closing.tell(&mut answer);
         if is_head {
             without_content(&mut answer);
         }
-        if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_tls) {
+        if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_https) {
             answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());
         }
         answer
@@ -66,19 +70,26 @@ impl Router {
         }
     }
 
-    async fn walk(&self, connection: Connection, request: Request<Received>, mut trace: Trace) -> Answer {
+    async fn walk(
+        &self,
+        connection: Connection,
+        mut request: Request<Received>,
+        host: Result<Option<HeaderValue>, RequestError>,
+        mut trace: Trace,
+    ) -> Answer {
         let faces = &self.faces;
-        let is_here = |()| match connection.misdirects(&request) {
-            true => Err(RequestError::Misdirected),
-            false => Ok(()),
-        };
-        let route = head::check(&request, &faces.limits()).and_then(is_here);
-        let need = match route.and_then(|()| found(&self.main, &request)) {
+        let checked = check(&connection, &mut request, host, &faces.limits());
+        // A protocol records the path itself. The path of a refused head may be very long.
+        let path = || request.uri().path().to_owned();
+        let is_checked = checked.is_ok();
+        let need = match checked.and_then(|()| found(&self.main, &request)) {
             Ok(Found::Route(route)) => route.need,
             Ok(Found::OtherMethods(methods)) => {
+                trace.event.path = path();
                 return not_allowed(fail(RequestError::Method.into(), trace), &methods);
             }
             Err(error) => {
+                trace.event.path = if is_checked { path() } else { String::new() };
                 trace.failed(&error.into());
                 let answer = head::refused(error, request.version());
                 trace.answered(&answer);
@@ -98,7 +109,10 @@ impl Router {
                     .await
                 {
                     Ok(visit) => answer(visit, RequestContext { faces, connection, request, trace }),
-                    Err(refusal) => return fail(refusal.into(), trace),
+                    Err(refusal) => {
+                        trace.event.path = request.uri().path().to_owned();
+                        return fail(refusal.into(), trace);
+                    }
                 }
             }
         };
@@ -131,6 +145,24 @@ impl Faces {
         let admitted = self.house.admit(&credential, connection.peer.ip()).await;
         admitted.inspect(|_| connection.anonymous.release())
     }
+}
+
+/// Checks the head of a request, and gives it the host that a trusted proxy names.
+fn check<B>(
+    connection: &Connection,
+    request: &mut Request<B>,
+    host: Result<Option<HeaderValue>, RequestError>,
+    limits: &Limits,
+) -> Result<(), RequestError> {
+    let is_here = |request: &Request<B>| match connection.misdirects(request) {
+        true => Err(RequestError::Misdirected),
+        false => Ok(()),
+    };
+    head::check(request, limits)?;
+    is_here(request)?;
+    let Some(host) = host? else { return Ok(()) };
+    set_host(request, host);
+    is_here(request)
 }
 
 fn found<'t, B>(table: &'t [Route], request: &Request<B>) -> Result<Found<'t>, RequestError> {

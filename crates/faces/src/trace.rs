@@ -3,7 +3,7 @@
 use crate::metrics::Metrics;
 use crate::request_error::{Failure, RequestError};
 use enfilade_facts::Refuse;
-use enfilade_passage::{Event, House, Refusal};
+use enfilade_passage::{Event, House, Refusal, RequestId};
 use std::sync::Arc;
 
 /// The audit event of a running request.
@@ -16,8 +16,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(house: &Arc<House>, metrics: &Arc<Metrics>, peer: String, verb: &str) -> Self {
-        let event = Event { peer, verb: verb.into(), verdict: "permit", ..Event::default() };
+    pub(crate) fn new(
+        house: &Arc<House>,
+        metrics: &Arc<Metrics>,
+        (id, peer): (RequestId, String),
+        verb: &str,
+    ) -> Self {
+        let event = Event { id, peer, verb: verb.into(), verdict: "permit", ..Event::default() };
         Trace {
             event,
             house: Arc::clone(house),

@@ -95,7 +95,8 @@ impl House {
         })
     }
 
-    /// Admits a client that sends the same bytes again on its connection, without parsing them, as long as the verdict of door 2 is valid.
+    /// Admits a client that sends the same bytes again on its connection, without parsing them, as long as the verdict of door 2 is valid. A proxy sends
+    /// the requests of several clients on one connection, so bytes that came from another address are not recognised.
     ///
     /// # Errors
     /// Returns the digest of the bytes if they are not those of the last request, or the verdict is no longer valid. Then the caller parses the
@@ -111,8 +112,10 @@ impl House {
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
-            Some((key, identity))
-                if *key == brought && identity.validity().admits(at, keys, || self.now()) =>
+            Some((key, then, identity))
+                if *key == brought
+                    && *then == from
+                    && identity.validity().admits(at, keys, || self.now()) =>
             {
                 Ok(self.welcome(identity.clone(), from))
             }
@@ -142,12 +145,13 @@ impl House {
 /// request that needs no token. If each request has another token, this memory does not help, and a request costs 1.15 times as much. The goal is
 /// 1.1.
 #[derive(Default)]
-pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
+pub struct LastVisitor(Mutex<Option<(MemoKey, IpAddr, IdentityPermit)>>);
 
 impl LastVisitor {
-    /// Remembers a client and the digest of its credential.
-    pub fn remember(&self, brought: MemoKey, visit: &Visit) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((brought, visit.identity.clone()));
+    /// Remembers a client, the digest of its credential and its address.
+    pub fn remember(&self, brought: MemoKey, from: IpAddr, visit: &Visit) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((brought, from, visit.identity.clone()));
     }
 }
 

@@ -56,14 +56,14 @@ pub use enfilade_identity::{
 };
 
 pub use admission::LastVisitor;
-pub use audit::{Audit, Event};
+pub use audit::{Audit, Event, RequestId};
 pub use credential::{Credential, TicketAsk};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState, ShownLock};
 pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
 pub use listing::{Entry, Listing};
-pub use penalties::{Penalties, PenaltyCounts};
+pub use penalties::{Penalties, Penalty, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
 pub use sessions::IssuedToken;

@@ -7,7 +7,7 @@
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Clocks, MemoKey, MemoSeed};
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -27,10 +27,14 @@ const DELAYS: [u64; 4] = [1, 3, 5, 10];
 /// The number of addresses, networks and authids in the table.
 const ENTRIES: usize = 65_536;
 const WAYS: usize = 8;
+/// The longest part of a name that a list shows, in bytes.
+const NAME_BYTES_MAX: usize = 128;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Entry {
     key: Option<MemoKey>,
+    /// What is penalised, for the list.
+    subject: Option<Subject>,
     /// When the window began, and the failures since.
     window: u64,
     failures: u32,
@@ -39,6 +43,38 @@ struct Entry {
     until: u64,
     /// The tick of the last failure.
     last: u64,
+}
+
+/// What is penalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The first bits of an address: a whole address of IPv4, or a network.
+    Network(IpAddr, u8),
+    /// A name as sent; its first 128 bytes.
+    Name(Box<str>),
+}
+
+/// A subject that is delayed or refused at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Penalty {
+    /// What is penalised.
+    pub subject: Subject,
+    /// Whether its logins are refused; otherwise the answer to its next failure is delayed.
+    pub is_refused: bool,
+    /// The failures in the present window.
+    pub failures: u32,
+    /// How long this still holds.
+    pub left: Duration,
+}
+
+impl Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Subject::Network(address @ IpAddr::V4(_), 32) => write!(f, "{address}"),
+            Subject::Network(address, bits) => write!(f, "{address}/{bits}"),
+            Subject::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 /// Addresses, networks and names with recent failures.
@@ -87,7 +123,8 @@ impl Penalties {
         if self.sets.is_empty() {
             return None;
         }
-        let until = self.places(from).into_iter().map(|(key, _)| self.with(key, |entry| entry.until)).max();
+        let until =
+            self.places(from).into_iter().map(|place| self.with(place.key, |entry| entry.until)).max();
         let left = until.unwrap_or(0).saturating_sub(now.tick_millis);
         if left == 0 {
             return None;
@@ -101,8 +138,8 @@ impl Penalties {
         if self.sets.is_empty() {
             return 0;
         }
-        let [(key, _), _] = self.places(from);
-        self.with(key, |entry| if entry.window + WINDOW < now.tick_millis { 0 } else { entry.failures })
+        let [place, _] = self.places(from);
+        self.with(place.key, |entry| if entry.window + WINDOW < now.tick_millis { 0 } else { entry.failures })
     }
 
     /// Counts a failure; returns the delay of the answer.
@@ -113,8 +150,9 @@ impl Penalties {
         if self.sets.is_empty() {
             return Duration::ZERO;
         }
-        for (key, most) in self.places(from) {
+        for Place { key, subject, most } in self.places(from) {
             self.with(key, |entry| {
+                entry.subject = Some(subject);
                 entry.count(now);
                 if most <= entry.failures {
                     let bar = BAR.checked_shl(entry.strikes).unwrap_or(BAR_MAX).min(BAR_MAX);
@@ -124,7 +162,10 @@ impl Penalties {
                 }
             });
         }
-        let failures = self.with(self.key_of(said), |entry| {
+        let said = said.to_string();
+        let name = said.get(..said.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or_default();
+        let failures = self.with(self.key_of(&said), |entry| {
+            entry.subject = Some(Subject::Name(name.into()));
             entry.count(now);
             entry.failures
         });
@@ -138,7 +179,37 @@ impl Penalties {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;
         }
-        self.with(self.key_of(said), |entry| *entry = Entry { key: entry.key, ..Entry::default() });
+        self.with(self.key_of(said), Entry::forget);
+    }
+
+    /// Every subject that is delayed or refused, and until when. The order means nothing.
+    pub fn list(&self, now: Clocks) -> Vec<Penalty> {
+        let mut found = Vec::new();
+        self.each(|entry| found.extend(entry.penalty(now.tick_millis)));
+        found
+    }
+
+    /// Forgets the failures of an address and its networks, or of a name as sent; without one, all failures. Returns what was delayed or refused.
+    pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
+        let mut cleared = Vec::new();
+        let mut forget = |entry: &mut Entry| {
+            cleared.extend(entry.penalty(now.tick_millis));
+            entry.forget();
+        };
+        match (subject, subject.map(str::parse::<IpAddr>)) {
+            (None, _) => self.each(forget),
+            (Some(_), Some(Ok(address))) => {
+                self.places(address).into_iter().for_each(|place| self.with(place.key, &mut forget));
+            }
+            (Some(name), _) => self.with(self.key_of(&name), forget),
+        }
+        cleared
+    }
+
+    fn each(&self, mut visit: impl FnMut(&mut Entry)) {
+        for set in &self.sets {
+            set.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(&mut visit);
+        }
     }
 
     fn key_of(&self, said: &impl Display) -> MemoKey {
@@ -146,21 +217,29 @@ impl Penalties {
     }
 
     /// The address and its network, each with its limit of failures.
-    fn places(&self, from: IpAddr) -> [(MemoKey, u32); 2] {
+    fn places(&self, from: IpAddr) -> [Place; 2] {
         let prefix = |bytes: &[u8], what| KeyMaker::new(&self.seed, what).bytes(bytes).key();
         match from.to_canonical() {
             IpAddr::V4(address) => {
                 let [a, b, c, d] = address.octets();
+                let place = |key, bits, last, most| {
+                    let subject = Subject::Network([a, b, c, last].into(), bits);
+                    Place { key, subject, most }
+                };
                 [
-                    (prefix(&[a, b, c, d], "address"), ADDRESS_FAILURES_MAX),
-                    (prefix(&[a, b, c], "network"), NETWORK_FAILURES_MAX),
+                    place(prefix(&[a, b, c, d], "address"), 32, d, ADDRESS_FAILURES_MAX),
+                    place(prefix(&[a, b, c], "network"), 24, 0, NETWORK_FAILURES_MAX),
                 ]
             }
             IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments().map(u16::to_be_bytes);
+                let place = |key, bits: u8, most| {
+                    let first = Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits)));
+                    Place { key, subject: Subject::Network(IpAddr::V6(first), bits), most }
+                };
                 [
-                    (prefix(&[a, b, c, d].concat(), "address 6"), ADDRESS_FAILURES_MAX),
-                    (prefix(&[a, b, c].concat(), "network 6"), NETWORK_FAILURES_MAX),
+                    place(prefix(&[a, b, c, d].concat(), "address 6"), 64, ADDRESS_FAILURES_MAX),
+                    place(prefix(&[a, b, c].concat(), "network 6"), 48, NETWORK_FAILURES_MAX),
                 ]
             }
         }
@@ -190,7 +269,29 @@ impl Penalties {
     }
 }
 
+/// An address or network in the table.
+struct Place {
+    key: MemoKey,
+    subject: Subject,
+    /// The failures after which it is blocked.
+    most: u32,
+}
+
 impl Entry {
+    fn forget(&mut self) {
+        *self = Entry { key: self.key, ..Entry::default() };
+    }
+
+    /// What the entry does at present to its subject.
+    fn penalty(&self, now: u64) -> Option<Penalty> {
+        let subject = self.subject.clone()?;
+        let is_refused = now < self.until;
+        let is_delayed = matches!(subject, Subject::Name(_)) && self.failures > 0;
+        let end = if is_refused { self.until } else { self.window + WINDOW };
+        let left = end.checked_sub(now).filter(|left| *left > 0 && (is_refused || is_delayed))?;
+        Some(Penalty { subject, is_refused, failures: self.failures, left: Duration::from_millis(left) })
+    }
+
     fn count(&mut self, now: u64) {
         if self.last + 2 * BAR_MAX < now {
             self.strikes = 0;
@@ -277,6 +378,49 @@ mod tests {
         assert!(penalties.bar(ip("2001:db8::ffff"), now(0)).is_some(), "one /64 is one address");
         assert!(penalties.bar(ip("2001:db8:0:1::1"), now(0)).is_none());
         assert!(penalties.bar(ip("::ffff:192.0.2.1"), now(0)).is_some(), "the same address, mapped");
+    }
+
+    #[test]
+    fn what_is_penalised_is_listed_and_cleared() {
+        let penalties = penalties();
+        let listed = |at: u64| {
+            let mut all: Vec<_> = penalties
+                .list(now(at))
+                .into_iter()
+                .map(|one| (one.subject.to_string(), one.is_refused, one.failures, one.left.as_secs()))
+                .collect();
+            all.sort();
+            all
+        };
+        let fail = |from: &str, name: &str| penalties.failed(ip(from), &name, now(0));
+        fail("198.51.100.1", "alice@local");
+        fail("198.51.100.1", "alice@local");
+        assert_eq!(listed(1), [("alice@local".to_owned(), false, 2, 59)]);
+        assert_eq!(listed(60), []);
+        for n in 0..ADDRESS_FAILURES_MAX {
+            fail(HERE, "x");
+            fail(&format!("2001:db8::{n:x}"), "x");
+        }
+        let refused = |subject: &str| (subject.to_owned(), true, 0, 59);
+        let name = |name: &str, failures| (name.to_owned(), false, failures, 59);
+        let all = [refused(HERE), refused("2001:db8::/64"), name("alice@local", 2), name("x", 40)];
+        assert_eq!(listed(1), all);
+        assert_eq!(penalties.clear(Some("192.0.2.8"), now(1)), []);
+        assert_eq!(penalties.clear(Some("2001:db8::5"), now(1)).len(), 1);
+        assert_eq!(penalties.clear(Some("x"), now(1)).len(), 1);
+        assert_eq!(listed(1), [refused(HERE), name("alice@local", 2)]);
+        assert_eq!((penalties.clear(None, now(1)).len(), listed(1).len()), (2, 0));
+        assert!(penalties.bar(ip(HERE), now(1)).is_none());
+        // A block of the whole network ends with that of an address in it.
+        for n in 0..NETWORK_FAILURES_MAX {
+            fail(&format!("192.0.2.{}", n % 250), "x");
+        }
+        assert!(listed(1).contains(&refused("192.0.2.0/24")));
+        assert_eq!(penalties.clear(Some("192.0.2.251"), now(1)).len(), 1);
+        assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
+        // Of a long name the list shows the beginning.
+        fail(HERE, &"é".repeat(1_000));
+        assert!(listed(1).iter().any(|(subject, ..)| *subject == "é".repeat(NAME_BYTES_MAX / 2)));
     }
 
     #[test]

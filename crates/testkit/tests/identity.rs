@@ -183,11 +183,15 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
         let brought = knows(bytes).err().unwrap();
         last.remember(
             brought,
+            from,
             &house.house.admit(&enfilade_passage::Credential::Secret(ask), from).await.unwrap(),
         );
         assert!(knows(bytes).is_ok());
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());
+        // A proxy sends requests of several clients on one connection; another one may be blocked.
+        let other = [192, 0, 2, 7].into();
+        assert!(house.house.recognise(&last, (b"authorization", bytes), other).is_err());
     };
     // A token is recognised until it expires.
     let token = || ask(&made.tokenid.to_string(), &made.value);

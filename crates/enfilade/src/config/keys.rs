@@ -129,6 +129,11 @@ keys! {
         /// Refuse a server name without a certificate, instead of answering with the default certificate.
         strict_sni: bool, Reload;
     }
+    /// Proxies in front of the server.
+    http: Http, "proxies.md" {
+        /// Proxies trusted to name the client in `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`, separated by commas.
+        trusted_proxies: Networks, "none", Restart;
+    }
     /// Logins, tokens and their keys.
     identity: Identity, "identity.md" {
         /// Slow password hashes that are computed at the same time; at least 1.

@@ -50,7 +50,7 @@ pub(crate) struct Admitted {
 #[derive(Debug)]
 pub(crate) struct Share {
     admission: Arc<Admission>,
-    /// The networks of the address, the smallest first.
+    /// The networks of the address, the smallest first; none for a connection without a limit of its address.
     networks: Vec<Network>,
     slots: Arc<Semaphore>,
 }
@@ -69,10 +69,10 @@ impl Admission {
         Admission { open: Mutex::default(), limits }
     }
 
-    /// Counts a connection; `None` if a limit is reached.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<(Admitted, Share)> {
+    /// Counts a connection; `None` if a limit is reached. Without an address only the limit of all connections counts.
+    pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(Admitted, Share)> {
         let Limits { connections, connections_per_address, unauthenticated_per_address, .. } = self.limits;
-        let networks = networks(address);
+        let networks = address.map_or_else(Vec::new, networks);
         let mut open = self.open();
         let is_full = |network: &Network| {
             let most = connections_per_address.saturating_mul(network.shares);
@@ -92,8 +92,9 @@ impl Admission {
             slots.get_or_insert_with(|| Arc::clone(&here.slots));
         }
         drop(open);
+        let slots = slots.unwrap_or_else(|| Arc::new(Semaphore::new(1)));
         let admitted = Admitted { admission: Arc::clone(self) };
-        Some((admitted, Share { admission: Arc::clone(self), networks, slots: slots? }))
+        Some((admitted, Share { admission: Arc::clone(self), networks, slots }))
     }
 
     /// The number of open connections.
@@ -323,7 +324,7 @@ mod tests {
     use super::*;
 
     fn fill(admission: &Arc<Admission>, address: &str) -> Vec<(Admitted, Share)> {
-        std::iter::from_fn(|| admission.admit(address.parse().unwrap())).collect()
+        std::iter::from_fn(|| admission.admit(address.parse().ok())).collect()
     }
 
     #[test]
@@ -331,12 +332,21 @@ mod tests {
         let admission = Arc::new(Admission::default());
         let held = fill(&admission, "2001:db8::1");
         assert_eq!(held.len() as u64, Limits::default().connections_per_address);
-        assert!(admission.admit("2001:db8::2".parse().unwrap()).is_none());
-        assert!(admission.admit("127.0.0.1".parse().unwrap()).is_some());
+        assert!(admission.admit("2001:db8::2".parse().ok()).is_none());
+        assert!(admission.admit("127.0.0.1".parse().ok()).is_some());
         drop(held);
         assert_eq!(admission.count(), 0);
         assert!(admission.open().from.is_empty());
-        assert!(admission.admit("2001:db8::2".parse().unwrap()).is_some());
+        assert!(admission.admit("2001:db8::2".parse().ok()).is_some());
+    }
+
+    #[test]
+    fn without_an_address_only_the_limit_of_all_counts() {
+        let admission = Arc::new(Admission::new(Limits { connections: 3, ..Limits::default() }));
+        let held: Vec<_> = std::iter::from_fn(|| admission.admit(None)).collect();
+        assert_eq!((held.len(), admission.open().from.len()), (3, 0));
+        drop(held);
+        assert_eq!(admission.count(), 0);
     }
 
     #[test]
@@ -363,9 +373,9 @@ mod tests {
     fn an_address_counts_until_somebody_is_let_in() {
         let admission = Arc::new(Admission::default());
         let mut held = fill(&admission, "192.0.2.1");
-        assert!(admission.admit("192.0.2.1".parse().unwrap()).is_none());
+        assert!(admission.admit("192.0.2.1".parse().ok()).is_none());
         let (_admitted, share) = held.pop().unwrap();
         drop(share);
-        assert!(admission.admit("192.0.2.1".parse().unwrap()).is_some());
+        assert!(admission.admit("192.0.2.1".parse().ok()).is_some());
     }
 }

@@ -9,7 +9,10 @@ use super::received::{Malformed, Received};
 use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{AnonymousSlot, Body, Connection, Faces, Flaw, Redirect, Router, Splices, Terms};
+use crate::process_use;
+use enfilade_faces::{
+    AnonymousSlot, Body, Connection, Faces, Flaw, Proxies, Redirect, Router, Splices, Terms,
+};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
@@ -35,6 +38,8 @@ pub(crate) struct Door {
     pub(crate) admission: Arc<Admission>,
     /// The load balancers, which send a PROXY header with the address of the client.
     pub(crate) proxies: Arc<Networks>,
+    /// The proxies that name the client in HTTP headers.
+    pub(crate) trusted: Arc<Networks>,
     pub(crate) drain: Drain,
     pub(crate) limits: Limits,
 }
@@ -47,7 +52,9 @@ async fn accept<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Door { admission, proxies, mut drain, limits } = door;
+    let Door { admission, proxies, trusted, mut drain, limits } = door;
+    // All clients of a proxy have its address: there is no limit for this address.
+    let counted = move |peer: SocketAddr| (!trusted.hold(peer.ip())).then(|| peer.ip());
     let serve = Arc::new(serve);
     loop {
         let accepted = tokio::select! {
@@ -57,18 +64,18 @@ async fn accept<F>(
         let (serve, drain) = (Arc::clone(&serve), drain.clone());
         match accepted {
             Ok((mut stream, peer)) if proxies.hold(peer.ip()) => {
-                let admission = Arc::clone(&admission);
+                let (admission, counted) = (Arc::clone(&admission), counted.clone());
                 tokio::spawn(async move {
                     let limit = Duration::from_secs(limits.handshake_seconds);
                     let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
                     let Ok(Ok(peer)) = header.await else { return };
-                    let Some(admitted) = admission.admit(peer.ip()) else { return };
+                    let Some(admitted) = admission.admit(counted(peer)) else { return };
                     begin(stream, peer, admitted, drain, &*serve).await;
                 });
             }
             Ok((stream, peer)) => {
                 // Over the limit the connection is closed at once: without a handshake there is no way to send a reason.
-                let Some(admitted) = admission.admit(peer.ip()) else { continue };
+                let Some(admitted) = admission.admit(counted(peer)) else { continue };
                 tokio::spawn(async move { begin(stream, peer, admitted, drain, &*serve).await });
             }
             // No free descriptor or memory, or the client disconnected: an immediate retry would only spin.
@@ -119,11 +126,11 @@ pub(crate) struct Tls {
 
 /// Serves HTTPS.
 pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, router: Router, door: Door) {
-    let limits = door.limits;
+    let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
     accept(listener, door, move |stream, peer, turn: Turn, drain| {
         // Later changes of the certificates apply to later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
-        let now = current.clone();
+        let (now, proxies) = (current.clone(), proxies_of(&trusted, peer));
         async move {
             let handshake = handshake(stream, &certificates, &keeper, router.faces());
             let limit = Duration::from_secs(limits.handshake_seconds);
@@ -139,7 +146,8 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, ro
             let connection = Connection {
                 peer,
                 cut: Arc::new(Notify::new()),
-                is_tls: true,
+                proxies,
+                is_https: true,
                 anonymous: Arc::new(turn.anonymous),
                 last: Arc::default(),
                 certificate,
@@ -211,12 +219,14 @@ async fn hang_up(mut stream: TcpStream, why: &io::Error) {
 
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
+    let trusted = Arc::clone(&door.trusted);
     accept(listener, door, move |stream, peer, turn, drain| {
         let splices = Arc::<Splices>::default();
         let connection = Connection {
             peer,
             cut: Arc::new(Notify::new()),
-            is_tls: false,
+            proxies: proxies_of(&trusted, peer),
+            is_https: false,
             anonymous: Arc::new(turn.anonymous),
             last: Arc::default(),
             certificate: None,
@@ -230,13 +240,14 @@ pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
 
 /// Redirects plain HTTP to HTTPS.
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
-    let limits = door.limits;
+    let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
     let redirect = Arc::new(redirect);
-    accept(listener, door, move |stream, _, turn, drain| {
-        let redirect = Arc::clone(&redirect);
+    accept(listener, door, move |stream, peer, turn, drain| {
+        let (redirect, proxies) = (Arc::clone(&redirect), proxies_of(&trusted, peer));
         async move {
             let _turn = turn;
-            speak_simply(stream, limits, drain, move |request| redirect.answer(&request, &limits)).await;
+            let answer = move |request| redirect.answer(&request, (peer, proxies.as_ref()), &limits);
+            speak_simply(stream, limits, drain, answer).await;
         }
     })
     .await;
@@ -250,14 +261,19 @@ pub(crate) async fn operations(
     drain: Drain,
 ) {
     let limits = router.faces().limits();
-    let door = Door { admission: Arc::default(), proxies: Arc::default(), drain, limits };
+    let (proxies, trusted) = (Arc::default(), Arc::default());
+    let door = Door { admission: Arc::default(), proxies, trusted, drain, limits };
     accept(listener, door, move |stream, _, turn, drain| {
         let router = router.clone();
         let admission = Arc::clone(&admission);
         async move {
             let _turn = turn;
-            let answer = move |request| {
-                router.faces().metrics().set_connections(admission.count());
+            let answer = move |request: Request<Incoming>| {
+                let metrics = router.faces().metrics();
+                metrics.set_connections(admission.count());
+                if request.uri().path() == "/metrics" {
+                    metrics.set_process(process_use::read());
+                }
                 router.answer_operations(&request)
             };
             speak_simply(stream, limits, drain, answer).await;
@@ -284,6 +300,12 @@ async fn speak_simply(
     });
     let stream = InspectReader::new(lifecycle.count(Lingering::new(stream)), move |bytes| heads.came(bytes));
     finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
+}
+
+/// The trusted proxies, if the peer is one.
+fn proxies_of(trusted: &Arc<Networks>, peer: SocketAddr) -> Option<Proxies> {
+    let all = trusted.hold(peer.ip()).then(|| Arc::clone(trusted))?;
+    Some(Proxies(Arc::new(move |address| all.hold(address))))
 }
 
 /// Adds the flaw of its head to a request.

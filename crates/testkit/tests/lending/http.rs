@@ -52,7 +52,8 @@ impl Http {
         Connection {
             peer: ([127, 0, 0, 1], 1).into(),
             cut: Arc::new(Notify::new()),
-            is_tls: true,
+            proxies: None,
+            is_https: true,
             anonymous: Arc::new(AnonymousSlot::new(())),
             last: Arc::default(),
             certificate: None,

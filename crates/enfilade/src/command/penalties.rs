@@ -1,0 +1,46 @@
+//! `enfilade penalties`.
+
+use crate::cli::Penalties;
+use crate::control::{self, Penalised, Question};
+use crate::output;
+use anyhow::bail;
+use serde_json::json;
+use std::path::Path;
+
+pub(super) fn run(data: &Path, command: Penalties, json: bool) -> anyhow::Result<()> {
+    match command {
+        Penalties::List => list(&control::ask(data, &Question::Penalties)?, json),
+        Penalties::Clear { subject } => {
+            let cleared = control::ask(data, &Question::Clear(subject.clone()))?;
+            if let (Some(subject), true) = (&subject, cleared.is_empty()) {
+                bail!(
+                    "`{subject}` is neither delayed nor refused; `enfilade penalties list` prints all addresses and names that are"
+                );
+            }
+            if json {
+                output::json_line(&json!({ "cleared": cleared }));
+                return Ok(());
+            }
+            match cleared.is_empty() {
+                true => output::line("no address and no name is delayed or refused"),
+                false => cleared
+                    .iter()
+                    .for_each(|one| output::line(&format!("{} is no longer {}", one.subject, one.state))),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list(all: &[Penalised], json: bool) {
+    if json {
+        all.iter().for_each(|one| output::json_line(&json!(one)));
+        return;
+    }
+    let row = |one: &Penalised| {
+        let until = output::time(one.until);
+        vec![one.subject.clone(), one.state.clone(), until, one.failures.to_string(), one.server.to_string()]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    output::table(&["ADDRESS OR NAME", "STATE", "UNTIL", "FAILURES", "SERVER"], &rows);
+}

@@ -1,0 +1,176 @@
+//! Commands ask the running servers of a data directory about state that only these have in memory.
+//!
+//! Each server listens on a Unix socket in the directory `control`. Its file mode admits the owner of the data directory, and the group of
+//! `[facts] group`. A client sends one line of JSON, and the server answers with one.
+
+use crate::output;
+use anyhow::{Context, ensure};
+use enfilade_passage::{House, Penalty};
+use enfilade_sources::files::directory;
+use enfilade_sources::processes::PROCESSES_MAX;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one side waits for a line of the other one.
+const PATIENCE: Duration = Duration::from_secs(5);
+const QUESTION_BYTES_MAX: u64 = 4_096;
+/// All entries of the table of penalties take less.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A question to a server.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Question {
+    /// Which addresses and names are delayed or refused after failed logins?
+    Penalties,
+    /// Forget the failures of an address or a name; without one, of all. The answer is what was delayed or refused.
+    Clear(Option<String>),
+}
+
+/// An address, network or name that is delayed or refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub(crate) struct Penalised {
+    /// The address, network or name.
+    pub(crate) subject: String,
+    /// `refused`, or `delayed`.
+    pub(crate) state: String,
+    /// Failures in the last minute.
+    pub(crate) failures: u32,
+    /// The end, in seconds since the epoch.
+    pub(crate) until: i64,
+    /// The process id of the server.
+    pub(crate) server: u32,
+}
+
+/// Starts the thread that answers. Without it the server works, but commands cannot ask it.
+pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> anyhow::Result<()> {
+    let directory = place(data);
+    let listener = match listen(&directory, group) {
+        Ok(listener) => listener,
+        Err(why) => {
+            output::note(&format!(
+                "warning: `enfilade penalties` cannot ask this server: {why:#}; correct the cause, then restart this server"
+            ));
+            return Ok(());
+        }
+    };
+    let house = Arc::clone(house);
+    std::thread::Builder::new().name("control".into()).spawn(move || {
+        for stream in listener.incoming() {
+            // A client that went away gets no answer.
+            match stream {
+                Ok(stream) => drop(answer(&stream, &house)),
+                Err(_) => std::thread::park_timeout(PATIENCE),
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn place(data: &Path) -> PathBuf {
+    data.join("control")
+}
+
+/// Listens on the first socket of the directory on which no other server listens.
+fn listen(directory: &Path, group: Option<u32>) -> anyhow::Result<UnixListener> {
+    let at = || format!("`{}` cannot be used", directory.display());
+    directory::make_for(directory, group).with_context(at)?;
+    // One server at a time takes a socket; the lock ends when the file is closed.
+    let turn = directory::open_for(&directory.join("turn"), group, |path| {
+        File::options().write(true).create(true).truncate(false).open(path)
+    });
+    turn.and_then(|turn| turn.lock().map(|()| turn)).and_then(|_turn| bind(directory, group)).with_context(at)
+}
+
+fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
+    let opened = File::open(directory)?;
+    for number in 0..PROCESSES_MAX {
+        let path = directory.join(number.to_string());
+        match UnixStream::connect(short(&opened, number)) {
+            Ok(_) => continue,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            // A server that ended left it.
+            Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(&path)?,
+            Err(_) => continue,
+        }
+        let listener = UnixListener::bind(short(&opened, number))?;
+        directory::share_file(&path, group)?;
+        return Ok(listener);
+    }
+    Err(io::Error::other(format!("{PROCESSES_MAX} servers listen there already")))
+}
+
+/// A path of a socket that is short enough for its address, however long the path of the directory is.
+fn short(directory: &File, number: usize) -> String {
+    format!("/proc/self/fd/{}/{number}", directory.as_raw_fd())
+}
+
+fn answer(stream: &UnixStream, house: &House) -> anyhow::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(QUESTION_BYTES_MAX)).read_line(&mut line)?;
+    let (now, penalties) = (house.now(), house.penalties());
+    let found = match serde_json::from_str(&line)? {
+        Question::Penalties => penalties.list(now),
+        Question::Clear(subject) => penalties.clear(subject.as_deref(), now),
+    };
+    let shown = |one: Penalty| Penalised {
+        subject: one.subject.to_string(),
+        state: if one.is_refused { "refused" } else { "delayed" }.to_owned(),
+        failures: one.failures,
+        until: now.unix_seconds.saturating_add(i64::try_from(one.left.as_secs()).unwrap_or(i64::MAX)),
+        server: std::process::id(),
+    };
+    let all: Vec<Penalised> = found.into_iter().map(shown).collect();
+    let mut writer = stream;
+    writeln!(writer, "{}", serde_json::to_string(&all)?)?;
+    Ok(())
+}
+
+/// Asks every running server of the data directory. Returns the answers, sorted.
+///
+/// # Errors
+/// When no server runs, or one does not answer: then it is not known what holds there.
+pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penalised>> {
+    let directory = place(data);
+    let mut all = Vec::new();
+    let mut servers = 0;
+    let no_server = || format!("no server runs on `{}`; only a running server has penalties", data.display());
+    let opened = match File::open(&directory) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => anyhow::bail!(no_server()),
+        opened => opened.with_context(|| {
+            format!("`{}` cannot be opened; run this command as the user of the server", directory.display())
+        })?,
+    };
+    for number in 0..PROCESSES_MAX {
+        let stream = match UnixStream::connect(short(&opened, number)) {
+            Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                continue;
+            }
+            stream => stream,
+        };
+        let asked = stream.map_err(anyhow::Error::from).and_then(|stream| ask_one(&stream, question));
+        let socket = directory.join(number.to_string());
+        all.extend(asked.with_context(|| format!("the server at `{}` does not answer", socket.display()))?);
+        servers += 1;
+    }
+    ensure!(servers > 0, no_server());
+    all.sort();
+    Ok(all)
+}
+
+fn ask_one(mut stream: &UnixStream, question: &Question) -> anyhow::Result<Vec<Penalised>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{}", serde_json::to_string(question)?)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}

@@ -1,0 +1,51 @@
+//! What the kernel says about this process: processor time, memory, descriptors.
+
+use enfilade_faces::ProcessUse;
+use rustix::process::{Resource, getrlimit};
+use std::fs::read_to_string;
+
+/// Ticks of a second in `/proc/self/stat`: Linux shows programs 100 on all machines of today.
+const TICKS: u64 = 100;
+
+/// Reads `/proc`. What cannot be read is 0.
+pub(crate) fn read() -> ProcessUse {
+    let stat = read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, in brackets, may contain blanks.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let millis = |at: usize| {
+        let ticks = fields.split_ascii_whitespace().nth(at).and_then(|ticks| ticks.parse::<u64>().ok());
+        ticks.unwrap_or(0).saturating_mul(1_000 / TICKS)
+    };
+    let resident = number("/proc/self/status", "VmRSS:").saturating_mul(1_024);
+    let booted = number("/proc/stat", "btime").saturating_mul(1_000);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    ProcessUse {
+        // Fields 14, 15 and 22 of proc_pid_stat(5), counted after the name.
+        cpu_millis: millis(11).saturating_add(millis(12)),
+        resident_bytes: resident,
+        open_fds: u64::try_from(open).unwrap_or(0),
+        max_fds: getrlimit(Resource::Nofile).current.unwrap_or(0),
+        started_millis: booted.saturating_add(millis(19)),
+    }
+}
+
+/// The number after a word at the beginning of a line.
+fn number(file: &str, word: &str) -> u64 {
+    let text = read_to_string(file).unwrap_or_default();
+    let rest = text.lines().find_map(|line| line.strip_prefix(word));
+    rest.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_knows_this_process() {
+        let ProcessUse { resident_bytes, open_fds, max_fds, started_millis, .. } = read();
+        assert!((1 << 20..1 << 40).contains(&resident_bytes), "{resident_bytes}");
+        assert!((3..=max_fds).contains(&open_fds), "{open_fds} of {max_fds}");
+        let now = u64::try_from(crate::clock::now().unix_seconds).unwrap() * 1_000;
+        assert!((now - 3_600_000..=now + 2_000).contains(&started_millis), "{started_millis}");
+    }
+}

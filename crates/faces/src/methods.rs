@@ -1,0 +1,21 @@
+//! The methods of requests.
+
+/// The known methods; each protocol says which of them a path has. The status of other methods is 501 (RFC 9110 §9.1, §15.6.2).
+pub(crate) const METHODS: [&str; 16] = [
+    "GET",
+    "PUT",
+    "PROPFIND",
+    "HEAD",
+    "POST",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "CONNECT",
+    "TRACE",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+];

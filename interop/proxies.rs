@@ -1,0 +1,250 @@
+//! Behind nginx, HAProxy and Caddy, set up as docs/proxies.md says.
+
+use crate::curl::command;
+use crate::server::{Server, until};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const PAGE: &str = include_str!("../docs/proxies.md");
+const TRUSTED: (&str, &str) = ("ENFILADE_HTTP__TRUSTED_PROXIES", "127.0.0.1");
+
+/// A proxy in front of the server, and `127.0.0.1:<port>` where it listens.
+struct Proxy {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // SIGTERM: a master process ends its workers.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+/// A recipe of the page, with these addresses and the certificate of the server.
+fn recipe(kind: &str, server: &Server, address: &str) -> String {
+    let (_, after) = PAGE.split_once(&format!("```{kind}\n")).unwrap();
+    let (text, _) = after.split_once("```").unwrap();
+    assert!(text.contains("127.0.0.1:8080"), "{text}");
+    let bundle = server.data().join("tls/localhost.pem");
+    let text =
+        text.replace("127.0.0.1:8080", &server.plain).replace("/etc/ssl/nas.pem", bundle.to_str().unwrap());
+    match kind {
+        "nginx" => text.replace("listen 443", &format!("listen {address}")),
+        "haproxy" => text.replace("bind :443", &format!("bind {address}")),
+        _ => {
+            text.replace("nas.example.com {", &format!("https://{address} {{\ntls {0} {0}", bundle.display()))
+        }
+    }
+}
+
+fn start(kind: &str, server: &Server) -> Proxy {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let directory = server.scratch.path().join(kind);
+    std::fs::create_dir(&directory).unwrap();
+    let (recipe, at) = (recipe(kind, server, &address), directory.display());
+    let text = match kind {
+        "nginx" => {
+            let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+                .map(|name| format!("{name}_temp_path {at}/{name};"));
+            format!(
+                "pid {at}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{}\n{recipe}\n}}\n",
+                paths.join("\n")
+            )
+        }
+        "haproxy" => format!("global\n    maxconn 100\n{recipe}"),
+        _ => format!("{{\nadmin off\nauto_https disable_redirects\n}}\n{recipe}"),
+    };
+    let file = directory.join("configuration");
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap();
+    let arguments = match kind {
+        "nginx" => vec!["-e", "stderr", "-g", "daemon off; worker_processes 1;", "-c", path],
+        "haproxy" => vec!["-db", "-f", path],
+        _ => vec!["run", "--adapter", "caddyfile", "--config", path],
+    };
+    let log = std::fs::File::create(directory.join("log")).unwrap();
+    let child = Command::new(kind)
+        .args(arguments)
+        .envs([("XDG_DATA_HOME", &directory), ("XDG_CONFIG_HOME", &directory)])
+        .stderr(log)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|why| panic!("{kind} is needed: {why}"));
+    let proxy = Proxy { child, address };
+    let said = || std::fs::read_to_string(directory.join("log")).unwrap_or_default();
+    let is_there = || TcpStream::connect(&proxy.address).is_ok();
+    assert!(
+        (0..500).any(|_| is_there() || (std::thread::sleep(Duration::from_millis(20)), false).1),
+        "{}",
+        said()
+    );
+    proxy
+}
+
+/// A request from an address of this machine; status and body.
+fn ask(server: &Server, login: &str, from: &str, url: &str, arguments: &[&str]) -> (String, String) {
+    let mut command = command(server, login);
+    command
+        .args(["--interface", from, "--write-out", "\n%{http_code}", "--http1.1"])
+        .args(arguments)
+        .arg(url);
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let (body, status) = output.rsplit_once('\n').unwrap();
+    (status.to_owned(), body.to_owned())
+}
+
+/// The addresses in the log of requests by `authid`.
+fn peers(server: &Server, authid: &str) -> Vec<String> {
+    let of = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).ok()?;
+        (event["authid"] == authid).then(|| event["peer"].as_str().unwrap().to_owned())
+    };
+    server.log().lines().filter_map(of).collect()
+}
+
+#[test]
+fn each_recipe_names_the_client_and_its_url() {
+    let server = Server::start_with(&[TRUSTED]);
+    let root = server.data().join("datastores/main");
+    std::fs::write(root.join("a"), "content").unwrap();
+    for kind in ["nginx", "haproxy", "caddy"] {
+        let proxy = start(kind, &server);
+        let login = server.add_user(kind, "DatastorePowerUser");
+        let url = |path: &str| format!("https://{}{path}", proxy.address);
+        let spoofs = [
+            "X-Forwarded-For: 198.51.100.9",
+            "X-Forwarded-Proto: http",
+            "X-Forwarded-Host: evil.example",
+            "Forwarded: for=198.51.100.9;proto=http;host=evil.example",
+        ];
+        let spoofs: Vec<&str> = spoofs.iter().flat_map(|spoof| ["--header", *spoof]).collect();
+        for (arguments, from) in [(&[][..], "127.0.0.2"), (&spoofs[..], "127.0.0.3")] {
+            assert_eq!(ask(&server, &login, from, &url("/whoami"), arguments).0, "200", "{kind}");
+            let (_, links) = ask(&server, "", from, &url("/v3"), arguments);
+            assert!(links.contains(&format!("\"{}\"", url("/v3/"))), "{kind}: {links}");
+            let destination = format!("Destination: {}", url(&format!("/dav/main/{kind}{from}")));
+            let copy = [&["--request", "COPY", "--header", &destination][..], arguments].concat();
+            assert_eq!(ask(&server, &login, from, &url("/dav/main/a"), &copy).0, "201", "{kind}");
+        }
+        let authid = format!("{kind}@local!test");
+        until("all requests are logged", &server, || peers(&server, &authid).len() == 4);
+        assert_eq!(peers(&server, &authid), ["127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"], "{kind}");
+    }
+    assert!(!server.log().contains("198.51.100.9"), "{}", server.log());
+}
+
+#[test]
+fn a_client_of_a_proxy_that_guesses_is_blocked_alone() {
+    let server = Server::start_with(&[TRUSTED]);
+    server.cli(&["user", "add", "alice@local"]);
+    server.cli_output(&["user", "passwd", "alice@local", "--password-stdin"], "correct horse\n");
+    let proxy = start("haproxy", &server);
+    let url = format!("https://{}/whoami", proxy.address);
+    let guesses: Vec<Child> = (0..25)
+        .map(|n| {
+            let mut guess = command(&server, &format!("u{n}@local!x:wrong"));
+            guess.args(["--interface", "127.0.0.3", "--output", "/dev/null"]).arg(&url).spawn().unwrap()
+        })
+        .collect();
+    guesses.into_iter().for_each(|mut guess| assert!(guess.wait().unwrap().success()));
+    let login = "alice@local:correct horse";
+    assert_eq!(ask(&server, login, "127.0.0.3", &url, &[]).0, "429");
+    assert_eq!(ask(&server, login, "127.0.0.2", &url, &[]).0, "200");
+    // The connection of the proxy is the one on which alice was just let in.
+    assert_eq!(ask(&server, login, "127.0.0.3", &url, &[]).0, "429");
+}
+
+/// An answer on a connection to the listener without TLS, which comes from 127.0.0.1.
+fn say(server: &Server, path: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(&server.plain).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn ignored(server: &Server) -> String {
+    let url = format!("http://{}/metrics", server.operations);
+    let output = Command::new("curl").args(["--silent", &url]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("enfilade_forwarded_ignored_total "));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn headers_count_only_from_a_trusted_proxy() {
+    let server = Server::start_with(&[TRUSTED, ("ENFILADE_TLS__HSTS", "max-age=60")]);
+    let token = server.add_token("admin@local!test");
+    let spoof = ["--header", "X-Forwarded-For: 192.0.2.7", "--header", "Forwarded: for=192.0.2.7;host=evil"];
+    let url = format!("http://{}/whoami", server.plain);
+    assert_eq!(ask(&server, &token, "127.0.0.4", &url, &spoof).0, "200");
+    let (_, links) = ask(&server, "", "127.0.0.4", &format!("http://{}/v3", server.plain), &spoof);
+    assert!(links.contains(&format!("\"http://{}/v3/\"", server.plain)), "{links}");
+    until("it is logged", &server, || peers(&server, "admin@local!test").len() == 1);
+    assert!(peers(&server, "admin@local!test")[0].starts_with("127.0.0.4:"), "{}", server.log());
+    assert_eq!(ignored(&server), "2");
+
+    // Several proxies in a row, of which the last one is the peer.
+    let answer = say(
+        &server,
+        "/v3",
+        "Forwarded: for=1.1.1.1, for=192.0.2.7;proto=https;host=nas.example, for=127.0.0.1\r\n",
+    );
+    assert!(answer.contains("\"https://nas.example/v3/\""), "{answer}");
+    assert!(answer.to_ascii_lowercase().contains("strict-transport-security: max-age=60"), "{answer}");
+    // Malformed, or contradictory: refused.
+    for (headers, reason) in [
+        ("Forwarded: for=\"192.0.2.7\r\n", "RFC 7239"),
+        ("X-Forwarded-For: nas\r\n", "expected an IP address"),
+        ("X-Forwarded-For: 192.0.2.7\r\nForwarded: for=198.51.100.9\r\n", "name different clients"),
+        ("X-Forwarded-Host: a/b\r\n", "expected a host name"),
+    ] {
+        let answer = say(&server, "/v3", headers);
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(reason), "{headers} {answer}");
+    }
+    until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 4);
+    assert_eq!(ignored(&server), "2");
+}
+
+#[test]
+fn a_trusted_proxy_has_any_number_of_connections() {
+    let limit = ("ENFILADE_LIMITS__CONNECTIONS_PER_ADDRESS", "2");
+    let serving = ("ENFILADE_LIMITS__UNAUTHENTICATED_PER_ADDRESS", "1");
+    for (environment, expected) in [(&[limit, serving, TRUSTED][..], 8), (&[limit, serving], 2)] {
+        let server = Server::start_with(environment);
+        let mut held: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
+        let is_open = |stream: &mut TcpStream| {
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            stream.read(&mut [0]).is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        assert_eq!(held.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count(), expected);
+    }
+}
+
+#[test]
+fn a_redirect_leads_to_the_host_that_the_client_used() {
+    let server = Server::start_with(&[TRUSTED, ("ENFILADE_TLS__HTTP_LISTEN", "127.0.0.1:0")]);
+    let location = |from: &str, host: &str, proto: &str| {
+        let url = format!("http://{}/x?y", server.http);
+        let (host, proto) = (format!("X-Forwarded-Host: {host}"), format!("X-Forwarded-Proto: {proto}"));
+        let arguments =
+            ["--header", &host, "--header", &proto, "--write-out", "%{redirect_url}\n%{http_code}"];
+        ask(&server, "", from, &url, &arguments)
+    };
+    let port = server.address.rsplit_once(':').unwrap().1;
+    assert_eq!(
+        location("127.0.0.1", "nas.example:80", "http"),
+        ("308".into(), "https://nas.example/x?y".into())
+    );
+    assert_eq!(
+        location("127.0.0.4", "nas.example", "http"),
+        ("308".into(), format!("https://127.0.0.1:{port}/x?y"))
+    );
+    let (status, text) = location("127.0.0.1", "nas.example", "https");
+    assert!(status == "400" && text.contains("let the proxy connect to `plain_listen`"), "{status} {text}");
+}
