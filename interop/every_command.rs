@@ -116,7 +116,7 @@ const COMMANDS: [(&str, Kind, &str); 85] = [
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-const ELSEWHERE: [(&str, &str); 11] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("certs watch", "runs until it is ended"),
     ("facts restore", "interop `facts`, `without_exchange` and `every_io`"),
@@ -126,6 +126,8 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("facts load", "interop `facts`"),
     ("import proxmox", "interop `import`"),
     ("import keystone", "interop `import_cloud`"),
+    ("penalties list", "needs a running server: interop `penalties`"),
+    ("penalties clear", "needs a running server: interop `penalties`"),
     ("reference", "interop `reference`"),
     ("completions", "prints a text"),
 ];
