@@ -80,7 +80,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// A password from the first line of standard input.
-fn password_from_stdin() -> anyhow::Result<Secret> {
+pub(crate) fn password_from_stdin() -> anyhow::Result<Secret> {
     let mut line = String::new();
     // The limit is above the longest password, so that a longer line is refused and not truncated to a valid password.
     std::io::stdin().lock().take(1024).read_line(&mut line).context("the password cannot be read")?;

@@ -7,7 +7,9 @@ use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Admission, Door, Tls};
-use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
+use crate::{
+    audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, self_made, sweeping,
+};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
@@ -205,6 +207,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     operations::look_after(faces)?;
     operations::remove_abandoned(faces)?;
     keys::follow(home, house)?;
+    self_made::follow(home)?;
     sweeping::follow(home, house)
 }
 
