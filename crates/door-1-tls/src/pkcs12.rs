@@ -110,5 +110,12 @@ pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<
         Some((info.expect(tag::SEQUENCE)?, info.expect(tag::OCTETS)?))
     };
     let (algorithm, sealed) = parts(der).ok_or(Sealed::Unsupported("its encrypted key cannot be parsed"))?;
-    decrypt(algorithm, sealed, passphrase)
+    let key = decrypt(algorithm, sealed, passphrase)?;
+    // Wrongly decrypted content can have a valid padding: one in 256 has.
+    let mut whole = Der(&key);
+    let is_key = whole.expect(tag::SEQUENCE).is_some_and(|key| Der(key).expect(tag::INTEGER).is_some());
+    match is_key && whole.0.is_empty() {
+        true => Ok(key),
+        false => Err(Sealed::Wrong),
+    }
 }

@@ -151,11 +151,12 @@ impl Authority {
         let key = match std::fs::read_to_string(&key_path) {
             Ok(text) => KeyPair::from_pem(&text)
                 .with_context(|| format!("`{}` is not a private key", key_path.display()))?,
-            Err(_) => {
+            Err(why) if why.kind() == ErrorKind::NotFound => {
                 let key = KeyPair::generate()?;
                 write_for_owner(data, &key_path, key.serialize_pem().as_bytes(), 0o600)?;
                 key
             }
+            Err(why) => return Err(why).with_context(|| format!("`{}` cannot be read", key_path.display())),
         };
         let mut params = terms(&[], AUTHORITY_DAYS, now)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -235,12 +236,19 @@ pub(crate) fn make_own(
 ) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = place else { return Ok(()) };
     if directory.exists() {
-        return make_own_again(data, directory, named, now);
+        // The current one is served as long as it is valid.
+        if let Err(why) = make_own_again(data, directory, named, now) {
+            crate::output::note(&format!(
+                "warning: `{}` cannot be made again: {why:#}",
+                directory.join(OWN).display()
+            ));
+        }
+        return Ok(());
     }
     let named_directory = || format!("certificate directory `{}` cannot be made", directory.display());
     let file = directory.file_name().with_context(named_directory)?.to_string_lossy();
     let new = directory.with_file_name(format!("{file}.new"));
-    make_directory(&new, None)?;
+    make_place(data, &new)?;
     let made = make(&own_names(named), Authority::open(data)?.as_ref(), now)?;
     install(data, &new.join(OWN), &made)?;
     match std::fs::rename(&new, directory) {
@@ -253,7 +261,6 @@ pub(crate) fn make_own(
 /// Makes the first start's certificate again, if Enfilade made the current one, and that lacks a name or expires soon.
 fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> anyhow::Result<()> {
     let place = directory.join(OWN);
-    let authority = Authority::open(data)?;
     let is_due = || {
         let pem = std::fs::read(&place).ok()?;
         let leaf = Leaf::read(&pem, &mut enfilade_tls::Room::default()).ok()?;
@@ -268,7 +275,7 @@ fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> 
     if is_due() != Some(true) {
         return Ok(());
     }
-    let made = make(&own_names(named), authority.as_ref(), now)?;
+    let made = make(&own_names(named), Authority::open(data)?.as_ref(), now)?;
     install(data, &place, &made)?;
     crate::output::note(&format!(
         "`{}` was made again: {}, valid until {}; clients that verify it need the new `{}`",

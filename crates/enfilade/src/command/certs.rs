@@ -152,7 +152,9 @@ fn show(
     if pem {
         let file = Path::new(permit.certificate());
         let bytes = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
-        output::line(certificates_in(&String::from_utf8_lossy(&bytes)).trim_end());
+        let text = certificates_in(&String::from_utf8_lossy(&bytes));
+        let value = json!({ "file": permit.certificate(), "certificate": text });
+        output::done(json, &value, text.trim_end());
         return Ok(ExitCode::SUCCESS);
     }
     let only = [OsString::from(permit.certificate())];
