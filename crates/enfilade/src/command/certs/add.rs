@@ -124,9 +124,8 @@ fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<()> {
             "`{}` is the certificate of {}: give the new one another name with --name, such as --name {}",
             place.display(),
             there.names.join(" "),
-            new.names
-                .first()
-                .map_or_else(|| "www.example.com.pem".to_owned(), |name| self_made::file_of(name))
+            // Addresses come before names.
+            self_made::file_of(new.names.last().map_or("www.example.com", String::as_str))
         ),
     }
 }
