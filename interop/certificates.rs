@@ -173,10 +173,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
         std::thread::sleep(Duration::from_millis(20));
     }
     let log = server.log();
-    assert!(
-        log.contains("0b.pem` is left out: the private key cannot be used with the certificate"),
-        "{log}"
-    );
+    assert!(log.contains("0b.pem` is left out: the private key belongs to another certificate"), "{log}");
     assert!(log.contains("readme` is left out: it holds no certificate"), "{log}");
     let list = |arguments: &[&str]| {
         let mut all = vec!["certs"];

@@ -11,6 +11,7 @@ mod alike;
 mod answers;
 mod canary;
 mod certificates;
+mod certificate_files;
 mod clocks;
 mod command;
 mod curl;

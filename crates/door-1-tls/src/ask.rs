@@ -2,11 +2,14 @@
 
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
+use std::net::IpAddr;
 
 /// What a ClientHello asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,
+    /// The address that the client connected to, if it sent no name: a URL with an address has no other name.
+    pub(crate) address: Option<String>,
     pub(crate) takes_ecdsa: bool,
     pub(crate) takes_rsa: bool,
 }
@@ -15,7 +18,7 @@ impl Ask {
     /// An ask for the name as sent, from a client that accepts every kind of key. Names are compared in lower case, without a final dot.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
-        Ask { name, takes_ecdsa: true, takes_rsa: true }
+        Ask { name, address: None, takes_ecdsa: true, takes_rsa: true }
     }
 
     /// From a ClientHello.
@@ -43,6 +46,13 @@ impl Ask {
             )
         });
         Ask::new(hello.server_name()).taking(takes_ecdsa, takes_rsa)
+    }
+
+    /// The same ask, but on a connection to this address.
+    #[must_use]
+    pub fn at(self, address: IpAddr) -> Self {
+        let address = self.name.is_none().then(|| address.to_canonical().to_string());
+        Ask { address, ..self }
     }
 
     /// The same ask, but from a client that accepts these kinds of keys.

@@ -47,9 +47,12 @@ impl Bundle {
         let mut amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
-            (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key)
-                .map_err(|why| format!("its `.key` file holds no private key that can be read: {why}"))?,
-            (Err(why), None) => return Err(format!("it holds no private key that can be read: {why}")),
+            (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| {
+                format!("its `.key` file holds no private key that can be read: {}", unread(key, why))
+            })?,
+            (Err(why), None) => {
+                return Err(format!("it holds no private key that can be read: {}", unread(pem, why)));
+            }
         };
         let mut stapled_until = None;
         let staple =
@@ -68,10 +71,28 @@ impl Bundle {
                 }
             });
         let chain = issuers.share(issuers.complete(chain));
-        let mut key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
-            .map_err(|why| format!("the private key cannot be used with the certificate: {why}"))?;
+        let mut key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(unfit)?;
         key.ocsp = staple;
         Ok(Bundle { leaf, amiss, stapled_until, key })
+    }
+}
+
+fn unread(pem: &[u8], why: rustls::pki_types::pem::Error) -> String {
+    match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
+        true => "it is encrypted: `enfilade certs add` asks for its passphrase and installs it".to_owned(),
+        false => why.to_string(),
+    }
+}
+
+/// The label of an encrypted key begins with it, and so does the value of the header of OpenSSL's former form.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
+fn unfit(why: rustls::Error) -> String {
+    match why {
+        rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch) => {
+            "the private key belongs to another certificate".to_owned()
+        }
+        why => format!("the private key cannot be used with the certificate: {why}"),
     }
 }
 
@@ -148,8 +169,13 @@ mod tests {
             ("nothing".to_owned(), None, "it holds no certificate"),
             (one.clone(), None, "it holds no private key"),
             (one.clone(), Some("nothing"), "its `.key` file"),
-            (format!("{one}{other}"), None, "cannot be used with the certificate"),
-            (one.clone(), Some(other.as_str()), "cannot be used with the certificate"),
+            (format!("{one}{other}"), None, "the private key belongs to another certificate"),
+            (one.clone(), Some(other.as_str()), "the private key belongs to another certificate"),
+            (
+                one.clone(),
+                Some("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"),
+                "it is encrypted",
+            ),
         ] {
             let said = read(&pem, key).unwrap_err();
             assert!(said.contains(why), "{said}");

@@ -80,6 +80,18 @@ impl Issuers {
     }
 }
 
+/// Whether the first certificate of a PEM file was issued under the name of the first certificate of another; one that signed itself must be
+/// the same certificate. Signatures are not verified.
+pub fn is_issued_by(pem: &[u8], issuer: &[u8]) -> bool {
+    let first = |pem: &[u8]| CertificateDer::from_pem_slice(pem).ok();
+    let (Some(one), Some(other)) = (first(pem), first(issuer)) else { return false };
+    match (issuer_and_subject(&one), issuer_and_subject(&other)) {
+        (Some((issuer, subject)), _) if issuer == subject => one == other,
+        (Some((issuer, _)), Some((_, subject))) => issuer == subject,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

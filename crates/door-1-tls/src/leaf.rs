@@ -5,11 +5,12 @@
 
 use enfilade_facts::vocabulary::days_of;
 use std::io::BufRead as _;
+use std::net::IpAddr;
 
 /// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Every DNS name of the alternative names and every common name, in lower case, each once.
+    /// Every DNS name and IP address of the alternative names and every common name, in lower case, each once.
     pub names: Vec<String>,
     /// The first second in which it is valid, since the epoch.
     pub not_before: i64,
@@ -73,7 +74,7 @@ impl Leaf {
 }
 
 /// The blocks of a PEM file, not decoded.
-struct Blocks<'p>(&'p [u8]);
+pub(crate) struct Blocks<'p>(pub(crate) &'p [u8]);
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
@@ -82,7 +83,7 @@ const DASHES: &[u8] = b"-----";
 type Block<'p> = (&'p [u8], &'p [u8]);
 
 impl<'p> Blocks<'p> {
-    fn next(&mut self) -> Result<Option<Block<'p>>, &'static str> {
+    pub(crate) fn next(&mut self) -> Result<Option<Block<'p>>, &'static str> {
         let Some((_, rest)) = split(self.0, BEGIN) else { return Ok(None) };
         let (label, rest) = split(rest, DASHES).ok_or("a PEM block has no end")?;
         let (inside, rest) = split(rest, END).ok_or("a PEM block has no end")?;
@@ -151,7 +152,7 @@ fn line(base64: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Decodes base64. Its running time may depend on the content, because no secret is decoded here.
-fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
+pub(crate) fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     // The buffer has room for the whole result from the start, and is truncated at the end.
     into.resize(base64.len() / 4 * 3 + 3, 0);
     let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
@@ -222,6 +223,7 @@ pub(crate) mod tag {
     pub(crate) const VERSION: u8 = 0xa0;
     pub(crate) const EXTENSIONS: u8 = 0xa3;
     pub(crate) const DNS_NAME: u8 = 0x82;
+    pub(crate) const ADDRESS: u8 = 0x87;
     /// UTF8String, PrintableString, IA5String.
     pub(crate) const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
 }
@@ -275,6 +277,20 @@ pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let issuer = fields.expect(tag::SEQUENCE)?;
     fields.expect(tag::SEQUENCE)?;
     Some((issuer, fields.expect(tag::SEQUENCE)?))
+}
+
+/// The public key of a certificate as encoded (SubjectPublicKeyInfo).
+pub(crate) fn public_key(der: &[u8]) -> Option<&[u8]> {
+    let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
+    let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
+    fields.next_if(tag::VERSION);
+    fields.expect(tag::INTEGER)?;
+    for _ in ["algorithm", "issuer", "validity", "subject"] {
+        fields.expect(tag::SEQUENCE)?;
+    }
+    let whole = fields.0;
+    fields.expect(tag::SEQUENCE)?;
+    whole.get(..whole.len() - fields.0.len())
 }
 
 /// The serial number of a certificate.
@@ -341,9 +357,10 @@ fn alternative_names(extensions: &[u8], names: &mut Vec<String>) -> Option<()> {
         if kind == ALTERNATIVE_NAMES {
             let mut all = Der(Der(value).expect(tag::SEQUENCE)?);
             while !all.0.is_empty() {
-                let (tag, text) = all.next()?;
-                if tag == tag::DNS_NAME {
-                    names.extend(name(text));
+                match all.next()? {
+                    (tag::DNS_NAME, text) => names.extend(name(text)),
+                    (tag::ADDRESS, bytes) => names.extend(address(bytes)),
+                    _ => {}
                 }
             }
         }
@@ -360,6 +377,12 @@ fn name(text: &[u8]) -> Option<String> {
     let text = text.strip_suffix(b".").unwrap_or(text);
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.iter().all(is_fit);
     fits.then(|| text.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect())
+}
+
+/// The bytes of an address (RFC 5280 §4.2.1.6) as text.
+fn address(bytes: &[u8]) -> Option<String> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(|address| address.to_string())
 }
 
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, in seconds since the epoch.
@@ -398,6 +421,7 @@ mod tests {
         let mut names: Vec<String> = all
             .filter_map(|found| match found {
                 GeneralName::DNSName(text) => name(text.as_bytes()),
+                GeneralName::IPAddress(bytes) => address(bytes),
                 _ => None,
             })
             .collect();
@@ -432,7 +456,7 @@ mod tests {
     fn names_dates_and_kinds_are_those_of_a_full_parser() {
         for (names, common, years) in [
             (vec!["a.example", "*.MiXeD.example"], "CN.example", (1999, 2049)),
-            (vec!["a.example."], "Some Company", (2024, 2050)),
+            (vec!["a.example.", "192.0.2.7", "2001:db8::7"], "Some Company", (2024, 2050)),
             (vec![], "*.only.example", (1950, 2100)),
             (vec!["xn--bcher-kva.example", "_sip.example"], "xn--bcher-kva.example", (2000, 2400)),
         ] {

@@ -8,13 +8,15 @@ use crate::view::{CertificateFile, Certificates, Match};
 use std::sync::Arc;
 
 /// Chooses the certificate for the name: a certificate that has the name, if possible with a key the client accepts; otherwise the default, so
-/// that a handshake does not tell which names the server has.
+/// that a handshake does not tell which names the server has. A client that sends no name is asking for the address that it connected to, unless
+/// the rules are strict or HAProxy's.
 ///
 /// # Errors
 /// When there is no certificate; under strict rules also when no certificate has the name.
 pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
     let rules = view.rules();
-    let found = ask.name.as_deref().and_then(|name| choose(view, name, ask, rules.matching));
+    let address = ask.address.as_deref().filter(|_| !rules.strict && rules.matching == Match::ExactFirst);
+    let found = ask.name.as_deref().or(address).and_then(|name| choose(view, name, ask, rules.matching));
     let is_found = found.is_some();
     let file = match found {
         Some(file) => file,
@@ -31,7 +33,8 @@ impl TlsPermit {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();
         }
-        let ask = Ask { name: Ask::new(Some(host)).name, ..self.ask.clone() };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let ask = Ask { name: Ask::new(Some(host)).name, address: None, ..self.ask.clone() };
         open(view, &ask).is_ok_and(|there| there.policy().epoch() == self.file.policy.epoch())
     }
 }
@@ -169,6 +172,33 @@ mod tests {
         check(&strict, None, "er", "TL02");
         check(&strict, Some("old.example"), "er", "50both");
         check(&view(&[], Rules::default()), None, "er", "TL01");
+    }
+
+    #[test]
+    fn a_client_without_a_name_asks_for_the_address_it_connected_to() {
+        let files: [(&str, Algorithm, &[&str]); 3] = [
+            ("1", Algorithm::Ecdsa, &["first.example"]),
+            ("2", Algorithm::Ecdsa, &["nas.lan", "192.0.2.7"]),
+            ("3", Algorithm::Ecdsa, &["2001:db8::7"]),
+        ];
+        let of = |rules, name, address: &str| {
+            let permit = open(&view(&files, rules), &Ask::new(name).at(address.parse().unwrap()));
+            permit.map(|permit| permit.certificate().to_owned()).ok()
+        };
+        let is = |file: &str| Some(file.to_owned());
+        for (name, address, expected) in [
+            (None, "192.0.2.7", "2"),
+            (None, "::ffff:192.0.2.7", "2"),
+            (None, "2001:db8::7", "3"),
+            (None, "192.0.2.8", "1"),
+            (Some("first.example"), "192.0.2.7", "1"),
+            (Some("unknown.example"), "192.0.2.7", "1"),
+        ] {
+            assert_eq!(of(Rules::default(), name, address), is(expected), "{name:?} {address}");
+        }
+        let strict = Rules { strict: true, ..Rules::default() };
+        assert_eq!(of(strict, None, "192.0.2.7"), None);
+        assert_eq!(of(Rules { matching: Match::Haproxy, ..Rules::default() }, None, "192.0.2.7"), is("1"));
     }
 
     /// A list as in HAProxy: its names replace the certificate's, its order replaces that of the paths.

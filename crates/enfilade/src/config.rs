@@ -45,6 +45,11 @@ impl Tls {
         }
     }
 
+    /// The names for the certificate that the server makes for itself.
+    pub(crate) fn names(&self) -> &[String] {
+        self.names.as_ref().map_or(&[], |names| &names.0)
+    }
+
     /// The key `index` in the type that `admin` uses.
     pub(crate) fn index_use(&self) -> IndexUse {
         match self.index {

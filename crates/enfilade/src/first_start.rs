@@ -2,10 +2,10 @@
 
 use crate::config;
 use crate::home::{Home, make_directory};
-use crate::output;
 use crate::reserved::DATASTORES;
+use crate::{clock, output, self_made};
 use anyhow::Context;
-use enfilade_admin::{CertificatePlace, ChangeContext, DatastoreEdit, NewUser, PasswordRules, Target};
+use enfilade_admin::{ChangeContext, DatastoreEdit, NewUser, PasswordRules, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
@@ -19,8 +19,6 @@ pub(crate) struct Settled {
     /// The administrator's password; shown once.
     pub(crate) password: String,
 }
-
-const CERTIFICATE: &str = "localhost.pem";
 
 /// The file in the data directory with the first password, until that was shown on a terminal or in JSON. So it is not lost if the start fails
 /// after the administrator was made, and it does not get into a log or a journal.
@@ -43,7 +41,12 @@ pub(crate) fn forget_first_password(data: &Path) {
 
 /// Makes an administrator, a datastore and a certificate, unless the data directory is in use already.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
-    make_certificate(home)?;
+    self_made::make_own(
+        &home.data,
+        &home.certificates(),
+        home.config.tls.names(),
+        clock::now().unix_seconds,
+    )?;
     let source = home.source();
     if !enfilade_admin::is_empty(source)? {
         return Ok(None);
@@ -94,38 +97,6 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         true,
     )?;
     Ok(Some(Settled { admin, password }))
-}
-
-/// Makes a self-signed certificate for localhost if the certificate directory does not exist. The directory is renamed into place when it is
-/// complete: an empty one would stop the next start.
-fn make_certificate(home: &Home) -> anyhow::Result<()> {
-    let CertificatePlace::Directory(directory) = home.certificates() else { return Ok(()) };
-    if directory.exists() {
-        return Ok(());
-    }
-    // A mistyped name must not become a directory with a certificate that nobody asked for.
-    anyhow::ensure!(
-        home.config.tls.certificates.is_none(),
-        "certificate directory `{}` (`[tls] certificates`) does not exist: correct the name, or create the directory and add a certificate \
-         with `enfilade certs add`",
-        directory.display()
-    );
-    let named = || format!("certificate directory `{}` cannot be made", directory.display());
-    let name = directory.file_name().with_context(named)?.to_string_lossy();
-    let new = directory.with_file_name(format!("{name}.new"));
-    make_directory(&new, None)?;
-    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let made =
-        rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;
-    let bundle = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
-    atomic::write(&new.join(CERTIFICATE), bundle.as_bytes(), 0o600).with_context(named)?;
-    // The certificate without its key, for clients that verify the server.
-    atomic::write(&new.join("localhost.crt"), made.cert.pem().as_bytes(), 0o644).with_context(named)?;
-    match std::fs::rename(&new, &directory) {
-        // Another starting server has made the directory first.
-        Err(_) if directory.exists() => Ok(()),
-        renamed => renamed.and_then(|()| atomic::sync_directory(&directory)).with_context(named),
-    }
 }
 
 fn random<const N: usize>() -> anyhow::Result<[u8; N]> {

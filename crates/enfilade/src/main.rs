@@ -28,6 +28,7 @@ mod protocols;
 mod reference;
 mod reload;
 mod reserved;
+mod self_made;
 mod serve;
 mod start;
 mod sweeping;

@@ -8,7 +8,8 @@ use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Tls};
 use crate::{
-    audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, sweeping,
+    audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, self_made,
+    sweeping,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -241,6 +242,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     operations::look_after(faces)?;
     operations::remove_abandoned(faces)?;
     keys::follow(home, house)?;
+    self_made::follow(home)?;
     sweeping::follow(home, house)
 }
 

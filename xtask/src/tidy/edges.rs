@@ -48,26 +48,35 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may know it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 50] = [
+const LIBRARIES: [(&str, &[&str], &str); 53] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     (
         "aws-lc-rs",
         &["enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-tls"],
-        "HMAC of generated secrets; TLS tickets; digests of uploads; signed requests to other services",
+        "HMAC of generated secrets; TLS tickets; encrypted keys; digests of uploads; signed requests to other services",
     ),
     (
         "base64",
-        &["enfilade-faces", "enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-sources"],
-        "HTTP Basic; digests; signed requests; Fernet tokens and keys",
+        &[
+            "enfilade-faces",
+            "enfilade-webdav",
+            "enfilade-keystone",
+            "enfilade-identity",
+            "enfilade-sources",
+            "enfilade-tls",
+        ],
+        "HTTP Basic; digests; signed requests; Fernet tokens and keys; certificates as PEM",
     ),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
     ("bytes", &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-keystone"], "bodies"),
+    ("cbc", &["enfilade-tls"], "encrypted keys"),
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
     ("data-encoding", &["enfilade-facts"], "hexadecimal digits"),
+    ("des", &["enfilade-tls"], "encrypted keys of older programs"),
     ("dashmap", &["enfilade-bench"], "what the memo is compared with"),
     (
         "getrandom",
@@ -114,7 +123,12 @@ const LIBRARIES: [(&str, &[&str], &str); 50] = [
     ("proc-macro2", &["xtask"], "the position of a mutant"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
-    ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
+    ("rc2", &["enfilade-tls"], "encrypted keys of older programs"),
+    (
+        "rcgen",
+        &["enfilade", "enfilade-bench"],
+        "the local CA and its certificates; certificates to measure with",
+    ),
     (
         "rustix",
         &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench", "enfilade-testkit"],

@@ -30,7 +30,7 @@ pub enum IndexUse {
     Trusted,
 }
 
-const MAGIC: &[u8; 16] = b"enfilade leaves1";
+const MAGIC: &[u8; 16] = b"enfilade leaves2";
 const CHECKSUM_BYTES: usize = 16;
 
 /// A loaded index.

@@ -16,25 +16,53 @@ pub(crate) enum Certs {
     },
     /// Show the certificate that a server sends for a name, with its content
     Show {
-        /// The server name, as in the ClientHello
+        /// The server name, as in the ClientHello, or the IP address that the client connects to
         name: String,
         /// Act as a client that does not support ECDSA keys
         #[arg(long)]
         rsa_only: bool,
+        /// Print the certificate and its chain in PEM, without the key, and nothing else
+        #[arg(long)]
+        pem: bool,
         /// The directory of certificates [default: the server's]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Add a bundle to the directory, or replace it by a renewed one; it is verified first, and a running server loads it
+    /// Add a certificate, or replace it by a renewed one: its files are joined and verified first, and a running server loads it
     Add {
-        /// The bundle: certificate, intermediates and private key
-        file: PathBuf,
-        /// The file name in the directory [default: the name of the file]
+        /// The certificate, its private key and its chain, in any order: PEM, DER or PKCS #12 (.p12, .pfx), also encrypted
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The file name in the directory [default: the name of the file that holds the certificate, with .pem]
+        #[arg(long)]
+        name: Option<String>,
+        /// Read the passphrase of encrypted files from the first line of standard input [default: ask on a terminal]
+        #[arg(long)]
+        passphrase_stdin: bool,
+        /// The directory of certificates [default: the server's]
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Make a certificate for host names and IP addresses, signed by the local CA if there is one, else by itself
+    SelfSigned {
+        /// Host names and IP addresses, such as nas.lan 192.168.1.2 [default: those of `[tls] names`]
+        #[arg(value_parser = crate::self_made::name, value_name = "NAME")]
+        names: Vec<String>,
+        /// The file name in the directory [default: the first name, with .pem]
         #[arg(long)]
         name: Option<String>,
         /// The directory of certificates [default: the server's]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
+    },
+    /// Make a small CA of your own, once: clients that trust it trust every certificate of `certs self-signed`
+    Ca {
+        /// Only print its certificate in PEM, for clients; do not make one
+        #[arg(long)]
+        show: bool,
+        /// The name that clients show for it [default: Enfilade CA, with the name of this machine]
+        #[arg(long, conflicts_with = "show")]
+        name: Option<String>,
     },
     /// Remove a bundle from the directory
     Remove {

@@ -1,16 +1,16 @@
 //! `enfilade certs`: reads the certificates as a server would.
 
+mod add;
+mod made;
+
 use crate::cli::certs::Certs;
 use crate::home::{Installation, seed};
 use crate::{clock, output, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Looked};
-use enfilade_sources::files::atomic;
-use enfilade_sources::files::certificates::{Changed, DirectoryWatch, is_certificate, read_whole};
-use enfilade_tls::{
-    Algorithm, Ask, Bundle, CertificateFile, Certificates, Digest, Issuers, Leaf, Parts, Tickets,
-};
-use serde_json::json;
+use enfilade_sources::files::certificates::{Changed, DirectoryWatch, is_certificate};
+use enfilade_tls::{Algorithm, Ask, CertificateFile, Certificates, Digest, Leaf, Tickets};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -36,10 +36,17 @@ pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> an
     };
     match command {
         Certs::List { expiring, directory } => list_all(&of(directory)?, expiring, json),
-        Certs::Show { name, rsa_only, directory } => {
-            show(installation, &of(directory)?, &name, rsa_only, json)
+        Certs::Show { name, rsa_only, pem, directory } => {
+            show(installation, &of(directory)?, (&name, rsa_only, pem), json)
         }
-        Certs::Add { file, name, directory } => add(&of(directory)?, &file, name, json),
+        Certs::Add { files, name, passphrase_stdin, directory } => {
+            let place = of(directory)?;
+            add::run(installation, &place, &files, name, passphrase_stdin, json)
+        }
+        Certs::SelfSigned { names, name, directory } => {
+            made::self_signed(installation, &of(directory)?, names, name, json)
+        }
+        Certs::Ca { show, name } => made::ca(installation, show, name, json),
         Certs::Remove { name, directory } => remove(&of(directory)?, &name, json),
         Certs::Check { directory } => check(installation, &of(directory)?, json),
         Certs::Watch { directory } => watch(installation, &of(directory)?, json),
@@ -95,7 +102,7 @@ fn list_all(files: &CertificateFiles, expiring: Option<i64>, json: bool) -> anyh
     }
     rows.sort_by(|(a, one), (b, other)| (one.not_after, a).cmp(&(other.not_after, b)));
     if json {
-        rows.iter().for_each(|(file, leaf)| output::json_line(&described(file, leaf)));
+        rows.iter().for_each(|(file, leaf)| output::json_line(&described(file, leaf, [])));
     } else {
         let row = |(file, leaf): &(String, Leaf)| {
             let shown: Vec<&str> = leaf.names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
@@ -113,37 +120,49 @@ fn list_all(files: &CertificateFiles, expiring: Option<i64>, json: bool) -> anyh
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn described(file: &str, leaf: &Leaf) -> serde_json::Value {
-    json!({
+/// A certificate in JSON, with further fields.
+fn described<const N: usize>(file: &str, leaf: &Leaf, more: [(&str, Value); N]) -> Value {
+    let mut value = json!({
         "file": file, "names": leaf.names, "key": kind(leaf.algorithm), "not_before": leaf.not_before,
         "not_after": leaf.not_after,
-    })
+    });
+    if let Some(fields) = value.as_object_mut() {
+        fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
+    }
+    value
 }
 
 fn show(
     installation: &Installation,
     files: &CertificateFiles,
-    name: &str,
-    rsa_only: bool,
+    (name, rsa_only, pem): (&str, bool, bool),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let looked = look(installation, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
+    // A client that connects to an address sends no name.
+    let ask = match name.parse() {
+        Ok(address) => Ask::new(None).taking(!rsa_only, true).at(address),
+        Err(_) => ask,
+    };
     let permit = match enfilade_tls::open(&looked.certificates, &ask) {
         Ok(permit) => permit,
         Err(refusal) => bail!("{refusal}"),
     };
+    if pem {
+        let file = Path::new(permit.certificate());
+        let bytes = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+        let text = certificates_in(&String::from_utf8_lossy(&bytes));
+        let value = json!({ "file": permit.certificate(), "certificate": text });
+        output::done(json, &value, text.trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
     let only = [OsString::from(permit.certificate())];
     let leaf =
         files.leaves_of(Path::new("/"), &only, |_, leaf| leaf)?.pop().context("the file is gone")??;
     let is_default = permit.is_default();
     if json {
-        let mut value = described(permit.certificate(), &leaf);
-        value
-            .as_object_mut()
-            .into_iter()
-            .for_each(|map| drop(map.insert("default".into(), is_default.into())));
-        output::json_line(&value);
+        output::json_line(&described(permit.certificate(), &leaf, [("default", is_default.into())]));
         return Ok(ExitCode::SUCCESS);
     }
     let now = clock::now().unix_seconds;
@@ -178,37 +197,16 @@ fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     Ok(directory.join(name))
 }
 
-fn add(files: &CertificateFiles, file: &Path, name: Option<String>, json: bool) -> anyhow::Result<ExitCode> {
-    let name = match name {
-        Some(name) => name,
-        None => file
-            .file_name()
-            .and_then(OsStr::to_str)
-            .context("the file's name is not UTF-8; give --name")?
-            .to_owned(),
-    };
-    let place = place_of(files, &name)?;
-    let whole = read_whole(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
-    let read = |key: Option<&[u8]>| {
-        let parts = Parts { pem: &whole.pem, key, ocsp: None };
-        Bundle::read(parts, &Issuers::default(), clock::now().unix_seconds)
-    };
-    let bundle = read(whole.key.as_deref());
-    let leaf =
-        bundle.map_err(|why| anyhow::anyhow!("`{}` is not a usable bundle: {why}", file.display()))?.leaf;
-    // The key is included, also if it was in another file, so that one rename replaces both.
-    let key = whole.key.as_ref().filter(|_| read(None).is_err()).cloned().unwrap_or_default();
-    let replaces = place.exists();
-    let joined = [whole.pem.as_slice(), b"\n", key.as_slice()].concat();
-    let bytes = if key.is_empty() { &whole.pem } else { &joined };
-    atomic::write(&place, bytes, 0o600)
-        .with_context(|| format!("`{}` cannot be written", place.display()))?;
-    let mut value = described(&place.to_string_lossy(), &leaf);
-    value.as_object_mut().into_iter().for_each(|map| drop(map.insert("replaced".into(), replaces.into())));
-    let what = if replaces { "renewed" } else { "added" };
-    let until = output::time(leaf.not_after);
-    output::done(json, &value, &format!("`{name}` {what}: {}, valid until {until}", leaf.names.join(" ")));
-    Ok(ExitCode::SUCCESS)
+/// The certificates of a PEM file, without its key.
+fn certificates_in(pem: &str) -> String {
+    let mut is_inside = false;
+    let of_certificates = pem.lines().filter(|line| {
+        is_inside |= line.starts_with("-----BEGIN CERTIFICATE-----");
+        let is_taken = is_inside;
+        is_inside &= !line.starts_with("-----END ");
+        is_taken
+    });
+    of_certificates.map(|line| format!("{line}\n")).collect()
 }
 
 fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<ExitCode> {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, Read as _};
 
 pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Result<()> {
-    let password = prompt::new_password(new.password_stdin, "--password-stdin")?;
+    let password = prompt::new_password(new.password_stdin)?;
     let usual = format!("https://{}/v3", home.config.tls.listen);
     let public = new.public_url.unwrap_or(usual);
     let internal = new.internal_url.unwrap_or_else(|| public.clone());

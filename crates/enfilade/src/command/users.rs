@@ -15,8 +15,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
     match command {
         User::Add { user, password, password_stdin, sid, uid, gid, expires, comment } => {
             let wanted = password || password_stdin;
-            let password =
-                wanted.then(|| prompt::new_password(password_stdin, "--password-stdin")).transpose()?;
+            let password = wanted.then(|| prompt::new_password(password_stdin)).transpose()?;
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
             let (id, at) = enfilade_admin::add_user(&home.change_context(), &new)?;
             let value =
@@ -62,7 +61,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             );
         }
         User::Passwd { user, password_stdin } => {
-            let password = prompt::new_password(password_stdin, "--password-stdin")?;
+            let password = prompt::new_password(password_stdin)?;
             let at = enfilade_admin::set_password(&home.change_context(), &user, &password)?;
             if user == first_start::admin()? {
                 first_start::forget_first_password(&home.data);

@@ -2,7 +2,7 @@
 //! (`enfilade reference configuration`) all use this table.
 
 use super::values::{
-    AtMost, Check, Duration, MapSize, Matching, Roots, TransportSecurity, UseOfIndex, Value,
+    AtMost, Check, Duration, MapSize, Matching, Names, Roots, TransportSecurity, UseOfIndex, Value,
 };
 use crate::listen::{Addresses, Networks};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -116,6 +116,8 @@ keys! {
         hsts: Option<TransportSecurity>, "not sent", Restart;
         /// The directory of PEM bundles.
         certificates: Option<PathBuf>, "`tls` in the data directory", Reload;
+        /// The host names and IP addresses in the certificate that the server makes for itself, besides localhost.
+        names: Option<Names>, "localhost only", Restart;
         /// A crt-list as HAProxy takes it, used instead of `certificates`: it names the file and the options for each server name.
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates that complete bundles without a chain.

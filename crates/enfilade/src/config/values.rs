@@ -51,6 +51,7 @@ expected! {
     TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`",
     Networks: "addresses and networks, such as `10.0.0.0/8, ::1`",
     Roots: "list of absolute paths",
+    Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`",
 }
 
 impl Value for Addresses {
@@ -241,19 +242,43 @@ impl From<TransportSecurity> for String {
 
 /// Directories, as a list, or in one string with `:` between them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "Spelled", into = "Vec<PathBuf>")]
+#[serde(try_from = "Spelled<PathBuf>", into = "Vec<PathBuf>")]
 pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
+
+/// Host names and IP addresses, as a list, or in one string with `,` between them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Spelled<String>", into = "Vec<String>")]
+pub(crate) struct Names(pub(crate) Vec<String>);
+
+impl TryFrom<Spelled<String>> for Names {
+    type Error = String;
+    fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
+        let names = match spelled {
+            Spelled::Text(text) => {
+                text.split([',', ' ']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            }
+            Spelled::List(names) => names,
+        };
+        names.iter().map(|name| crate::self_made::name(name)).collect::<Result<_, _>>().map(Names)
+    }
+}
+
+impl From<Names> for Vec<String> {
+    fn from(Names(names): Names) -> Self {
+        names
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Spelled {
+enum Spelled<T> {
     Text(String),
-    List(Vec<PathBuf>),
+    List(Vec<T>),
 }
 
-impl TryFrom<Spelled> for Roots {
+impl TryFrom<Spelled<PathBuf>> for Roots {
     type Error = String;
-    fn try_from(spelled: Spelled) -> Result<Self, String> {
+    fn try_from(spelled: Spelled<PathBuf>) -> Result<Self, String> {
         let roots = match spelled {
             Spelled::Text(text) => {
                 text.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect()

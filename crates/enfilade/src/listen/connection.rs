@@ -167,6 +167,7 @@ async fn handshake(
     keeper: &Arc<Keeper>,
     faces: &Faces,
 ) -> Option<(tokio_rustls::server::TlsStream<TcpStream>, TlsPermit)> {
+    let local = stream.local_addr().ok()?.ip();
     let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
     let mut start = match (&mut acceptor).await {
         Ok(start) => start,
@@ -175,7 +176,7 @@ async fn handshake(
             return None;
         }
     };
-    let ask = Ask::of(&start.client_hello());
+    let ask = Ask::of(&start.client_hello()).at(local);
     let opened = match enfilade_tls::open(certificates, &ask) {
         Ok(permit) => keeper.config(&permit).await.map(|config| (config, permit)),
         Err(refusal) => Err(refusal),

@@ -1,0 +1,460 @@
+//! Joins the files of one certificate, as people have them: the certificate, its key and its chain, in any order, in any number of files, in
+//! PEM, DER or PKCS #12.
+
+use crate::encrypted::Sealed;
+use crate::leaf::{Blocks, Der, Leaf, decode, issuer_and_subject, public_key, tag};
+use crate::pkcs12;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use zeroize::Zeroizing;
+
+/// The certificates and private keys of some files.
+#[derive(Default)]
+pub struct Pieces {
+    files: Vec<String>,
+    certificates: Vec<(CertificateDer<'static>, String)>,
+    keys: Vec<(PrivateKeyDer<'static>, String)>,
+}
+
+/// The reason why a file was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PieceError {
+    /// It is encrypted, and no passphrase was given.
+    #[error("`{0}` is encrypted: give its passphrase")]
+    NeedsPassphrase(String),
+    /// It is encrypted with another passphrase.
+    #[error("the passphrase is wrong, or `{0}` is damaged")]
+    WrongPassphrase(String),
+    /// It cannot be read: what is wrong, and what to do.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// One certificate with its key and its chain.
+pub struct Joined {
+    /// What the leaf says.
+    pub leaf: Leaf,
+    /// The file that the leaf is from.
+    pub file: String,
+    /// The bundle: the leaf, the certificates above it in their order, and the key.
+    pub pem: Zeroizing<String>,
+    /// What an operator should know of the bundle, although it can be served.
+    pub warnings: Vec<String>,
+}
+
+impl Pieces {
+    /// Adds the certificates and keys of a file; all of them, or none.
+    ///
+    /// # Errors
+    /// When the file is encrypted with another passphrase, or is in no known form.
+    pub fn add(&mut self, file: &str, bytes: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
+        let mut new = Pieces::default();
+        let is_pem = bytes.windows(BEGIN.len()).any(|window| window == BEGIN);
+        match is_pem {
+            true => new.add_pem(file, bytes, passphrase)?,
+            false => new.add_der(file, bytes, passphrase)?,
+        }
+        self.files.push(file.to_owned());
+        self.certificates.append(&mut new.certificates);
+        self.keys.append(&mut new.keys);
+        Ok(())
+    }
+
+    /// Whether a private key was added.
+    pub fn has_key(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    fn add_pem(&mut self, file: &str, pem: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
+        let unread =
+            |why: &dyn std::fmt::Display| PieceError::Unusable(format!("`{file}` cannot be read: {why}"));
+        let mut blocks = Blocks(pem);
+        while let Some((label, inside)) = blocks.next().map_err(|why| unread(&why))? {
+            let der = || {
+                let mut der = Vec::new();
+                decode(inside, &mut der).map(|()| der).map_err(|why| unread(&why))
+            };
+            match label {
+                b"CERTIFICATE" | b"X509 CERTIFICATE" | b"TRUSTED CERTIFICATE" => {
+                    self.add_certificate(file, &der()?)?
+                }
+                b"ENCRYPTED PRIVATE KEY" => self.add_encrypted_key(file, &der()?, passphrase)?,
+                b"PKCS7" => return Err(is_pkcs7(file, "pem")),
+                label
+                    if label.ends_with(b"PRIVATE KEY")
+                        && inside.trim_ascii_start().starts_with(OLD_ENCRYPTION) =>
+                {
+                    return Err(PieceError::Unusable(format!(
+                        "the key in `{file}` is in OpenSSL's former encrypted form, which is not supported: \
+                         openssl pkey -in {file} -out plain.key, and give plain.key"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        for key in PrivateKeyDer::pem_slice_iter(pem) {
+            self.keys.push((key.map_err(|why| unread(&why))?, file.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn add_der(&mut self, file: &str, der: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
+        if pkcs12::is_pkcs12(der) {
+            return self.add_pkcs12(file, der, passphrase);
+        }
+        match first_tags(der) {
+            Some((tag::INTEGER, _)) => {
+                let key = PrivateKeyDer::try_from(der.to_vec());
+                let key =
+                    key.map_err(|why| PieceError::Unusable(format!("`{file}` holds no usable key: {why}")))?;
+                self.keys.push((key, file.to_owned()));
+                Ok(())
+            }
+            Some((tag::SEQUENCE, Some(tag::OID))) => self.add_encrypted_key(file, der, passphrase),
+            Some((tag::SEQUENCE, _)) => self.add_certificate(file, der),
+            Some((tag::OID, _)) => Err(is_pkcs7(file, "der")),
+            _ => Err(PieceError::Unusable(format!(
+                "`{file}` holds no certificate and no key; expected PEM, DER or PKCS #12"
+            ))),
+        }
+    }
+
+    fn add_certificate(&mut self, file: &str, der: &[u8]) -> Result<(), PieceError> {
+        // OpenSSL's "trusted certificate" has further bytes after the certificate.
+        let mut rest = Der(der);
+        let _ = rest.next();
+        let der = der.get(..der.len() - rest.0.len()).unwrap_or_default();
+        Leaf::of_der(der).map_err(|why| PieceError::Unusable(format!("`{file}`: {why}")))?;
+        self.certificates.push((CertificateDer::from(der.to_vec()), file.to_owned()));
+        Ok(())
+    }
+
+    fn add_key(&mut self, file: &str, pkcs8: &[u8]) {
+        self.keys.push((PrivatePkcs8KeyDer::from(pkcs8.to_vec()).into(), file.to_owned()));
+    }
+
+    fn add_encrypted_key(
+        &mut self,
+        file: &str,
+        der: &[u8],
+        passphrase: Option<&str>,
+    ) -> Result<(), PieceError> {
+        let passphrase = passphrase.ok_or_else(|| PieceError::NeedsPassphrase(file.to_owned()))?;
+        let key = pkcs12::decrypt_key(der, passphrase)
+            .map_err(|why| not_opened(file, &why, &format!("openssl pkey -in {file} -out plain.key")))?;
+        self.add_key(file, &key);
+        Ok(())
+    }
+
+    fn add_pkcs12(&mut self, file: &str, der: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
+        // Many such files have no passphrase or an empty one.
+        let read =
+            pkcs12::read(der, passphrase.unwrap_or_default()).map_err(|why| match (why, passphrase) {
+                (Sealed::Wrong, None) => PieceError::NeedsPassphrase(file.to_owned()),
+                (why, _) => {
+                    not_opened(file, &why, &format!("openssl pkcs12 -in {file} -nodes -out plain.pem"))
+                }
+            })?;
+        for certificate in &read.certificates {
+            self.add_certificate(file, certificate)?;
+        }
+        read.keys.iter().for_each(|key| self.add_key(file, key));
+        Ok(())
+    }
+
+    /// Joins them: the key selects the leaf, and issuers follow in their order. `now` in seconds since the epoch.
+    ///
+    /// # Errors
+    /// What is missing or does not fit, in words, and what to do.
+    pub fn join(self, now: i64) -> Result<Joined, String> {
+        let Pieces { files, certificates, keys } = self;
+        if certificates.is_empty() {
+            return Err(format!("no certificate in {}: give the certificate file too", listed(&files)));
+        }
+        let (mut fitting, mut other) = (Vec::new(), Vec::new());
+        for (key, file) in &keys {
+            let public =
+                any_supported_type(key).ok().and_then(|key| Some(key.public_key()?.as_ref().to_vec()));
+            let public = public
+                .ok_or_else(|| format!("the private key in `{file}` is of a kind that cannot be used"))?;
+            match certificates.iter().position(|(der, _)| public_key(der) == Some(&*public)) {
+                // The same key may be in two of the files.
+                Some(leaf) if fitting.iter().all(|(known, _)| *known != leaf) => fitting.push((leaf, key)),
+                Some(_) => {}
+                None => other.push(file),
+            }
+        }
+        let (leaf, key) = match (fitting.as_slice(), keys.first()) {
+            ([one], _) => *one,
+            ([], None) => return Err(without_key(&files)),
+            ([], Some((_, file))) => {
+                let all: Vec<String> = certificates.iter().map(|(_, file)| file.clone()).collect();
+                return Err(format!(
+                    "this key belongs to another certificate: `{file}` is not the key of a certificate in {}",
+                    listed(&all)
+                ));
+            }
+            _ => {
+                return Err(format!(
+                    "{} hold several certificates with keys: add one at a time",
+                    listed(&files)
+                ));
+            }
+        };
+        let (chain, unused) = in_order(&certificates, leaf);
+        let (der, file) = certificates.get(leaf).ok_or("the certificate is gone")?;
+        let says = Leaf::of_der(der)?;
+        let mut warnings: Vec<String> = other
+            .iter()
+            .map(|file| format!("the key in `{file}` belongs to another certificate, and is left out"))
+            .collect();
+        warnings.extend(
+            unused.iter().map(|file| {
+                format!("a certificate in `{file}` is not an issuer of this one, and is left out")
+            }),
+        );
+        warnings.extend(of_validity(&says, now));
+        warnings.extend(of_chain(&chain));
+        Ok(Joined { leaf: says, file: file.clone(), pem: bundle(&chain, key), warnings })
+    }
+}
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+/// The first line of a key that OpenSSL encrypted before version 1.0 (RFC 1421).
+const OLD_ENCRYPTION: &[u8] = b"Proc-Type: 4,ENCRYPTED";
+const DAY: i64 = 24 * 3600;
+/// A certificate that expires within this number of days is named.
+const SOON_DAYS: i64 = 14;
+
+fn is_pkcs7(file: &str, form: &str) -> PieceError {
+    PieceError::Unusable(format!(
+        "`{file}` is PKCS #7: openssl pkcs7 -inform {form} -in {file} -print_certs -out chain.pem, and give chain.pem"
+    ))
+}
+
+fn not_opened(file: &str, why: &Sealed, instead: &str) -> PieceError {
+    match why {
+        Sealed::Wrong => PieceError::WrongPassphrase(file.to_owned()),
+        Sealed::Unsupported(what) => PieceError::Unusable(format!("`{file}`: {what}: {instead}")),
+    }
+}
+
+fn without_key(files: &[String]) -> String {
+    let names = files.join(" ");
+    let first = files.first().map(String::as_str).unwrap_or_default();
+    let stem = first.rsplit_once('.').filter(|(_, end)| !end.contains('/')).map_or(first, |(stem, _)| stem);
+    format!(
+        "no private key in {}: give the key file too: enfilade certs add {names} {stem}.key",
+        files.join(", ")
+    )
+}
+
+/// The names of files, each once.
+fn listed(files: &[String]) -> String {
+    let mut names: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+    names.dedup();
+    names.join(", ")
+}
+
+/// The tag of the first value in a sequence, and the tag of the first value in that.
+fn first_tags(der: &[u8]) -> Option<(u8, Option<u8>)> {
+    let (tag, inside) = Der(Der(der).expect(tag::SEQUENCE)?).next()?;
+    Some((tag, Der(inside).next().map(|(tag, _)| tag)))
+}
+
+type Chain<'c> = Vec<&'c CertificateDer<'static>>;
+
+/// The leaf with its issuers, each after the certificate that it issued; and the files of the certificates that are not in this chain.
+fn in_order<'c>(
+    certificates: &'c [(CertificateDer<'static>, String)],
+    leaf: usize,
+) -> (Chain<'c>, Vec<&'c str>) {
+    let mut rest: Vec<&(CertificateDer<'static>, String)> = certificates.iter().collect();
+    let first = rest.remove(leaf);
+    let mut chain = vec![&first.0];
+    // The same certificate may be in two of the files.
+    while let Some(last) = chain.last().copied() {
+        rest.retain(|(der, _)| der != last);
+        let issuer =
+            issuer_and_subject(last).filter(|(issuer, subject)| issuer != subject).map(|(issuer, _)| issuer);
+        let next = rest.iter().position(|(der, _)| {
+            issuer.is_some() && issuer_and_subject(der).map(|(_, subject)| subject) == issuer
+        });
+        let Some(next) = next else { break };
+        chain.push(&rest.remove(next).0);
+    }
+    (chain, rest.iter().map(|(_, file)| file.as_str()).collect())
+}
+
+fn of_validity(leaf: &Leaf, now: i64) -> Option<String> {
+    match leaf.not_after - now {
+        left if left < 0 => Some("the certificate has expired: clients refuse it".to_owned()),
+        _ if leaf.not_before > now => Some(
+            "the certificate is not valid yet: clients refuse it until its time begins; is the clock right?"
+                .to_owned(),
+        ),
+        left if left < SOON_DAYS * DAY => {
+            Some(format!("the certificate expires in {} days: renew it", left / DAY))
+        }
+        _ => None,
+    }
+}
+
+fn of_chain(chain: &[&CertificateDer<'static>]) -> Option<String> {
+    let (issuer, subject) = chain.first().and_then(|leaf| issuer_and_subject(leaf))?;
+    (chain.len() == 1 && issuer != subject).then(|| {
+        "the files hold no certificate of its issuer: clients that do not know the issuer refuse it; \
+         if you have its chain file, give that too"
+            .to_owned()
+    })
+}
+
+fn bundle(chain: &[&CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> Zeroizing<String> {
+    let label = match key {
+        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+        _ => "PRIVATE KEY",
+    };
+    let mut text: String = chain.iter().map(|der| pem("CERTIFICATE", der)).collect();
+    text.push_str(&pem(label, key.secret_der()));
+    Zeroizing::new(text)
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let base64 = Zeroizing::new(BASE64_STANDARD.encode(der));
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for (at, letter) in base64.chars().enumerate() {
+        if at > 0 && at % 64 == 0 {
+            text.push('\n');
+        }
+        text.push(letter);
+    }
+    text.push_str(&format!("\n-----END {label}-----\n"));
+    text
+}
+
+impl std::fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pieces").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Joined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Joined").field("leaf", &self.leaf).field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+    /// A leaf, its issuer, the root, and the key of the leaf, in PEM.
+    fn made() -> [String; 4] {
+        let authority = |name: &str| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            (params, KeyPair::generate().unwrap())
+        };
+        let ((root, root_key), (middle, middle_key)) = (authority("root"), authority("middle"));
+        let root_pem = root.self_signed(&root_key).unwrap().pem();
+        let middle_pem = middle.signed_by(&middle_key, &Issuer::new(root, root_key)).unwrap().pem();
+        let key = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::new(["a.example".to_owned()]).unwrap();
+        let leaf = leaf.signed_by(&key, &Issuer::new(middle, middle_key)).unwrap().pem();
+        [leaf, middle_pem, root_pem, key.serialize_pem()]
+    }
+
+    fn joined(files: &[&str]) -> Result<Joined, String> {
+        let mut pieces = Pieces::default();
+        for (n, text) in files.iter().enumerate() {
+            pieces.add(&format!("f{n}.crt"), text.as_bytes(), None).map_err(|why| why.to_string())?;
+        }
+        pieces.join(1_700_000_000)
+    }
+
+    #[test]
+    fn any_order_and_any_number_of_files_give_the_same_bundle() {
+        let [leaf, middle, root, key] = made().map(|text| text.replace("\r\n", "\n"));
+        let expected = [leaf.as_str(), &middle, &root, &key].concat();
+        let all = [&leaf, &middle, &root, &key];
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]] {
+            let files: Vec<&str> = order.iter().map(|at| all[*at].as_str()).collect();
+            assert_eq!(*joined(&files).unwrap().pem, expected, "{order:?}");
+            assert_eq!(*joined(&[&files.concat()]).unwrap().pem, expected, "{order:?}");
+            // A part that is in two of the files counts once.
+            assert_eq!(*joined(&[&files.concat(), &key, &leaf]).unwrap().pem, expected, "{order:?}");
+        }
+        let one = joined(&[&root, &leaf, &key, &middle]).unwrap();
+        assert_eq!((one.file.as_str(), one.warnings), ("f1.crt", Vec::new()));
+    }
+
+    #[test]
+    fn what_is_missing_or_does_not_fit_is_said() {
+        let ([leaf, middle, root, key], [other, .., other_key]) = (made(), made());
+        for (files, why) in [
+            (vec![key.as_str()], "no certificate in `f0.crt`: give the certificate file too"),
+            (
+                vec![leaf.as_str(), &middle],
+                "no private key in f0.crt, f1.crt: give the key file too: enfilade certs add f0.crt f1.crt f0.key",
+            ),
+            (
+                vec![&leaf, &other_key],
+                "this key belongs to another certificate: `f1.crt` is not the key of a certificate in `f0.crt`",
+            ),
+            (vec![&leaf, &key, &other, &other_key], "several certificates"),
+            (vec!["nothing"], "holds no certificate and no key; expected PEM, DER or PKCS #12"),
+            (vec!["-----BEGIN PKCS7-----\nAAAA\n-----END PKCS7-----\n"], "openssl pkcs7 -inform pem"),
+            (
+                vec![
+                    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: X\n\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+                ],
+                "former encrypted form",
+            ),
+        ] {
+            let said = joined(&files).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+        let warned = |files: &[&str]| joined(files).unwrap().warnings.join("; ");
+        assert!(warned(&[&leaf, &key]).contains("no certificate of its issuer"));
+        assert!(warned(&[&leaf, &key, &middle, &root, &other]).contains("`f4.crt` is not an issuer"));
+        assert!(
+            warned(&[&leaf, &key, &middle, &other_key]).contains("the key in `f3.crt` belongs to another")
+        );
+    }
+
+    #[test]
+    fn validity_is_judged_at_the_given_time() {
+        let leaf = |not_before, not_after| Leaf {
+            not_before,
+            not_after,
+            ..Leaf::of_der(&CertificateDer::from_pem_slice(made()[0].as_bytes()).unwrap()).unwrap()
+        };
+        let now = 1_000 * DAY;
+        assert_eq!(of_validity(&leaf(0, now + SOON_DAYS * DAY), now), None);
+        assert!(of_validity(&leaf(0, now + DAY), now).unwrap().contains("in 1 days"));
+        assert!(of_validity(&leaf(0, now - 1), now).unwrap().contains("has expired"));
+        assert!(of_validity(&leaf(now + 1, now + 99 * DAY), now).unwrap().contains("not valid yet"));
+    }
+
+    /// Damaged files: no panic, and an error or the same content.
+    #[test]
+    fn damaged_files_are_read_or_refused() {
+        let [leaf, .., key] = made();
+        let pem = format!("{leaf}{key}");
+        let der = CertificateDer::from_pem_slice(leaf.as_bytes()).unwrap().to_vec();
+        for original in [pem.as_bytes(), &der] {
+            for at in (0..original.len()).step_by(7) {
+                let mut bytes = original.to_vec();
+                bytes[at] ^= 0x20;
+                let _ = Pieces::default().add("x", &bytes, Some("y"));
+                let _ = Pieces::default().add("x", &original[..at], Some("y"));
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
+
+use super::{described, place_of};
+use crate::home::Installation;
+use crate::{clock, output, prompt, self_made};
+use anyhow::{Context, bail};
+use enfilade_admin::CertificateFiles;
+use enfilade_facts::vocabulary::Secret;
+use enfilade_sources::files::certificates::read_whole;
+use enfilade_tls::{Joined, Leaf, PieceError, Pieces, Room};
+use std::io::{IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The greatest size of a file.
+const BYTES_MAX: u64 = 1024 * 1024;
+
+pub(super) fn run(
+    installation: &Installation,
+    certificates: &CertificateFiles,
+    files: &[PathBuf],
+    name: Option<String>,
+    passphrase_stdin: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let given = passphrase_stdin.then(prompt::from_stdin).transpose()?;
+    let joined = join(files, given)?;
+    let name = match name {
+        Some(name) => name,
+        None => name_of(Path::new(&joined.file))?,
+    };
+    let place = place_of(certificates, &name)?;
+    let replaces = place.exists();
+    refuse_others(&place, &joined.leaf)?;
+    self_made::make_place(&installation.data, certificates.place().path())?;
+    self_made::write_for_owner(&installation.data, &place, joined.pem.as_bytes(), 0o600)?;
+    for warning in &joined.warnings {
+        output::note(&format!("warning: {warning}"));
+    }
+    let more = [("replaced", replaces.into()), ("warnings", joined.warnings.into())];
+    let value = described(&place.to_string_lossy(), &joined.leaf, more);
+    let what = if replaces { "renewed" } else { "added" };
+    let until = output::time(joined.leaf.not_after);
+    output::done(
+        json,
+        &value,
+        &format!("`{name}` {what}: {}, valid until {until}", joined.leaf.names.join(" ")),
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<Joined> {
+    let mut pieces = Pieces::default();
+    for file in files {
+        add(&mut pieces, file, &read(file)?, given.as_ref())?;
+    }
+    // A key that the server would find next to the certificate need not be given.
+    if let ([file], false) = (files, pieces.has_key())
+        && let Some(key) = read_whole(file).ok().and_then(|whole| whole.key)
+    {
+        add(&mut pieces, &file.with_extension("key"), &key, given.as_ref())?;
+    }
+    pieces.join(clock::now().unix_seconds).map_err(anyhow::Error::msg)
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let unread = || format!("`{}` cannot be read", file.display());
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).with_context(unread)?;
+    opened.take(BYTES_MAX + 1).read_to_end(&mut bytes).with_context(unread)?;
+    match bytes.len() as u64 > BYTES_MAX {
+        true => bail!("`{}` is larger than 1 MiB: it is no certificate or key", file.display()),
+        false => Ok(bytes),
+    }
+}
+
+/// Adds a file. The passphrase of an encrypted one is asked for on a terminal, up to three times, if none was given.
+fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -> anyhow::Result<()> {
+    let name = file.display().to_string();
+    let (mut asked, mut turns) = (None, 0);
+    loop {
+        let passphrase = asked.as_ref().or(given).map(Secret::reveal).map(std::str::from_utf8).transpose();
+        let passphrase = passphrase.context("the passphrase is not UTF-8")?;
+        match pieces.add(&name, bytes, passphrase) {
+            Ok(()) => return Ok(()),
+            Err(PieceError::WrongPassphrase(_)) if (1..3).contains(&turns) => {
+                output::note("the passphrase is wrong; try again");
+            }
+            Err(PieceError::NeedsPassphrase(_)) if std::io::stdin().is_terminal() => {}
+            Err(PieceError::NeedsPassphrase(file)) => bail!(
+                "`{file}` is encrypted: give its passphrase on a terminal, or on standard input with --passphrase-stdin"
+            ),
+            Err(why) => return Err(why.into()),
+        }
+        asked = Some(prompt::hidden(&format!("passphrase of {name}: "))?);
+        turns += 1;
+    }
+}
+
+/// The name of the bundle: that of the file with the certificate. Files that are not bundles themselves get the extension `.pem`.
+fn name_of(file: &Path) -> anyhow::Result<String> {
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("the file's name is not UTF-8; give --name")?;
+    let extension =
+        file.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let is_form = matches!(extension.as_str(), "crt" | "cer" | "cert" | "der" | "p12" | "pfx" | "key");
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
+    Ok(match is_form {
+        true => format!("{stem}.pem"),
+        false => name.to_owned(),
+    })
+}
+
+/// Refuses to replace the certificate of other names: tools give the same file names to the certificates of all domains.
+fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<()> {
+    let there = std::fs::read(place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
+    let Some(there) = there else { return Ok(()) };
+    let is_renewal = there.names.is_empty() || there.names.iter().any(|name| new.names.contains(name));
+    match is_renewal {
+        true => Ok(()),
+        false => bail!(
+            "`{}` is the certificate of {}: give the new one another name with --name, such as --name {}",
+            place.display(),
+            there.names.join(" "),
+            // Addresses come before names.
+            self_made::file_of(new.names.last().map_or("www.example.com", String::as_str))
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles_have_the_name_of_the_certificate() {
+        for (file, expected) in [
+            ("/x/www.example.com.pem", "www.example.com.pem"),
+            ("www.example.com", "www.example.com"),
+            ("nas.crt", "nas.pem"),
+            ("NAS.PFX", "NAS.pem"),
+            ("fullchain.pem", "fullchain.pem"),
+            ("nas.cert", "nas.pem"),
+        ] {
+            assert_eq!(name_of(Path::new(file)).unwrap(), expected, "{file}");
+        }
+    }
+}

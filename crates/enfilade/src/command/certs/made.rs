@@ -1,0 +1,98 @@
+//! `enfilade certs self-signed` and `certs ca`: certificates that Enfilade makes itself.
+
+use super::{described, place_of};
+use crate::home::Installation;
+use crate::self_made::{self, Authority};
+use crate::{clock, output};
+use anyhow::{Context, bail};
+use enfilade_admin::CertificateFiles;
+use serde_json::json;
+use std::process::ExitCode;
+
+pub(super) fn self_signed(
+    installation: &Installation,
+    files: &CertificateFiles,
+    names: Vec<String>,
+    file: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let configured = installation.config.tls.names();
+    let mut names = if names.is_empty() { configured.to_vec() } else { names };
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let first = names.first().context(
+        "no names: give host names and addresses, as in `enfilade certs self-signed nas.lan 192.168.1.2`, or set [tls] names",
+    )?;
+    let file = file.unwrap_or_else(|| self_made::file_of(first));
+    let place = place_of(files, &file)?;
+    if place.extension().is_none_or(|extension| extension != "pem") {
+        bail!("`{file}` does not end in .pem: choose a name such as `nas.lan.pem`");
+    }
+    self_made::refuse_to_replace(&place)?;
+    self_made::make_place(&installation.data, files.place().path())?;
+    let authority = Authority::open(&installation.data)?;
+    let made = self_made::make(&names, authority.as_ref(), clock::now().unix_seconds)?;
+    self_made::install(&installation.data, &place, &made)?;
+    let trust = place.with_extension("crt").display().to_string();
+    let by = if authority.is_some() { "local CA" } else { "itself" };
+    let more = [("signed_by", by.into()), ("trust", trust.clone().into())];
+    let value = described(&place.to_string_lossy(), &made.leaf, more);
+    let until = output::time(made.leaf.not_after);
+    let how = match authority {
+        Some(_) => {
+            "signed by the local CA: clients trust it if they trust the CA (`enfilade certs ca --show`)"
+                .to_owned()
+        }
+        None => format!(
+            "signed by itself: give the clients `{trust}`, or print it with `enfilade certs show {first} --pem`"
+        ),
+    };
+    output::done(json, &value, &format!("`{file}` made: {}, valid until {until}\n{how}", names.join(" ")));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn ca(
+    installation: &Installation,
+    show: bool,
+    name: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let there = Authority::open(&installation.data)?;
+    if show {
+        let there = there.context("there is no local CA: make one with `enfilade certs ca`")?;
+        let value = json!({ "certificate": there.certificate });
+        output::done(json, &value, there.certificate.trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_new = there.is_none();
+    if let (Some(_), Some(name)) = (&there, &name) {
+        bail!(
+            "there is a local CA already, and its name cannot be changed to `{name}`: see `enfilade certs ca`"
+        );
+    }
+    let authority = match there {
+        Some(there) => there,
+        None => {
+            let name = name.unwrap_or_else(usual_name);
+            Authority::make(&installation.data, &name, clock::now().unix_seconds)?
+        }
+    };
+    let leaf = authority.leaf()?;
+    let value = json!({
+        "file": authority.path, "created": is_new, "not_before": leaf.not_before, "not_after": leaf.not_after,
+    });
+    let what = if is_new { "local CA made" } else { "the local CA was made already; nothing was changed" };
+    let text = format!(
+        "{what}: `{}`, valid until {}\nfor clients: `enfilade certs ca --show > enfilade-ca.crt`; for the server: `enfilade certs self-signed NAME`",
+        authority.path.display(),
+        output::time(leaf.not_after),
+    );
+    output::done(json, &value, &text);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The name of the CA: clients that trust several can tell them apart.
+fn usual_name() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("Enfilade CA {}", machine.trim()).trim_end().chars().take(64).collect()
+}

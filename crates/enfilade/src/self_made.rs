@@ -1,0 +1,410 @@
+//! Certificates that Enfilade makes itself: the local CA, and certificates for servers, signed by that CA or by their own key.
+
+use crate::home::{Home, make_directory};
+use anyhow::{Context, bail};
+use enfilade_admin::CertificatePlace;
+use enfilade_sources::files::lock::FileLock;
+use enfilade_sources::files::{atomic, directory};
+use enfilade_tls::Leaf;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SerialNumber,
+};
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DAY: i64 = 24 * 3600;
+/// How long a certificate of a server is valid, from an hour before now: clients of Apple refuse more than 825 days.
+const SERVER_DAYS: i64 = 824;
+/// How long the local CA is valid. Clients trust it once, by hand.
+const AUTHORITY_DAYS: i64 = 3652;
+/// Clocks of clients may be slow.
+const EARLIER: i64 = 3600;
+/// The first start's certificate is made again when this number of days is left.
+const RENEW_DAYS: i64 = 30;
+/// The longest common name (X.520's ub-common-name).
+const COMMON_NAME_MAX: usize = 64;
+
+/// The file of the certificate that the first start makes.
+pub(crate) const OWN: &str = "localhost.pem";
+
+/// A host name, a wildcard name or an IP address, as a certificate has it.
+///
+/// # Errors
+/// When the text is none.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(address.to_string());
+    }
+    let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && !label.starts_with('-') && label.bytes().all(is_letter)
+    };
+    let is_name = text.len() <= 253 && text.strip_prefix("*.").unwrap_or(&text).split('.').all(is_label);
+    // A last label of digits only is a mistyped address.
+    let ends_in_digits =
+        text.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    match is_name && !ends_in_digits {
+        true => Ok(text),
+        false => Err(format!(
+            "`{text}` is not a host name or IP address; expected for example nas.lan or 192.168.1.2"
+        )),
+    }
+}
+
+/// A certificate with its key.
+pub(crate) struct Made {
+    /// The bundle that a server uses: certificate and key.
+    pub(crate) bundle: String,
+    /// The certificate that clients have to trust: this one, or the local CA's.
+    pub(crate) trusted: String,
+    /// The certificate as read.
+    pub(crate) leaf: Leaf,
+}
+
+/// Makes a certificate for these names, signed by the local CA if there is one.
+pub(crate) fn make(names: &[String], authority: Option<&Authority>, now: i64) -> anyhow::Result<Made> {
+    let failed = || format!("the certificate for {} cannot be made", names.join(" "));
+    let mut params = terms(names, SERVER_DAYS, now).with_context(failed)?;
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    if let Some(first) = names.first().filter(|name| name.len() <= COMMON_NAME_MAX) {
+        params.distinguished_name.push(DnType::CommonName, first.as_str());
+    }
+    let key = KeyPair::generate().with_context(failed)?;
+    let certificate = match authority {
+        Some(authority) => {
+            params.use_authority_key_identifier_extension = true;
+            params.signed_by(&key, &authority.issuer()?)
+        }
+        None => params.self_signed(&key),
+    };
+    let certificate = certificate.with_context(failed)?;
+    let pem = certificate.pem();
+    Ok(Made {
+        bundle: format!("{pem}{}", key.serialize_pem()),
+        trusted: authority.map_or(pem, |authority| authority.certificate.clone()),
+        leaf: Leaf::of_der(certificate.der()).map_err(anyhow::Error::msg)?,
+    })
+}
+
+fn terms(names: &[String], days: i64, now: i64) -> anyhow::Result<CertificateParams> {
+    let at = |seconds: i64| {
+        rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+    };
+    let mut params = CertificateParams::new(names)?;
+    (params.not_before, params.not_after) = (at(now - EARLIER), at(now + days * DAY));
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    let mut serial = [0; 16];
+    getrandom::fill(&mut serial).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
+    // A positive number of always the same length.
+    serial[0] = serial[0] & 0x7f | 0x40;
+    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    Ok(params)
+}
+
+/// The local CA of a data directory.
+pub(crate) struct Authority {
+    /// Its certificate, in PEM.
+    pub(crate) certificate: String,
+    /// The file of the certificate.
+    pub(crate) path: PathBuf,
+    key: KeyPair,
+}
+
+impl Authority {
+    /// Its directory in the data directory. The data directory is reserved, so no datastore reaches it.
+    fn directory(data: &Path) -> PathBuf {
+        data.join("ca")
+    }
+
+    /// Reads it, if it was made.
+    pub(crate) fn open(data: &Path) -> anyhow::Result<Option<Authority>> {
+        let (path, key) = (Self::directory(data).join("ca.crt"), Self::directory(data).join("ca.key"));
+        let read = |path: &Path| match std::fs::read_to_string(path) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+            read => read.map(Some).with_context(|| format!("`{}` cannot be read", path.display())),
+        };
+        let Some(certificate) = read(&path)? else { return Ok(None) };
+        let text = read(&key)?.with_context(|| {
+            format!(
+                "the key of the local CA, `{}`, is missing: restore it, or remove `{}` and make a new CA with `enfilade certs ca`",
+                key.display(),
+                path.display()
+            )
+        })?;
+        let key =
+            KeyPair::from_pem(&text).with_context(|| format!("`{}` is not a private key", key.display()))?;
+        Ok(Some(Authority { certificate, path, key }))
+    }
+
+    /// Makes it; `name` is its common name. An existing key without a certificate, which an interrupted command left, is used.
+    pub(crate) fn make(data: &Path, name: &str, now: i64) -> anyhow::Result<Authority> {
+        let directory = Self::directory(data);
+        make_place(data, &directory)?;
+        let (path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
+        let _lock = lock(data, &directory)?;
+        let key = match std::fs::read_to_string(&key_path) {
+            Ok(text) => KeyPair::from_pem(&text)
+                .with_context(|| format!("`{}` is not a private key", key_path.display()))?,
+            Err(why) if why.kind() == ErrorKind::NotFound => {
+                let key = KeyPair::generate()?;
+                write_for_owner(data, &key_path, key.serialize_pem().as_bytes(), 0o600)?;
+                key
+            }
+            Err(why) => return Err(why).with_context(|| format!("`{}` cannot be read", key_path.display())),
+        };
+        let mut params = terms(&[], AUTHORITY_DAYS, now)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.self_signed(&key).context("the local CA cannot be made")?.pem();
+        write_for_owner(data, &path, certificate.as_bytes(), 0o644)?;
+        Ok(Authority { certificate, path, key })
+    }
+
+    fn issuer(&self) -> anyhow::Result<Issuer<'_, &KeyPair>> {
+        Issuer::from_ca_cert_pem(&self.certificate, &self.key)
+            .with_context(|| format!("`{}` is not a certificate", self.path.display()))
+    }
+
+    /// What its certificate says.
+    pub(crate) fn leaf(&self) -> anyhow::Result<Leaf> {
+        Leaf::read(self.certificate.as_bytes(), &mut enfilade_tls::Room::default())
+            .map_err(|why| anyhow::anyhow!("`{}`: {why}", self.path.display()))
+    }
+}
+
+/// Takes the lock of a directory of certificates: of programs that start together, one makes a certificate.
+fn lock(data: &Path, directory: &Path) -> anyhow::Result<FileLock> {
+    let path = directory.join(".making.lock");
+    let lock = FileLock::take(&path, Duration::from_secs(10))?;
+    give_to_owner(data, &path)?;
+    Ok(lock)
+}
+
+/// Writes a file for the owner of the data directory, also if root calls.
+pub(crate) fn write_for_owner(data: &Path, path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    let written = std::fs::metadata(data).and_then(|owner| atomic::replace(path, bytes, mode, Some(&owner)));
+    written.with_context(|| format!("`{}` cannot be written", path.display()))
+}
+
+/// Makes a directory of certificates or keys for the owner of the data directory, if it does not exist.
+pub(crate) fn make_place(data: &Path, directory: &Path) -> anyhow::Result<()> {
+    match directory.exists() {
+        true => Ok(()),
+        false => {
+            make_directory(directory, None)?;
+            directory::give(directory, data).with_context(|| {
+                format!("`{}` cannot be given to the owner of the data directory", directory.display())
+            })
+        }
+    }
+}
+
+/// Writes a bundle, and next to it what clients have to trust, under the same name with `.crt`.
+pub(crate) fn install(data: &Path, place: &Path, made: &Made) -> anyhow::Result<()> {
+    write_for_owner(data, place, made.bundle.as_bytes(), 0o600)?;
+    write_for_owner(data, &place.with_extension("crt"), made.trusted.as_bytes(), 0o644)
+}
+
+/// The names of the first start's certificate: those that the configuration names, and this machine's own.
+fn own_names(named: &[String]) -> Vec<String> {
+    let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let new: Vec<String> = own.into_iter().filter(|own| !named.contains(own)).collect();
+    [named, &new].concat()
+}
+
+/// Makes the first certificate if the certificate directory does not exist. The directory is renamed into place when it is complete: an empty
+/// one would stop the next start.
+pub(crate) fn make_own(
+    data: &Path,
+    place: &CertificatePlace,
+    named: &[String],
+    now: i64,
+) -> anyhow::Result<()> {
+    let CertificatePlace::Directory(directory) = place else { return Ok(()) };
+    if directory.exists() {
+        // The current one is served as long as it is valid.
+        if let Err(why) = make_own_again(data, directory, named, now) {
+            crate::output::note(&format!(
+                "warning: `{}` cannot be made again: {why:#}",
+                directory.join(OWN).display()
+            ));
+        }
+        return Ok(());
+    }
+    // A mistyped name must not become a directory with a certificate that nobody asked for.
+    anyhow::ensure!(
+        *directory == data.join("tls"),
+        "certificate directory `{}` (`[tls] certificates`) does not exist: correct the name, or create the directory and add a certificate \
+         with `enfilade certs add`",
+        directory.display()
+    );
+    let named_directory = || format!("certificate directory `{}` cannot be made", directory.display());
+    let file = directory.file_name().with_context(named_directory)?.to_string_lossy();
+    let new = directory.with_file_name(format!("{file}.new"));
+    make_place(data, &new)?;
+    let made = make(&own_names(named), Authority::open(data)?.as_ref(), now)?;
+    install(data, &new.join(OWN), &made)?;
+    match std::fs::rename(&new, directory) {
+        // Another starting server has made the directory first.
+        Err(_) if directory.exists() => Ok(()),
+        renamed => renamed.and_then(|()| atomic::sync_directory(directory)).with_context(named_directory),
+    }
+}
+
+/// Makes the first start's certificate again, if Enfilade made the current one, and that lacks a name or expires soon.
+fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> anyhow::Result<()> {
+    let place = directory.join(OWN);
+    let is_due = || {
+        let pem = std::fs::read(&place).ok()?;
+        let leaf = Leaf::read(&pem, &mut enfilade_tls::Room::default()).ok()?;
+        let lacks = named.iter().any(|name| !leaf.names.contains(name));
+        Some(is_self_made(&place, &pem) && (lacks || leaf.not_after < now + RENEW_DAYS * DAY))
+    };
+    if is_due() != Some(true) {
+        return Ok(());
+    }
+    // Of servers that start together, one makes it.
+    let _lock = lock(data, directory)?;
+    if is_due() != Some(true) {
+        return Ok(());
+    }
+    let made = make(&own_names(named), Authority::open(data)?.as_ref(), now)?;
+    install(data, &place, &made)?;
+    crate::output::note(&format!(
+        "`{}` was made again: {}, valid until {}; clients that verify it need the new `{}`",
+        place.display(),
+        made.leaf.names.join(" "),
+        crate::output::time(made.leaf.not_after),
+        place.with_extension("crt").display()
+    ));
+    Ok(())
+}
+
+/// Makes each certificate again that expires soon: the first start's, and those that the local CA signed. Clients of the latter trust the new ones.
+fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> anyhow::Result<()> {
+    let CertificatePlace::Directory(directory) = place else { return Ok(()) };
+    make_own_again(data, directory, named, now)?;
+    let Some(authority) = Authority::open(data)? else { return Ok(()) };
+    let listed =
+        std::fs::read_dir(directory).with_context(|| format!("`{}` cannot be read", directory.display()))?;
+    let trusted = listed.filter_map(|entry| Some(entry.ok()?.path()));
+    for trusted in trusted.filter(|path| path.extension().is_some_and(|extension| extension == "crt")) {
+        let place = trusted.with_extension("pem");
+        let Ok(pem) = std::fs::read(&place) else { continue };
+        let Ok(leaf) = Leaf::read(&pem, &mut enfilade_tls::Room::default()) else { continue };
+        let is_ours = enfilade_tls::is_issued_by(&pem, authority.certificate.as_bytes());
+        if !is_ours || leaf.not_after >= now + RENEW_DAYS * DAY {
+            continue;
+        }
+        let _lock = lock(data, directory)?;
+        let mut names = leaf.names;
+        // The first one is the subject.
+        names.sort_by_key(|name| name.parse::<IpAddr>().is_ok());
+        install(data, &place, &make(&names, Some(&authority), now)?)?;
+        crate::output::note(&format!("`{}` was renewed with the local CA", place.display()));
+    }
+    Ok(())
+}
+
+/// Starts a thread that renews, once a day.
+pub(crate) fn follow(home: &Home) -> anyhow::Result<()> {
+    let (data, place, named) = (home.data.clone(), home.certificates(), home.config.tls.names().to_vec());
+    std::thread::Builder::new().name("own certificates".into()).spawn(move || {
+        loop {
+            if let Err(why) = renew(&data, &place, &named, crate::clock::now().unix_seconds) {
+                crate::output::note(&format!(
+                    "warning: certificates that the server makes cannot be renewed: {why:#}"
+                ));
+            }
+            std::thread::park_timeout(Duration::from_secs(DAY.unsigned_abs()));
+        }
+    })?;
+    Ok(())
+}
+
+/// The name of the bundle for a certificate of this name.
+pub(crate) fn file_of(name: &str) -> String {
+    format!("{}.pem", name.replacen('*', "_", 1))
+}
+
+/// Whether Enfilade made a bundle: what clients have to trust is next to it.
+fn is_self_made(place: &Path, pem: &[u8]) -> bool {
+    let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
+    enfilade_tls::is_issued_by(pem, &trusted)
+}
+
+/// Refuses to replace a certificate that Enfilade did not make.
+pub(crate) fn refuse_to_replace(place: &Path) -> anyhow::Result<()> {
+    match std::fs::read(place) {
+        Ok(pem) if !is_self_made(place, &pem) => bail!(
+            "`{}` was not made by `certs self-signed`, and is not replaced: remove it first, or choose another file with --name",
+            place.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_host_names_and_addresses() {
+        for (text, expected) in [
+            ("NAS.lan.", Some("nas.lan")),
+            ("*.nas.lan", Some("*.nas.lan")),
+            ("localhost", Some("localhost")),
+            ("192.0.2.7", Some("192.0.2.7")),
+            ("2001:DB8:0::7", Some("2001:db8::7")),
+            ("192.0.2.300", None),
+            ("192.0.2", None),
+            ("https://nas.lan", None),
+            ("nas.lan:8443", None),
+            ("bücher.lan", None),
+            ("a..b", None),
+            ("-a.b", None),
+            ("a.*.b", None),
+            ("", None),
+        ] {
+            assert_eq!(name(text).ok().as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn certificates_of_the_ca_and_of_the_first_start_are_renewed_before_they_expire() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let (data, now) = (scratch.path(), 1_800_000_000);
+        let directory = data.join("tls");
+        let place = CertificatePlace::Directory(directory.clone());
+        let named = ["nas.lan".to_owned()];
+        make_own(data, &place, &named, now).unwrap();
+        let authority = Authority::make(data, "CA", now).unwrap();
+        let names = ["box.lan", "192.0.2.7"].map(str::to_owned);
+        install(data, &directory.join("box.lan.pem"), &make(&names, Some(&authority), now).unwrap()).unwrap();
+        let own = make(&["self.lan".to_owned()], None, now).unwrap();
+        install(data, &directory.join("self.lan.pem"), &own).unwrap();
+        let all = || {
+            ["localhost.pem", "box.lan.pem", "self.lan.pem"]
+                .map(|file| std::fs::read(directory.join(file)).unwrap())
+        };
+        let [first, of_ca, by_itself] = all();
+        renew(data, &place, &named, now + (SERVER_DAYS - RENEW_DAYS) * DAY).unwrap();
+        assert_eq!(all(), [first.clone(), of_ca.clone(), by_itself.clone()]);
+        let later = now + (SERVER_DAYS - RENEW_DAYS + 1) * DAY;
+        renew(data, &place, &named, later).unwrap();
+        let [first_then, of_ca_then, by_itself_then] = all();
+        assert!(first_then != first && of_ca_then != of_ca);
+        assert_eq!(by_itself_then, by_itself, "its clients would have to trust the new one");
+        let leaf = Leaf::read(&of_ca_then, &mut enfilade_tls::Room::default()).unwrap();
+        assert_eq!(leaf.names, ["192.0.2.7", "box.lan"]);
+        assert_eq!(leaf.not_after, later + SERVER_DAYS * DAY);
+        assert!(enfilade_tls::is_issued_by(&of_ca_then, authority.certificate.as_bytes()));
+    }
+}

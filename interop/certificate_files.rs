@@ -1,0 +1,320 @@
+//! Certificates as people have them: `certs add` takes every form that OpenSSL writes, and the certificates that Enfilade makes itself are
+//! accepted by strict clients.
+
+use crate::certificates::{bundle, ecdsa};
+use crate::server::{BINARY, Scratch, Server, until};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A leaf for `nas.example`, its issuer and the key of the leaf, as `leaf.crt`, `chain.crt` and `plain.key`; another key is `other.key`.
+fn write_parts(place: &Path) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, "issuer");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let (issuer_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let chain = authority.self_signed(&issuer_key).unwrap().pem();
+    let leaf = CertificateParams::new(["nas.example".to_owned(), "192.0.2.7".to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&key, &Issuer::new(authority, issuer_key)).unwrap().pem();
+    let other = KeyPair::generate().unwrap().serialize_pem();
+    for (file, text) in
+        [("leaf.crt", leaf), ("chain.crt", chain), ("plain.key", key.serialize_pem()), ("other.key", other)]
+    {
+        std::fs::write(place.join(file), text).unwrap();
+    }
+}
+
+fn openssl(place: &Path, arguments: &str) -> String {
+    let output = Command::new("openssl").args(arguments.split(' ')).current_dir(place).output().unwrap();
+    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a command with the data directory `data` in this directory.
+fn enfilade(place: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(BINARY);
+    command.args(["--json", "--data", "data"]).args(arguments).current_dir(place);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn every_form_that_openssl_writes_is_joined_to_the_same_bundle() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    for arguments in [
+        "x509 -in leaf.crt -outform der -out leaf.der",
+        "x509 -in chain.crt -outform der -out chain.cer",
+        "pkey -in plain.key -outform der -out plain.der",
+        "ec -in plain.key -out sec1.key",
+        "pkcs8 -topk8 -in plain.key -passout pass:s3cret -out aes.key",
+        "pkcs8 -topk8 -in plain.key -passout pass:s3cret -v2 aes-128-cbc -v2prf hmacWithSHA512 -outform der -out aes.der",
+        "pkcs8 -topk8 -in plain.key -passout pass:s3cret -v2 des3 -v2prf hmacWithSHA1 -out des3.key",
+        "pkcs8 -topk8 -in plain.key -passout pass:s3cret -v1 PBE-SHA1-3DES -out v1.key",
+        "pkcs12 -export -in leaf.crt -inkey plain.key -certfile chain.crt -passout pass:s3cret -out modern.p12",
+        "pkcs12 -export -in leaf.crt -inkey plain.key -certfile chain.crt -passout pass:s3cret -legacy -out legacy.pfx",
+        "pkcs12 -export -in leaf.crt -inkey plain.key -certfile chain.crt -passout pass:s3cret -legacy -certpbe PBE-SHA1-RC2-128 -keypbe PBE-SHA1-2DES -out rc2.p12",
+        "pkcs12 -export -in leaf.crt -inkey plain.key -certfile chain.crt -passout pass: -out empty.p12",
+        "pkcs12 -export -in leaf.crt -inkey plain.key -certfile chain.crt -passout pass: -certpbe NONE -keypbe NONE -out open.p12",
+    ] {
+        openssl(place, arguments);
+    }
+    let public = openssl(place, "pkey -in plain.key -pubout");
+    let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap().replace("\r\n", "\n");
+    let chain = text("leaf.crt") + &text("chain.crt");
+    for files in [
+        &["leaf.crt", "plain.key", "chain.crt"][..],
+        &["chain.crt", "plain.key", "leaf.crt"],
+        &["plain.der", "chain.cer", "leaf.der"],
+        &["leaf.crt", "chain.crt", "sec1.key"],
+        &["leaf.crt", "aes.key", "chain.crt"],
+        &["leaf.crt", "aes.der", "chain.crt"],
+        &["leaf.crt", "des3.key", "chain.crt"],
+        &["leaf.crt", "v1.key", "chain.crt"],
+        &["modern.p12"],
+        &["legacy.pfx"],
+        &["rc2.p12"],
+        &["empty.p12"],
+        &["open.p12"],
+    ] {
+        let is_sealed = !["plain", "sec1", "empty", "open"].iter().any(|open| files.concat().contains(open));
+        let passphrase: &[&str] = if is_sealed { &["--passphrase-stdin"] } else { &[] };
+        let added = enfilade(
+            place,
+            &[&["certs", "add"][..], files, &["--name", "nas.pem"], passphrase].concat(),
+            "s3cret\n",
+        );
+        assert!(added.status.success(), "{files:?}: {}", String::from_utf8_lossy(&added.stderr));
+        let bundle = place.join("data/tls/nas.pem");
+        let written = std::fs::read_to_string(&bundle).unwrap();
+        assert!(written.starts_with(&chain), "{files:?}: {written}");
+        assert_eq!(openssl(place, "pkey -in data/tls/nas.pem -pubout"), public, "{files:?}");
+        assert_eq!(std::fs::metadata(&bundle).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(bundle).unwrap();
+    }
+    assert!(enfilade(place, &["certs", "add", "leaf.crt", "chain.crt", "plain.key"], "").status.success());
+    assert!(place.join("data/tls/leaf.pem").exists(), "the bundle has the name of the certificate");
+    let shown = enfilade(place, &["certs", "show", "192.0.2.7"], "");
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(
+        (&shown["names"], &shown["default"]),
+        (&serde_json::json!(["192.0.2.7", "nas.example",]), &false.into())
+    );
+    let pem = enfilade(place, &["certs", "show", "nas.example", "--pem"], "");
+    let pem: Value = serde_json::from_slice(&pem.stdout).unwrap();
+    assert_eq!(pem["certificate"], chain, "the chain without the key");
+}
+
+#[test]
+fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    openssl(place, "pkcs8 -topk8 -in plain.key -passout pass:s3cret -out aes.key");
+    openssl(place, "pkcs8 -topk8 -in plain.key -passout pass:s3cret -scrypt -out scrypt.key");
+    openssl(place, "ec -in plain.key -aes256 -passout pass:s3cret -out former.key");
+    openssl(
+        place,
+        "pkcs12 -export -in leaf.crt -inkey plain.key -passout pass:s3cret -legacy -out legacy.p12",
+    );
+    openssl(place, "crl2pkcs7 -nocrl -certfile chain.crt -outform der -out chain.p7b");
+    for (arguments, why) in [
+        (
+            &["leaf.crt"][..],
+            "no private key in leaf.crt: give the key file too: enfilade certs add leaf.crt leaf.key",
+        ),
+        (&["leaf.crt", "other.key"], "this key belongs to another certificate"),
+        (&["plain.key"], "no certificate in `plain.key`"),
+        (&["leaf.crt", "aes.key"], "`aes.key` is encrypted: give its passphrase"),
+        (&["leaf.crt", "aes.key", "--passphrase-stdin"], "the passphrase is wrong, or `aes.key` is damaged"),
+        (&["legacy.p12"], "`legacy.p12` is encrypted: give its passphrase"),
+        (&["legacy.p12", "--passphrase-stdin"], "the passphrase is wrong"),
+        (
+            &["leaf.crt", "scrypt.key", "--passphrase-stdin"],
+            "scrypt, which is not supported: openssl pkey -in scrypt.key",
+        ),
+        (&["leaf.crt", "former.key"], "openssl pkey -in former.key -out plain.key"),
+        (&["leaf.crt", "plain.key", "chain.p7b"], "openssl pkcs7 -inform der -in chain.p7b"),
+        (&["leaf.crt", "plain.key", "/dev/zero"], "larger than 1 MiB"),
+    ] {
+        let added = enfilade(place, &[&["certs", "add"][..], arguments].concat(), "wrong\n");
+        let said = String::from_utf8_lossy(&added.stderr).into_owned();
+        assert!(!added.status.success() && said.contains(why), "{arguments:?}: {said}");
+        assert!(!said.contains("s3cret") && !said.contains("wrong\n"), "{said}");
+    }
+    assert!(!place.join("data/tls").exists());
+    // A file name that tools give to each certificate does not replace the certificate of other names.
+    assert!(
+        enfilade(place, &["certs", "add", "leaf.crt", "plain.key", "--name", "cert.pem"], "")
+            .status
+            .success()
+    );
+    std::fs::write(place.join("cert.pem"), bundle("other.example", &["other.example"], &ecdsa())).unwrap();
+    let other = enfilade(place, &["certs", "add", "cert.pem"], "");
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(!other.status.success() && said.contains("--name other.example.pem"), "{said}");
+    // A bundle with a wrong key that was put there by hand is named in the same words.
+    let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    std::fs::write(place.join("data/tls/cert.pem"), text("leaf.crt") + &text("other.key")).unwrap();
+    let checked = enfilade(place, &["certs", "check"], "");
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(!checked.status.success() && said.contains("belongs to another certificate"), "{said}");
+}
+
+/// A strict client: Python verifies the name, and with `VERIFY_X509_STRICT` the extensions that RFC 5280 demands.
+fn python_accepts(trusted: &Path, address: &str, name: &str) -> bool {
+    let program = "import socket, ssl, sys\n\
+        c = ssl.create_default_context(cafile=sys.argv[1]); c.verify_flags |= ssl.VERIFY_X509_STRICT\n\
+        host, port = sys.argv[2].rsplit(':', 1)\n\
+        c.wrap_socket(socket.create_connection((host, int(port))), server_hostname=sys.argv[3])";
+    let run = Command::new("python3").args(["-c", program]).arg(trusted).args([address, name]).output();
+    run.unwrap().status.success()
+}
+
+fn curl_accepts(trusted: &Path, address: &str, name: &str) -> bool {
+    let port = address.rsplit_once(':').unwrap().1;
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--fail", "--resolve", &format!("{name}:{port}:127.0.0.1"), "--cacert"]);
+    let ran = curl.arg(trusted).arg(format!("https://{name}:{port}/.well-known/enfilade")).output().unwrap();
+    ran.status.success()
+}
+
+fn rustls_accepts(trusted: &Path, address: &str, name: &str) -> bool {
+    use tokio_rustls::rustls::crypto::aws_lc_rs;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+    use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(trusted).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into());
+    let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut connection = ClientConnection::new(config.with_no_client_auth().into(), name).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    Stream::new(&mut connection, &mut stream).write_all(b"GET / HTTP/1.0\r\n\r\n").is_ok()
+}
+
+fn all_accept(trusted: &Path, address: &str, name: &str) {
+    assert!(curl_accepts(trusted, address, name), "curl, {name}");
+    assert!(python_accepts(trusted, address, name), "Python, {name}");
+    assert!(rustls_accepts(trusted, address, name), "rustls, {name}");
+}
+
+#[test]
+fn the_first_certificate_has_the_configured_names_and_is_accepted() {
+    let names = ("ENFILADE_TLS__NAMES", "nas.lan, 192.0.2.7");
+    let server = Server::start_with(&[names]);
+    let trusted = server.certificate();
+    for name in ["nas.lan", "localhost", "127.0.0.1"] {
+        all_accept(&trusted, &server.address, name);
+    }
+    let text = openssl(
+        &server.data(),
+        "x509 -in tls/localhost.pem -noout -subject -dates -ext basicConstraints,subjectAltName",
+    );
+    for part in ["subject=CN = nas.lan\n", "CA:FALSE", "IP Address:192.0.2.7", "DNS:localhost"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let shown = server.cli(&["certs", "show", "nas.lan"]);
+    let (from, to) = (shown[0]["not_before"].as_i64().unwrap(), shown[0]["not_after"].as_i64().unwrap());
+    assert!((824 * 86_400..=825 * 86_400).contains(&(to - from)), "{shown:?}");
+    // A name that was added to the configuration comes into it with the next start; before, nothing changes.
+    let before = std::fs::read(&trusted).unwrap();
+    let again = |names: &str| {
+        server.cli_output_with(&[("ENFILADE_TLS__NAMES", names)], &["init"], "");
+        std::fs::read(&trusted).unwrap()
+    };
+    assert_eq!(again(names.1), before);
+    assert_ne!(again("nas.lan, box.lan"), before);
+    until("the new certificate", &server, || curl_accepts(&trusted, &server.address, "box.lan"));
+    // A certificate of somebody else under this file name stays.
+    std::fs::write(server.data().join("tls/localhost.pem"), bundle("x", &["mine.example"], &ecdsa()))
+        .unwrap();
+    let mine = std::fs::read(server.data().join("tls/localhost.pem")).unwrap();
+    again("third.lan");
+    assert_eq!(std::fs::read(server.data().join("tls/localhost.pem")).unwrap(), mine);
+    let refused = server.cli_output(&["certs", "self-signed", "third.lan", "--name", "localhost.pem"], "");
+    assert!(!refused.status.success());
+    assert!(
+        !server
+            .cli_output_with(&[("ENFILADE_TLS__NAMES", "192.0.2.300")], &["certs", "list"], "")
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
+    let scratch = Scratch::new();
+    let directory: PathBuf = scratch.path().join("certificates");
+    std::fs::create_dir(&directory).unwrap();
+    // The first file answers clients that send no name, unless another one has the address that they connected to.
+    std::fs::write(directory.join("a.pem"), bundle("a", &["a.example"], &ecdsa())).unwrap();
+    let place = directory.to_str().unwrap();
+    let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
+    let cli = |arguments: &[&str]| {
+        let output = server.cli_output_with(&[("ENFILADE_TLS__CERTIFICATES", place)], arguments, "");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    // Signed by itself, as long as there is no CA.
+    assert_eq!(cli(&["certs", "self-signed", "nas.lan", "127.0.0.1"])["signed_by"], "itself");
+    let own = directory.join("nas.lan.crt");
+    until("the certificate of nas.lan", &server, || curl_accepts(&own, &server.address, "nas.lan"));
+    all_accept(&own, &server.address, "127.0.0.1");
+    // The CA is made once.
+    assert!(!server.cli_output(&["certs", "ca", "--show"], "").status.success());
+    assert_eq!(cli(&["certs", "ca", "--name", "Family CA"])["created"], true);
+    assert_eq!(cli(&["certs", "ca"])["created"], false);
+    let ca = scratch.path().join("ca.crt");
+    std::fs::write(&ca, cli(&["certs", "ca", "--show"])["certificate"].as_str().unwrap()).unwrap();
+    let mode = |file: &str| std::fs::metadata(server.data().join(file)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("ca"), mode("ca/ca.key"), mode("ca/ca.crt")), (0o700, 0o600, 0o644));
+    for names in [&["nas.lan", "127.0.0.1"][..], &["*.box.lan"]] {
+        let made = cli(&[&["certs", "self-signed"][..], names].concat());
+        assert_eq!(made["signed_by"], "local CA");
+        let file = made["file"].as_str().unwrap();
+        openssl(scratch.path(), &format!("verify -x509_strict -purpose sslserver -CAfile ca.crt {file}"));
+    }
+    until("the certificate of x.box.lan", &server, || curl_accepts(&ca, &server.address, "x.box.lan"));
+    for name in ["nas.lan", "127.0.0.1", "x.box.lan"] {
+        all_accept(&ca, &server.address, name);
+    }
+    assert!(!curl_accepts(&ca, &server.address, "a.example"), "a certificate of another issuer");
+    let issuer = openssl(scratch.path(), &format!("x509 -in {place}/nas.lan.pem -noout -issuer"));
+    assert!(issuer.contains("CN = Family CA"), "{issuer}");
+    // No datastore reaches the key of the CA.
+    let into = server.data().join("ca");
+    let refused = server.cli_output(&["datastore", "create", "ca", "--path", into.to_str().unwrap()], "");
+    assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));
+}
+
+#[test]
+fn files_that_root_adds_belong_to_the_owner_of_the_data_directory() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    std::fs::create_dir(place.join("data")).unwrap();
+    std::os::unix::fs::chown(place.join("data"), Some(65_534), Some(65_534)).unwrap();
+    for arguments in [
+        &["add", "leaf.crt", "plain.key"][..],
+        &["self-signed", "nas.lan"],
+        &["ca"],
+        &["self-signed", "nas.lan", "box.lan"],
+    ] {
+        let ran = enfilade(place, &[&["certs"][..], arguments].concat(), "");
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    for file in ["tls", "tls/leaf.pem", "tls/nas.lan.pem", "tls/nas.lan.crt", "ca", "ca/ca.key", "ca/ca.crt"]
+    {
+        assert_eq!(std::fs::metadata(place.join("data").join(file)).unwrap().uid(), 65_534, "{file}");
+    }
+}
