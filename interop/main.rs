@@ -63,6 +63,7 @@ mod proxmox;
 mod race;
 mod rclone;
 mod reference;
+mod revoke;
 mod robustness;
 mod room;
 mod roots;

@@ -11,6 +11,7 @@ mod config;
 mod files;
 mod first_start;
 mod home;
+mod issued;
 mod keys;
 mod listen;
 mod look;
