@@ -199,7 +199,7 @@ fn what_revoke_says_is_what_the_server_does() {
     server.cli(&["user", "disable", ALICE]);
     assert_eq!(world.check("the user disabled"), [""; 0]);
     let told = world.told(&["revoke", "user", ALICE]);
-    assert!(told.contains("no valid session of user alice@Default was known"), "{told}");
+    assert!(told.contains("no valid session of user alice@Default is known"), "{told}");
     assert!(told.contains("refused at present, but not deleted: the password, 2 API tokens"), "{told}");
     server.cli(&["user", "enable", ALICE]);
     assert_eq!(world.check("the user enabled"), EVERY);
@@ -311,6 +311,29 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     world.note(Some(world.login("alice", project("work", "default")).unwrap()));
     assert_eq!(world.standing().len(), 1, "roles and memberships stayed");
 
+    // A trust takes a session in person: a user without a password cannot use one.
+    let carol = server.cli(&["user", "add", "carol@Default"])[0]["id"].as_str().unwrap().to_owned();
+    let [_, bob, work] = &world.ids;
+    let trust = json!({
+        "trustor_user_id": bob, "trustee_user_id": carol, "project_id": work, "impersonation": false,
+        "roles": [{ "name": "member" }],
+    });
+    let his = world.login("bob", project("work", "default")).unwrap();
+    assert_eq!(world.cloud.call(&his, "POST", "/v3/OS-TRUST/trusts", &json!({ "trust": trust })).0, 201);
+    let trust = || {
+        server.cli(&["user", "access", "carol@Default"])[0]["ways"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .clone()
+    };
+    assert_eq!((&trust()["works"], &trust()["way"]), (&json!(false), &json!("trust from another user")));
+    assert!(
+        server.cli_output(&["user", "passwd", "carol@Default", "--password-stdin"], "pw").status.success()
+    );
+    assert_eq!(trust()["works"], true);
+
     // Credentials of bob for the project, and those of the members of a group.
     let made = &server.cli(&["token", "create", "bob@Default!ci", "--project", "work"])[0];
     let ci = format!("bob@Default!ci:{}", made["value"].as_str().unwrap());
@@ -324,7 +347,6 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     let said = world.revoke(&["group", "crew@Default", "--everything"]);
     assert_eq!(said["ended"]["passwords"], 1, "{said}");
     assert!(!world.whoami(&format!("{ALICE}:pw")) && world.whoami("bob@Default:pw"));
-    let [_, bob, _] = &world.ids;
     world.cloud.change("PATCH", &format!("/v3/users/{bob}"), &enabled("user", false));
     let access = server.cli(&["user", "access", "bob@Default"])[0].clone();
     assert_eq!(access["ways"][0]["why_not"], "the user is disabled", "{access}");

@@ -11,6 +11,7 @@ mod reference;
 mod facts;
 mod groups;
 mod imports;
+mod judge;
 mod keys;
 mod keystone;
 mod revoke;

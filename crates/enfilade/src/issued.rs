@@ -1,14 +1,8 @@
-//! The sessions that the servers of this data directory issued, and which of them are valid. The list has the newest ones, about 260,000, so a
-//! number of sessions is always the least possible.
+//! The record of an issued session, which has everything that its token claims.
 
-use crate::clock;
-use crate::home::{Home, seed};
-use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, TrustId};
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{
-    Claim, Context, HashKey, IdentityMemo, Lent, Methods, Refusal, Scope, SessionState, check_session,
-};
+use enfilade_identity::{Claim, Lent, Methods, Scope};
 use enfilade_sources::files::issued::{IssuedBy, IssuedFor, IssuedSession};
 
 /// The record of a claim.
@@ -30,7 +24,7 @@ pub(crate) fn record_of(claim: &Claim) -> IssuedSession {
 }
 
 /// The claim of a record.
-fn claim_of(session: &IssuedSession) -> Claim {
+pub(crate) fn claim_of(session: &IssuedSession) -> Claim {
     let IssuedSession { own, chain, user, scope, lent, methods, issued_at, expires_at } = *session;
     let scope = match scope {
         IssuedFor::Nothing => Scope::Unscoped,
@@ -45,53 +39,6 @@ fn claim_of(session: &IssuedSession) -> Claim {
     };
     let audit = Audit { own, chain: Some(chain).filter(|chain| *chain != own) };
     Claim { user, methods: Methods(methods), scope, lent, issued_at, expires_at, audit }
-}
-
-/// Judges sessions and credentials as a server does, on the facts of this moment.
-pub(crate) struct Judge {
-    hash_key: HashKey,
-    sessions: SessionState,
-    memo: IdentityMemo,
-}
-
-/// Bytes for what door 2 remembers during one command.
-const MEMO_BYTES: usize = 1 << 20;
-
-impl Judge {
-    pub(crate) fn new(home: &Home) -> anyhow::Result<Self> {
-        let (hash_key, memo) = (home.hash_key(), IdentityMemo::new(seed()?, MEMO_BYTES));
-        Ok(Judge { hash_key, memo, sessions: SessionState::default() })
-    }
-
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { hash_key: &self.hash_key, sessions: &self.sessions, memo: &self.memo }
-    }
-
-    /// The known sessions that are valid, the newest first.
-    pub(crate) fn valid_sessions(&self, home: &Home) -> anyhow::Result<Vec<IssuedSession>> {
-        let known = home.sessions()?.live(clock::now().unix_seconds);
-        self.still_valid(home, known)
-    }
-
-    /// Those of these sessions that are valid.
-    pub(crate) fn still_valid(
-        &self,
-        home: &Home,
-        sessions: Vec<IssuedSession>,
-    ) -> anyhow::Result<Vec<IssuedSession>> {
-        let (now, context) = (clock::now(), self.context());
-        home.source().read(|view| {
-            let mut valid = Vec::new();
-            for session in sessions {
-                match check_session(view, now, &claim_of(&session), &context) {
-                    Ok(()) => valid.push(session),
-                    Err(Refusal::Facts(why)) => return Err(why.into()),
-                    Err(_) => {}
-                }
-            }
-            Ok(valid)
-        })?
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! `enfilade user access`, and which ways in of users work.
 
+use super::judge::Judge;
 use super::{enabled, until};
 use crate::clock;
 use crate::home::Home;
-use crate::issued::Judge;
 use crate::output;
 use enfilade_admin::{HeldRole, UserAccess, Way, WayKind, user_access};
 use enfilade_facts::Read as _;
@@ -46,11 +46,11 @@ pub(super) fn judged(
     home.source().read(|view| {
         let mut judged = Vec::new();
         for way in ways {
-            let mut checked = way.check(view, now, &context);
-            if checked.is_ok() && way.kind == WayKind::TrustFromAnother && !has_session(&way.user, sessions) {
-                checked = check_secret(view, now, way.user, None);
-            }
-            let why_not = match checked {
+            let needs_login = way.kind == WayKind::TrustFromAnother && !has_session(&way.user, sessions);
+            let why_not = match way.check(view, now, &context) {
+                Ok(()) if needs_login && check_secret(view, now, way.user, None).is_err() => {
+                    Some("it takes a session in person, and the user has neither a session nor a password that works".to_owned())
+                }
                 Ok(()) => None,
                 Err(Refusal::Facts(why)) => return Err(why.into()),
                 Err(refusal) => Some(why_not(&refusal)),
@@ -126,12 +126,13 @@ fn show(user: &Userid, access: &UserAccess, judged: &[Judged], sessions: &[Issue
             count,
             expires,
             "yes".into(),
-            format!("`enfilade session list {user}`"),
+            format!("see: enfilade session list {}", output::word(&user.to_string())),
         ]);
     }
     match rows.is_empty() {
         true => output::line(&format!(
-            "no way in: neither a password, nor a token, key, trust or known session; to give one: `enfilade user passwd {user}`"
+            "no way in: neither a password, nor a token, key, trust or known session; to give one: enfilade user passwd {}",
+            output::word(&user.to_string())
         )),
         false => output::table(&["WAY IN", "NAME", "EXPIRES", "WORKS", "GIVES"], &rows),
     }

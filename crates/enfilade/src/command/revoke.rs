@@ -2,9 +2,10 @@
 //! change, as a server judges them.
 
 use super::access::{Judged, KINDS, judged};
+use super::judge::{Judge, known_sessions};
 use crate::cli::revoke::{Extent, Revoke};
 use crate::home::Home;
-use crate::issued::{Judge, record_of};
+use crate::issued::record_of;
 use crate::output;
 use anyhow::Context;
 use enfilade_admin::keystone::{self, RevocationSummary};
@@ -24,7 +25,7 @@ use std::io::{BufRead as _, Read as _};
 
 pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()> {
     let judge = Judge::new(home)?;
-    let mut known = home.sessions()?.live(crate::clock::now().unix_seconds);
+    let mut known = known_sessions(home)?;
     let subject = match command {
         Revoke::List => return list(home, json),
         Revoke::User { user, extent } => Subject::user(home, &user, &extent)?,
@@ -42,10 +43,12 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
     let ways = subject.ways(home)?;
     let locks = subject.revoke(home)?;
     let after = subject.ways(home)?;
+    let stay: BTreeSet<(UserId, &str)> = after.iter().map(|way| (way.user, way.name.as_str())).collect();
+    let taken = ways.into_iter().filter(|way| !stay.contains(&(way.user, way.name.as_str()))).collect();
     let valid = judge.still_valid(home, sessions.clone())?;
     let outcome = Outcome {
         sessions: sessions.len() - valid.len(),
-        taken: ways.into_iter().filter(|way| !after.contains(way)).collect(),
+        taken,
         locks,
         sessions_left: valid.iter().filter(|session| subject.users.contains(&session.user)).count(),
         left: judged(home, &judge, after, &valid)?,
@@ -101,7 +104,7 @@ impl Subject {
             deletes: extent.into(),
             users: BTreeSet::from([id]),
             owner: Some(user.clone()),
-            again: format!("enfilade user passwd {user}"),
+            again: format!("enfilade user passwd {}", output::word(&user.to_string())),
             ..Subject::default()
         })
     }
@@ -159,7 +162,7 @@ impl Subject {
             deletes: Deletes::One(way),
             users: BTreeSet::from([owner.id]),
             owner: Some(authid.user.clone()),
-            again: format!("enfilade token create '{authid}'"),
+            again: format!("enfilade token create {}", output::word(&authid.to_string())),
             ..Subject::default()
         })
     }
@@ -206,12 +209,21 @@ impl Subject {
         })
     }
 
+    /// The user that it belongs to, or else itself.
+    fn whose(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("user {owner}"),
+            None => format!("{} {}", self.kind, self.name),
+        }
+    }
+
     /// The command that ends what still works.
     fn next(&self) -> String {
-        match (&self.owner, self.kind) {
+        let owner = self.owner.as_ref().map(|owner| output::word(&owner.to_string()));
+        match (owner, self.kind) {
             (Some(owner), "session" | "chain") => format!("enfilade revoke user {owner}"),
             (Some(owner), _) => format!("enfilade revoke user {owner} --everything"),
-            (None, kind) => format!("enfilade revoke {kind} {} --everything", self.name),
+            (None, kind) => format!("enfilade revoke {kind} {} --everything", output::word(&self.name)),
         }
     }
 
@@ -241,15 +253,18 @@ impl Subject {
             keystone::revoke(&ctx, marks, None, &what)?;
         }
         match &self.deletes {
-            Deletes::Nothing => return Ok(0),
-            Deletes::One(way) => withdraw(&ctx, way)?,
+            Deletes::Nothing => Ok(0),
+            Deletes::One(way) => Ok(withdraw(&ctx, way).map(|()| 0)?),
             Deletes::Everything => {
                 self.users.iter().try_for_each(|user| withdraw_from(&ctx, user))?;
                 self.projects.iter().try_for_each(|project| withdraw_for(&ctx, project))?;
-                return Ok(end_locks_of(&ctx, &*home.locks()?, home.config.limits.0, &self.users)?);
+                // The server creates the store of locks.
+                match home.data.join("locks").try_exists()? {
+                    true => Ok(end_locks_of(&ctx, &*home.locks()?, home.config.limits.0, &self.users)?),
+                    false => Ok(0),
+                }
             }
         }
-        Ok(0)
     }
 }
 
@@ -297,14 +312,21 @@ impl Outcome {
 
     fn ended(&self, subject: &Subject) -> Option<String> {
         let Subject { kind, name, .. } = subject;
-        match (self.sessions, subject.marks.is_empty()) {
-            (0, true) => None,
-            (0, false) => Some(format!(
-                "no valid session of {kind} {name} was known; every session of it that was issued until now is refused"
+        match (self.sessions, *kind) {
+            (0, "token") => None,
+            (0, "session") => {
+                Some(format!("no valid session with the audit id {name} is known; it is refused from now on"))
+            }
+            (0, "chain") => Some(format!(
+                "no valid session of the chain {name} is known; its sessions are refused from now on"
+            )),
+            (0, _) => Some(format!(
+                "no valid session of {kind} {name} is known; one that was issued until now is refused"
             )),
             (count, _) => Some(format!(
-                "ended at least {} of {kind} {name}; running transfers of sessions that ended stop at their next check",
-                counted(count, "session", "sessions")
+                "ended at least {} of {}; running transfers of sessions that ended stop at their next check",
+                counted(count, "session", "sessions"),
+                subject.whose()
             )),
         }
     }
@@ -321,7 +343,7 @@ impl Outcome {
     }
 
     fn left(&self, subject: &Subject) -> Option<String> {
-        let Subject { kind, name, owner, again, .. } = subject;
+        let Subject { kind, name, again, .. } = subject;
         let mut working = parts(self.working());
         let sessions = counted(self.sessions_left, "session", "sessions");
         working.extend((self.sessions_left > 0).then(|| format!("at least {sessions}")));
@@ -336,17 +358,14 @@ impl Outcome {
                 format!("refused at present, but not deleted: {refused}; to delete: {}", subject.next())
             }
             _ if !subject.projects.is_empty() && subject.users.is_empty() => format!(
-                "users with a role on project {name} can open new sessions; to refuse them: enfilade project set {name} --disable"
+                "users with a role on project {name} can open new sessions; to refuse them: enfilade project set {} --disable",
+                output::word(name)
             ),
             _ if subject.users.is_empty() && matches!(*kind, "session" | "chain") => return None,
             Deletes::Everything => {
                 format!("no way in is left; roles and memberships stay; to let a user in again: {again}")
             }
-            _ => {
-                let whose =
-                    owner.as_ref().map_or_else(|| format!("{kind} {name}"), |owner| format!("user {owner}"));
-                format!("no other way in of {whose} exists")
-            }
+            _ => format!("no other way in of {} exists", subject.whose()),
         })
     }
 }

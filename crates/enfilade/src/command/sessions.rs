@@ -1,8 +1,8 @@
 //! `enfilade session`.
 
+use super::judge::Judge;
 use crate::cli::revoke::{Extent, Revoke, Session};
 use crate::home::Home;
-use crate::issued::Judge;
 use crate::output;
 use enfilade_admin::keystone::{list_domains, list_projects};
 use enfilade_admin::list_users;
