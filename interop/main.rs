@@ -66,6 +66,7 @@ mod proxmox;
 mod race;
 mod rclone;
 mod reference;
+mod revoke;
 mod robustness;
 mod room;
 mod roots;

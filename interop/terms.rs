@@ -430,6 +430,14 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(with("asks.example", &mine), "401");
     server.cli(&["token", "create", "alice@local!other", "--certificate", &mine]);
     assert_eq!(with("asks.example", &mine), "207");
+    // `user access` lists it, and a revocation of everything ends it, too.
+    let access = server.cli(&["user", "access", "alice@local"])[0].to_string();
+    assert!(access.contains("client certificate") && access.contains("alice@local!other"), "{access}");
+    let said = &server.cli(&["revoke", "user", "alice@local", "--everything"])[0];
+    assert_eq!(said["ended"]["client_certificates"], 1, "{said}");
+    assert_eq!(with("asks.example", &mine), "401");
+    server.cli(&["token", "create", "alice@local!other", "--certificate", &mine]);
+    assert_eq!(with("asks.example", &mine), "207");
     // The token is deleted with its user, and the certificate can be given to another user.
     server.cli(&["user", "remove", "alice@local"]);
     assert_eq!(with("asks.example", &mine), "401");

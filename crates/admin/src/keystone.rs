@@ -40,6 +40,7 @@ pub use describe::{
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
+pub(crate) use grants::name_of_scope;
 pub use grants::{
     GrantSummary, On, grant_role, has_role_on, list_grants, roles_on_project, set_grant, take_role,
 };
@@ -51,6 +52,7 @@ pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, children_of, find_project, list_projects,
     parents_of, set_default_project, set_project, subtree_of,
 };
+pub(crate) use resolve::userid_of;
 pub use resolve::{
     CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };

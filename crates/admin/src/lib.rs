@@ -5,6 +5,8 @@
 
 mod change_context;
 mod write_through;
+mod access;
+mod withdraw;
 mod tree_acls;
 mod object_acl;
 mod bootstrap;
@@ -26,6 +28,10 @@ mod roles;
 mod tokens;
 mod users;
 
+pub use access::{
+    HeldRole, UserAccess, Way, WayKind, contents_of_domain, name_of_user, user_access, users_in_group,
+    ways_for, ways_of,
+};
 pub use bootstrap::{ensure_local_realm, is_empty};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
@@ -48,7 +54,7 @@ pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };
-pub use locks::{EndedLock, unlock};
+pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
@@ -62,3 +68,4 @@ pub use users::{
     NewUser, UserAttributes, UserEdit, UserSave, UserSummary, add_user, create_user, delete_user, list_users,
     remove_user, save_user, set_password, set_user, user_attributes,
 };
+pub use withdraw::{withdraw, withdraw_for, withdraw_from};

@@ -7,7 +7,8 @@ use enfilade_facts::Read as _;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::locks::LockStore;
 use enfilade_facts::tables::{Datastore, Domain, User};
-use enfilade_facts::vocabulary::{DatastoreName, StorePath};
+use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId};
+use std::collections::BTreeSet;
 
 /// A lock that was ended.
 #[derive(Clone, Debug)]
@@ -60,4 +61,20 @@ pub fn unlock(
     let tokens: Vec<_> = found.iter().map(|lock| lock.token).collect();
     locks.end(&tokens)?;
     Ok(ended)
+}
+
+/// Ends every lock of these users, and returns how many there were. The change log has the revocation that this belongs to.
+///
+/// # Errors
+/// When the locks cannot be read or written.
+pub fn end_locks_of(
+    ctx: &ChangeContext<'_>,
+    locks: &dyn LockStore,
+    limits: Limits,
+    users: &BTreeSet<UserId>,
+) -> Result<usize, Error> {
+    let locks = Locks::new(locks, ctx.now.unix_seconds, limits);
+    let found = locks.of_users(users)?;
+    locks.end(&found)?;
+    Ok(found.len())
 }

@@ -308,6 +308,17 @@ pub fn set_password(ctx: &ChangeContext<'_>, userid: &Userid, password: &Secret)
     edit(ctx, "passwd", userid, |user| chosen.put(ctx, user, &profile))
 }
 
+/// Removes the password of a user, and ends the user's sessions. The user can log in with a password again after [`set_password`].
+///
+/// # Errors
+/// When the user does not exist, or the facts cannot be changed.
+pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error> {
+    edit(ctx, "password remove", userid, |user| {
+        user.password = None;
+        Ok(())
+    })
+}
+
 /// Changes of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserEdit {

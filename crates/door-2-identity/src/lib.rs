@@ -32,6 +32,7 @@ mod revocations;
 mod judge;
 mod issue;
 mod signature;
+mod standing;
 
 pub use ask::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 pub use context::{Context, Ring, SessionState};
@@ -49,6 +50,7 @@ pub use revocations::Revocations;
 pub use session::{Claim, HeldRole, Lent, Methods, Scope, Session};
 pub use sid_set::SidSet;
 pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signed, Signing, chain_of};
+pub use standing::{Opener, check_opener, check_secret, check_session};
 pub use upgrade::Upgrade;
 pub use validity::Validity;
 pub use work::{Closed, Outcome, Work};

@@ -10,6 +10,7 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::locks::{LockRows, LockRowsMut, LockStore, LocksError};
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -308,7 +309,17 @@ impl<'s> Locks<'s> {
         Ok(found?.into_iter().map(|lock| lock.token).collect())
     }
 
-    /// Ends locks after their resources were deleted or renamed.
+    /// The tokens of the locks of these users, in every datastore.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locks`] when they cannot be read.
+    pub fn of_users(&self, users: &BTreeSet<UserId>) -> Result<Vec<LockToken>, Refusal> {
+        let (now, mut found) = (self.now, Ok(Vec::new()));
+        self.store.read(&mut |rows| found = of_users(rows, now, users))?;
+        Ok(found?)
+    }
+
+    /// Ends locks, for example after their resources were deleted or renamed.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be written.
@@ -480,6 +491,18 @@ fn of_token(rows: &dyn LockRows, now: i64, token: LockToken) -> Result<Option<Lo
     let damaged = || LocksError(format!("the record of the lock {token} cannot be read"));
     let lock = Lock::decode(&bytes).ok_or_else(damaged)?;
     Ok(Some(lock).filter(|lock| now < lock.until))
+}
+
+fn of_users(rows: &dyn LockRows, now: i64, users: &BTreeSet<UserId>) -> Result<Vec<LockToken>, LocksError> {
+    let (mut all, mut found) = (Vec::new(), Vec::new());
+    rows.scan(&[BY_TOKEN], &mut |key, _| {
+        all.extend(key.last_chunk().map(|token| LockToken(*token)));
+        ControlFlow::Continue(())
+    })?;
+    for token in all {
+        found.extend(of_token(rows, now, token)?.filter(|lock| users.contains(&lock.user)).map(|_| token));
+    }
+    Ok(found)
 }
 
 fn write(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), LocksError> {

@@ -1,11 +1,12 @@
 //! The access log: one line per audit event, on standard error: JSON, or plain text on a terminal. It contains no secret, and control characters in a
 //! path are escaped, so that an event is always one line.
 
+use crate::issued::record_of;
 use crate::output;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_passage::{Audit, Claim, Event, RequestId, Scope};
-use enfilade_sources::files::issued::{IssuedFor, IssuedSession, IssuedSessions};
+use enfilade_passage::{Audit, Claim, Event, RequestId};
+use enfilade_sources::files::issued::IssuedSessions;
 use enfilade_sources::files::last_used::LastUsed;
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -90,15 +91,7 @@ impl Audit for AccessLog {
     }
 
     fn issued(&self, claim: &Claim) {
-        let scope = match claim.scope {
-            Scope::Unscoped => IssuedFor::Nothing,
-            Scope::Project(id) => IssuedFor::Project(*id.bytes()),
-            Scope::Domain(id) => IssuedFor::Domain(*id.bytes()),
-            Scope::System => IssuedFor::System,
-        };
-        let Claim { user, issued_at, expires_at, .. } = *claim;
-        let (own, chain) = (claim.audit.own, claim.chain());
-        self.sessions.note(&IssuedSession { own, chain, user, scope, issued_at, expires_at });
+        self.sessions.note(&record_of(claim));
     }
 
     fn record(&self, event: Event) {

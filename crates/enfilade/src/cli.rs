@@ -7,6 +7,7 @@ mod facts;
 mod import;
 mod reference;
 pub(crate) mod keystone;
+pub(crate) mod revoke;
 mod times;
 
 pub(crate) use config::Config;
@@ -71,12 +72,12 @@ pub(crate) enum Command {
     /// Keys of Fernet tokens, in a directory with the layout of `keystone-manage`
     #[command(subcommand)]
     Keys(Keys),
-    /// Revoke tokens, and all sessions of a user, a project or a domain
+    /// End sessions and take back credentials: of a user, group, domain or project, or one token or session
     #[command(subcommand)]
-    Revoke(keystone::Revoke),
+    Revoke(revoke::Revoke),
     /// Sessions of users
     #[command(subcommand)]
-    Session(keystone::Session),
+    Session(revoke::Session),
     /// Delays and blocks after failed logins, in the running servers
     #[command(subcommand)]
     Penalties(Penalties),
@@ -223,6 +224,11 @@ pub(crate) enum User {
         /// The project of a login that names none (NAME, NAME@DOMAIN or its id); an empty value removes it
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
+    },
+    /// Show every way in which a user can come in, and whether it works: password, tokens, keys, trusts, sessions; and the roles of the user
+    Access {
+        /// NAME@REALM
+        user: Userid,
     },
     /// Remove a user with all tokens, memberships and roles; a later user of the same name gets none of them
     Remove {

@@ -1,5 +1,6 @@
 //! The commands. Each reads its arguments, calls functions of `admin`, and prints the result.
 
+mod access;
 mod acls;
 mod certs;
 mod config;
@@ -12,9 +13,12 @@ mod reference;
 mod facts;
 mod groups;
 mod imports;
+mod judge;
 mod keys;
 mod keystone;
+mod revoke;
 mod roles;
+mod sessions;
 mod tokens;
 mod users;
 
@@ -81,8 +85,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Domain(command) => keystone::domain(&home, command, json)?,
         Command::Project(command) => keystone::project(&home, command, json)?,
         Command::Catalog(command) => keystone::catalog(&home, command, json)?,
-        Command::Revoke(command) => keystone::revoke(&home, command, json)?,
-        Command::Session(command) => keystone::session(&home, command, json)?,
+        Command::Revoke(command) => revoke::run(&home, command, json)?,
+        Command::Session(command) => sessions::run(&home, command, json)?,
         Command::User(command) => users::run(&home, command, json)?,
         Command::Group(command) => groups::run(&home, command, json)?,
         Command::Role(command) => roles::run(&home, command, json)?,

@@ -12,6 +12,7 @@ mod control;
 mod files;
 mod first_start;
 mod home;
+mod issued;
 mod keys;
 mod listen;
 mod look;

@@ -29,6 +29,15 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
 
 pub(crate) use enfilade_facts::vocabulary::to_rfc3339 as time;
 
+/// A name as a word of a shell, in a command to copy.
+pub(crate) fn word(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._+-/".contains(c);
+    match !name.is_empty() && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    }
+}
+
 /// Prints the JSON value or the text.
 pub(crate) fn done(json: bool, value: &Value, text: &str) {
     if json { json_line(value) } else { line(text) }
@@ -61,4 +70,19 @@ pub(crate) fn bytes(bytes: u64) -> String {
         value /= 1024.0;
     }
     format!("{value:.1} PiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_command_is_one_word_of_the_shell() {
+        for name in ["alice@local", "", "a b", "alice@local!laptop", "it's", "$(date)", "a\"b", "ä"] {
+            let command = format!("printf %s {}", word(name));
+            let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), name);
+        }
+        assert_eq!(word("alice@local"), "alice@local");
+    }
 }

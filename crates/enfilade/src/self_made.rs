@@ -180,10 +180,10 @@ impl Authority {
 }
 
 /// Takes the lock of a directory of certificates: of programs that start together, one makes a certificate.
-fn lock(data: &Path, directory: &Path) -> anyhow::Result<FileLock> {
-    let path = directory.join(".making.lock");
+fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
+    let path = place.join(".making.lock");
     let lock = FileLock::take(&path, Duration::from_secs(10))?;
-    give_to_owner(data, &path)?;
+    directory::give(&path, data)?;
     Ok(lock)
 }
 
@@ -194,16 +194,13 @@ pub(crate) fn write_for_owner(data: &Path, path: &Path, bytes: &[u8], mode: u32)
 }
 
 /// Makes a directory of certificates or keys for the owner of the data directory, if it does not exist.
-pub(crate) fn make_place(data: &Path, directory: &Path) -> anyhow::Result<()> {
-    match directory.exists() {
-        true => Ok(()),
-        false => {
-            make_directory(directory, None)?;
-            directory::give(directory, data).with_context(|| {
-                format!("`{}` cannot be given to the owner of the data directory", directory.display())
-            })
-        }
+pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
+    if place.exists() {
+        return Ok(());
     }
+    make_directory(place, None)?;
+    let given = directory::give(place, data);
+    given.with_context(|| format!("`{}` cannot be given to the owner of the data directory", place.display()))
 }
 
 /// Writes a bundle, and next to it what clients have to trust, under the same name with `.crt`.

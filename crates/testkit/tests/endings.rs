@@ -10,6 +10,7 @@ use enfilade_facts::tables::{Blob, BlobId, Domain, ENDINGS, Ec2Key, Project, Rev
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, GroupName, ProjectId, Realm, Secret, TrustId, UserId, Userid,
 };
+use enfilade_facts::{Read as _, View};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, HashKey, Lent, Methods, Scope, chain_of};
@@ -300,17 +301,32 @@ fn take(what: &str, world: &World) -> Taken {
             admin::update_blob(&ctx, &KEY, &before, &after).unwrap();
             ("by a key", &[], undo(|_| {}))
         }
-        "a token is revoked" => {
+        "a token is revoked (`revoke session`)" => {
             world.revoke(Revoked::Token([1; 16]));
             ("in person", &[], undo(|_| {}))
         }
-        "everything of a user is revoked" => {
+        "the sessions of a user are revoked (`revoke user`)" => {
             world.revoke(Revoked::User(world.ann.1));
             ("in person", &[], undo(|_| {}))
         }
-        "everything of a project or domain is revoked" => {
+        "the sessions of a group are revoked (`revoke group`)" => {
+            let look = |view: &View<'_>| enfilade_admin::users_in_group(view, &outer);
+            let (group, members) = world.house.facts().read(look).unwrap().unwrap();
+            assert_eq!(members, [world.ann.1], "a member of a group in the group");
+            world.revoke(Revoked::Group(group));
+            ("in person", &[], undo(|_| {}))
+        }
+        "the sessions for a project or domain are revoked (`revoke project`, `revoke domain`)" => {
             world.revoke(Revoked::Project(world.project));
             ("in person", &[], undo(|_| {}))
+        }
+        "everything of a user is revoked (`revoke user --everything`)" => {
+            enfilade_admin::withdraw_from(&ctx, &world.ann.1).unwrap();
+            ("by a credential", &[], None)
+        }
+        "everything for a project is revoked (`revoke project --everything`)" => {
+            enfilade_admin::withdraw_for(&ctx, &world.project).unwrap();
+            ("by a key", &[], None)
         }
         other => panic!("no step for `{other}`: add it here"),
     }

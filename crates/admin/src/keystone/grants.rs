@@ -119,28 +119,33 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
                 Grantee::User(id) => names.user(id),
                 Grantee::Group(id) => names.group(id),
             };
-            let domain_name = |id| view.get::<Domain>(id).map(|row| row.map(|row| row.name));
-            let on = match &key.scope {
-                GrantScope::System => "system".to_owned(),
-                GrantScope::BelowProject(id) => format!("below project {id}"),
-                GrantScope::BelowDomain(id) => format!("below domain {id}"),
-                GrantScope::Domain(id) => {
-                    domain_name(id)?.map_or_else(|| format!("domain {id}"), |name| format!("domain {name}"))
-                }
-                GrantScope::Project(id) => match view.get::<Project>(id)? {
-                    Some(row) => match domain_name(&row.domain)? {
-                        Some(domain) => format!("project {}@{domain}", row.name),
-                        None => format!("project {}", row.name),
-                    },
-                    None => format!("project {id}"),
-                },
-            };
+            let on = name_of_scope(view, &key.scope)?;
             let role = view.get::<NamedRole>(&key.role)?.map_or_else(|| key.role.to_string(), |row| row.name);
             grants.push(GrantSummary { role, who, on, key });
         }
         grants.sort_by(|a, b| (&a.on, &a.who, &a.role).cmp(&(&b.on, &b.who, &b.role)));
         Ok(grants)
     })?
+}
+
+/// The name of a scope: `project NAME@DOMAIN`, `domain NAME` or `system`.
+pub(crate) fn name_of_scope(view: &View<'_>, scope: &GrantScope) -> Result<String, Error> {
+    let domain_name = |id| view.get::<Domain>(id).map(|row| row.map(|row| row.name));
+    Ok(match scope {
+        GrantScope::System => "system".to_owned(),
+        GrantScope::BelowProject(id) => format!("below project {id}"),
+        GrantScope::BelowDomain(id) => format!("below domain {id}"),
+        GrantScope::Domain(id) => {
+            domain_name(id)?.map_or_else(|| format!("domain {id}"), |name| format!("domain {name}"))
+        }
+        GrantScope::Project(id) => match view.get::<Project>(id)? {
+            Some(row) => match domain_name(&row.domain)? {
+                Some(domain) => format!("project {}@{domain}", row.name),
+                None => format!("project {}", row.name),
+            },
+            None => format!("project {id}"),
+        },
+    })
 }
 
 /// Whether a user has a role on a project: directly, by a group, or inherited.

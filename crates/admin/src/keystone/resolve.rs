@@ -4,7 +4,7 @@
 use crate::error::Error;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{Credential, Domain, Name, NameKey, Project, User};
-use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, UserId};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, UserId, Userid};
 use enfilade_facts::{MemoSeed, Read, Source, View};
 use std::fmt;
 
@@ -163,6 +163,11 @@ fn user_of(view: &View<'_>, user: &ResourceRef) -> Result<Option<UserId>, Error>
 }
 
 fn authid(view: &View<'_>, user: &UserId) -> Result<Option<Authid>, Error> {
+    Ok(userid_of(view, user)?.map(Authid::from))
+}
+
+/// The name of a user, if the user exists.
+pub(crate) fn userid_of(view: &View<'_>, user: &UserId) -> Result<Option<Userid>, Error> {
     let Some(user) = view.get::<User>(user)? else { return Ok(None) };
     let Some(domain) = view.get::<Domain>(&user.domain)? else { return Ok(None) };
     Ok(format!("{}@{}", user.name, domain.name).parse().ok())
@@ -174,5 +179,5 @@ fn nobody(said: &str, is_credential: bool) -> Authid {
     let name = u128::from_be_bytes(digest.as_choice());
     let token = if is_credential { "!nothing" } else { "" };
     let authid = format!("nobody-{name:032x}@nowhere{token}").parse();
-    authid.unwrap_or_else(|_| enfilade_facts::vocabulary::Userid::root_pam().into())
+    authid.unwrap_or_else(|_| Userid::root_pam().into())
 }

@@ -1,4 +1,4 @@
-//! Commands for what Keystone's clients use: domains, projects, the catalog, sessions.
+//! Commands for what Keystone's clients use: domains, projects, the catalog.
 
 use clap::{Args, Subcommand};
 use enfilade_facts::tables::Interface;
@@ -129,50 +129,5 @@ pub(crate) enum Catalog {
     RemoveEndpoint {
         /// Its id
         endpoint: EndpointId,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Revoke {
-    /// Revoke one token
-    Token {
-        /// Its audit id, as `openstack token` and the log show it; `-` reads the token itself from standard input
-        token: String,
-    },
-    /// Revoke a token and all tokens made from it
-    Chain {
-        /// The audit id of the first token; `-` reads a token of the chain from standard input
-        token: String,
-    },
-    /// Revoke all sessions of a user that exist now
-    User {
-        /// NAME@DOMAIN
-        user: Userid,
-    },
-    /// Revoke all sessions for a project that exist now
-    Project {
-        /// NAME, NAME@DOMAIN or its id
-        project: String,
-    },
-    /// Revoke all sessions of users of a domain and all sessions for it that exist now
-    Domain {
-        /// Its name
-        domain: Realm,
-    },
-    /// Show all revocations
-    List,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Session {
-    /// Show valid sessions of one user or of all users
-    List {
-        /// NAME@DOMAIN
-        user: Option<Userid>,
-    },
-    /// End all sessions of a user: tokens and login tickets
-    End {
-        /// NAME@DOMAIN
-        user: Userid,
     },
 }

@@ -1,20 +1,14 @@
-//! `enfilade bootstrap`, `domain`, `project`, `catalog`, `revoke` and `session`.
+//! `enfilade bootstrap`, `domain`, `project` and `catalog`.
 
 use super::{enabled, or_dash};
-use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project, Revoke, Session};
+use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
 use crate::home::Home;
 use crate::{output, prompt};
-use anyhow::Context;
+use enfilade_admin::init_keys;
 use enfilade_admin::keystone as admin;
-use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
-use enfilade_facts::tables::{self, Interface, Revoked};
-use enfilade_facts::vocabulary::{Secret, Userid};
-use enfilade_identity::SessionAsk;
-use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
-use enfilade_sources::files::issued::{IssuedFor, IssuedSession};
+use enfilade_facts::tables::{self, Interface};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, Read as _};
 
 pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Result<()> {
     let password = prompt::new_password(new.password_stdin)?;
@@ -215,176 +209,6 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
                 &format!("endpoint {endpoint} removed"),
             );
         }
-    }
-    Ok(())
-}
-
-pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()> {
-    let (mark, text) = match command {
-        Revoke::List => return list_revocations(home, json),
-        Revoke::Token { token } => {
-            let (own, _) = audit_ids(home, &token)?;
-            (Revoked::Token(own), "token revoked".to_owned())
-        }
-        Revoke::Chain { token } => {
-            let (_, chain) = audit_ids(home, &token)?;
-            (Revoked::Chain(chain), "audit chain revoked".to_owned())
-        }
-        Revoke::User { user } => {
-            let text = format!("all sessions of {user} revoked");
-            (user_mark(home, &user)?, text)
-        }
-        Revoke::Project { project } => {
-            let id = admin::find_project(home.source(), &project)?;
-            (Revoked::Project(id), format!("all sessions for project {project} revoked"))
-        }
-        Revoke::Domain { domain } => {
-            let domains = admin::list_domains(home.source())?;
-            let found = domains.iter().find(|row| row.name == domain);
-            let id = found.with_context(|| format!("no domain `{domain}`; see `enfilade domain list`"))?.id;
-            (Revoked::Domain(id), format!("all sessions of users of domain {domain} and for it revoked"))
-        }
-    };
-    let at = admin::revoke(&home.change_context(), &[mark], None, &text)?;
-    output::done(json, &json!({ "revision": at.revision.0 }), &text);
-    Ok(())
-}
-
-pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Result<()> {
-    let user = match command {
-        Session::List { user } => return list_sessions(home, user.as_ref(), json),
-        Session::End { user } => user,
-    };
-    let text = format!("all sessions of {user} ended");
-    let at = admin::revoke(&home.change_context(), &[user_mark(home, &user)?], None, &text)?;
-    output::done(json, &json!({ "user": user.to_string(), "revision": at.revision.0 }), &text);
-    Ok(())
-}
-
-fn user_mark(home: &Home, user: &Userid) -> anyhow::Result<Revoked> {
-    let users = list_users(home.source())?;
-    let found = users.iter().find(|row| row.userid == user.to_string());
-    Ok(Revoked::User(found.with_context(|| format!("no user `{user}`; see `enfilade user list`"))?.id))
-}
-
-/// The audit ids of a token and of its chain. If `text` is an audit id, both are that id; `-` reads a token from standard input.
-fn audit_ids(home: &Home, text: &str) -> anyhow::Result<([u8; 16], [u8; 16])> {
-    if text != "-" {
-        let id = audit_id_from_text(text)
-            .context("expected an audit id of 22 characters, or `-` and the token on standard input")?;
-        return Ok((id, id));
-    }
-    let mut line = String::new();
-    std::io::stdin().lock().take(2048).read_line(&mut line).context("the token cannot be read")?;
-    let token = Secret::new(line.trim().as_bytes()).context("no token on standard input")?;
-    let ring = crate::keys::read(&home.fernet_keys())?.context("no keys; run `enfilade keys init`")?;
-    let claim = enfilade_identity::Claim::read(&ring, &SessionAsk { token })?;
-    Ok((claim.audit.own, claim.chain()))
-}
-
-fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
-    let rows = admin::list_revocations(home.source())?;
-    let described = |mark: &Revoked| match mark {
-        Revoked::Token(id) => ("token", audit_id_to_text(id)),
-        Revoked::Chain(id) => ("chain", audit_id_to_text(id)),
-        Revoked::User(id) => ("user", id.to_string()),
-        Revoked::Project(id) => ("project", id.to_string()),
-        Revoked::Domain(id) => ("domain", id.to_keystone()),
-        Revoked::Trust(id) => ("trust", id.to_string()),
-        Revoked::Consumer(id) => ("consumer", audit_id_to_text(id)),
-        Revoked::Credential(id) => ("application credential", id.to_string()),
-        Revoked::Group(id) => ("group", id.to_string()),
-        Revoked::Role(id) => ("role", id.to_string()),
-        Revoked::Link(id) => ("roles on a scope, or groups and roles of a domain", audit_id_to_text(id)),
-        Revoked::Horizon | Revoked::Passed | Revoked::Last => ("nothing", String::new()),
-    };
-    if json {
-        rows.iter().for_each(|row| {
-            let (kind, id) = described(&row.mark);
-            output::json_line(&json!({
-                "kind": kind, "id": id, "issued_before": row.revocation.issued_before,
-                "revoked_at": row.revocation.revoked_at,
-            }));
-        });
-        return Ok(());
-    }
-    let row = |row: &admin::RevocationSummary| {
-        let (kind, id) = described(&row.mark);
-        vec![
-            kind.to_owned(),
-            id,
-            output::time(row.revocation.issued_before),
-            output::time(row.revocation.revoked_at),
-        ]
-    };
-    output::table(&["WHAT", "ID", "ISSUED UP TO", "REVOKED"], &rows.iter().map(row).collect::<Vec<_>>());
-    Ok(())
-}
-
-fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
-    let (users, domains) = (list_users(home.source())?, admin::list_domains(home.source())?);
-    let projects = admin::list_projects(home.source())?;
-    let revoked = admin::list_revocations(home.source())?;
-    let is_revoked = |session: &IssuedSession, userid: &str| {
-        let realm = userid.rsplit_once('@').map_or("", |(_, realm)| realm);
-        let covers = |row: &&admin::RevocationSummary| {
-            row.mark.is_timeless() || session.issued_at <= row.revocation.issued_before
-        };
-        revoked.iter().filter(covers).any(|row| {
-            match &row.mark {
-                Revoked::Token(id) => *id == session.own,
-                Revoked::Chain(id) => *id == session.chain,
-                Revoked::User(id) => *id == session.user,
-                Revoked::Project(id) => session.scope == IssuedFor::Project(*id.bytes()),
-                Revoked::Domain(id) => {
-                    let is_theirs = domains.iter().any(|row| row.id == *id && row.name.as_str() == realm);
-                    is_theirs || session.scope == IssuedFor::Domain(*id.bytes())
-                }
-                // The record of a session does not contain what these marks match.
-                Revoked::Trust(_)
-                | Revoked::Consumer(_)
-                | Revoked::Credential(_)
-                | Revoked::Group(_)
-                | Revoked::Role(_)
-                | Revoked::Link(_)
-                | Revoked::Horizon
-                | Revoked::Passed
-                | Revoked::Last => false,
-            }
-        })
-    };
-    let scope = |scope: &IssuedFor| match scope {
-        IssuedFor::Nothing => "-".to_owned(),
-        IssuedFor::System => "system".to_owned(),
-        IssuedFor::Project(id) => match projects.iter().find(|row| row.id.bytes() == id) {
-            Some(row) => format!("project {}@{}", row.name, row.domain),
-            None => "a deleted project".to_owned(),
-        },
-        IssuedFor::Domain(id) => match domains.iter().find(|row| row.id.bytes() == id) {
-            Some(row) => format!("domain {}", row.name),
-            None => "a deleted domain".to_owned(),
-        },
-    };
-    let mut rows = Vec::new();
-    for session in home.sessions()?.live(crate::clock::now().unix_seconds) {
-        // A removed user has no session.
-        let Some(found) = users.iter().find(|row| row.id == session.user && row.enabled) else { continue };
-        let is_wanted = user.is_none_or(|user| user.to_string() == found.userid);
-        if !is_wanted || is_revoked(&session, &found.userid) {
-            continue;
-        }
-        let (own, chain) = (audit_id_to_text(&session.own), audit_id_to_text(&session.chain));
-        if json {
-            output::json_line(&json!({
-                "user": found.userid, "for": scope(&session.scope), "issued_at": session.issued_at,
-                "expires_at": session.expires_at, "audit_id": own, "chain": chain,
-            }));
-        }
-        let (issued, expires) = (output::time(session.issued_at), output::time(session.expires_at));
-        rows.push(vec![found.userid.clone(), scope(&session.scope), issued, expires, own, chain]);
-    }
-    if !json {
-        output::table(&["USER", "FOR", "ISSUED", "EXPIRES", "AUDIT ID", "CHAIN"], &rows);
     }
     Ok(())
 }

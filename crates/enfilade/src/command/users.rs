@@ -75,6 +75,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} changed"));
         }
+        User::Access { user } => super::access::run(home, &user, json)?,
         User::Remove { user } => {
             let at = enfilade_admin::remove_user(&home.change_context(), &user)?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });

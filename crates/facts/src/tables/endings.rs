@@ -21,7 +21,7 @@ use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, Trus
 /// Every change that ends sessions: the change, what it ends in the same commit, and what Keystone 30 does. An ended session does not become valid
 /// again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
 /// `testkit/tests/endings.rs` makes each change.
-pub const ENDINGS: [(&str, &str, &str); 24] = [
+pub const ENDINGS: [(&str, &str, &str); 27] = [
     ("a user is disabled", "everything of the user", "the same"),
     ("a user is deleted", "everything of the user", "the same"),
     ("a user gets another password", "all sessions of the user", "the same"),
@@ -99,11 +99,34 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "everything that was made with it",
         "the sessions last until the token expires",
     ),
-    ("a token is revoked", "that token, and with `cascade` the tokens issued for it", "the same"),
-    ("everything of a user is revoked", "everything of the user", "no API call does this"),
     (
-        "everything of a project or domain is revoked",
+        "a token is revoked (`revoke session`)",
+        "that token, and with `cascade` or `--chain` the tokens issued for it",
+        "the same",
+    ),
+    (
+        "the sessions of a user are revoked (`revoke user`)",
+        "all sessions of the user",
+        "no API call does this",
+    ),
+    (
+        "the sessions of a group are revoked (`revoke group`)",
+        "all sessions of its members",
+        "no API call does this",
+    ),
+    (
+        "the sessions for a project or domain are revoked (`revoke project`, `revoke domain`)",
         "all sessions for the project or domain; for a domain also those of its users",
+        "no API call does this",
+    ),
+    (
+        "everything of a user is revoked (`revoke user --everything`)",
+        "everything of the user; password, API tokens, keys and trusts are deleted",
+        "no API call does this",
+    ),
+    (
+        "everything for a project is revoked (`revoke project --everything`)",
+        "everything for the project; application credentials, keys and trusts for it are deleted",
         "no API call does this",
     ),
 ];

@@ -1,17 +1,19 @@
 //! The list of issued sessions, for display. It decides nothing: the validity of a token is judged on the facts.
 //!
 //! ```text
-//! audit id 16 | first of its chain 16 | user 16 | scope 1 + 16 | issued i64 | expires i64 | checksum u64      for each slot
+//! audit id 16 | first of its chain 16 | user 16 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
 //! ```
+//! This is a slot. A slot of an older version, which had no `lent` and no `methods`, is read as an empty one.
 //! A session is stored in one of four slots that its audit id selects; if all four are in use, the one that expires first is overwritten.
 
 use super::slots::Slots;
+use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::vocabulary::UserId;
 use std::io;
 use std::path::Path;
 
-/// The size of a slot. The file has 23 MiB when every slot is taken.
-const SLOT_BYTES: usize = 89;
+/// The size of a slot. The file has 29 MiB when every slot is taken.
+const SLOT_BYTES: usize = 114;
 
 /// The file.
 pub struct IssuedSessions {
@@ -31,7 +33,18 @@ pub enum IssuedFor {
     System,
 }
 
-/// An issued session.
+/// The record by which a session is delegated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IssuedBy {
+    /// The user in person, or an EC2 key that the user made in person.
+    Nothing,
+    /// An application credential.
+    Credential([u8; 16]),
+    /// A trust.
+    Trust([u8; 16]),
+}
+
+/// A session that was given out: everything that its token claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssuedSession {
     /// Its audit id.
@@ -42,6 +55,10 @@ pub struct IssuedSession {
     pub user: UserId,
     /// Its scope.
     pub scope: IssuedFor,
+    /// What it was delegated by.
+    pub lent: IssuedBy,
+    /// How its user authenticated, as in the token.
+    pub methods: u64,
     /// When it was issued, seconds since the epoch.
     pub issued_at: i64,
     /// When it expires, seconds since the epoch, if it is not revoked before.
@@ -81,39 +98,43 @@ impl IssuedSessions {
 }
 
 fn encode(session: &IssuedSession) -> Vec<u8> {
-    let (kind, id) = match session.scope {
+    let (scope, scope_id) = match session.scope {
         IssuedFor::Nothing => (0, [0; 16]),
         IssuedFor::Project(id) => (1, id),
         IssuedFor::Domain(id) => (2, id),
         IssuedFor::System => (3, [0; 16]),
     };
-    let ids = [session.own.as_slice(), &session.chain, session.user.bytes(), &[kind], &id].concat();
-    [ids.as_slice(), &session.issued_at.to_be_bytes(), &session.expires_at.to_be_bytes()].concat()
+    let (lent, lent_id) = match session.lent {
+        IssuedBy::Nothing => (0, [0; 16]),
+        IssuedBy::Credential(id) => (1, id),
+        IssuedBy::Trust(id) => (2, id),
+    };
+    let mut to = Writer::default();
+    to.fixed(&session.own).fixed(&session.chain).fixed(session.user.bytes());
+    to.u8(scope).fixed(&scope_id).u8(lent).fixed(&lent_id).u64(session.methods);
+    to.i64(session.issued_at).i64(session.expires_at);
+    to.into_bytes()
 }
 
 fn decode(slot: &[u8; SLOT_BYTES]) -> Option<IssuedSession> {
-    let (own, rest) = slot.split_first_chunk()?;
-    let (chain, rest) = rest.split_first_chunk()?;
-    let (user, rest) = rest.split_first_chunk()?;
-    let (kind, rest) = rest.split_first()?;
-    let (id, rest) = rest.split_first_chunk()?;
-    let (issued_at, rest) = rest.split_first_chunk()?;
-    let expires_at = rest.first_chunk()?;
-    let scope = match kind {
-        0 => IssuedFor::Nothing,
-        1 => IssuedFor::Project(*id),
-        2 => IssuedFor::Domain(*id),
-        3 => IssuedFor::System,
+    let mut from = Reader::new(slot);
+    let (own, chain, user) = (from.fixed()?, from.fixed()?, UserId::from_bytes(from.fixed()?));
+    let scope = match (from.u8()?, from.fixed()?) {
+        (0, _) => IssuedFor::Nothing,
+        (1, id) => IssuedFor::Project(id),
+        (2, id) => IssuedFor::Domain(id),
+        (3, _) => IssuedFor::System,
         _ => return None,
     };
-    Some(IssuedSession {
-        own: *own,
-        chain: *chain,
-        user: UserId::from_bytes(*user),
-        scope,
-        issued_at: i64::from_be_bytes(*issued_at),
-        expires_at: i64::from_be_bytes(*expires_at),
-    })
+    let lent = match (from.u8()?, from.fixed()?) {
+        (0, _) => IssuedBy::Nothing,
+        (1, id) => IssuedBy::Credential(id),
+        (2, id) => IssuedBy::Trust(id),
+        _ => return None,
+    };
+    let methods = from.u64()?;
+    let (issued_at, expires_at) = (from.i64()?, from.i64()?);
+    Some(IssuedSession { own, chain, user, scope, lent, methods, issued_at, expires_at })
 }
 
 #[cfg(test)]
@@ -126,7 +147,8 @@ mod tests {
         let mut own = [7; 16];
         own[15] = n;
         let (chain, user, scope) = ([n; 16], UserId::from_bytes([3; 16]), IssuedFor::Project([n; 16]));
-        IssuedSession { own, chain, user, scope, issued_at: i64::from(n), expires_at }
+        let (lent, methods) = (IssuedBy::Nothing, u64::from(n));
+        IssuedSession { own, chain, user, scope, lent, methods, issued_at: i64::from(n), expires_at }
     }
 
     #[test]
@@ -144,6 +166,11 @@ mod tests {
         assert_eq!(other.live(10), [session(5, 90), all[3], all[2], all[0]]);
         for scope in [IssuedFor::Nothing, IssuedFor::Domain([9; 16]), IssuedFor::System] {
             let session = IssuedSession { scope, own: [1; 16], ..all[0] };
+            one.note(&session);
+            assert!(other.live(10).contains(&session));
+        }
+        for lent in [IssuedBy::Credential([6; 16]), IssuedBy::Trust([8; 16])] {
+            let session = IssuedSession { lent, own: [1; 16], ..all[0] };
             one.note(&session);
             assert!(other.live(10).contains(&session));
         }

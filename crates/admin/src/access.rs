@@ -1,0 +1,320 @@
+//! The ways in which a user can come in: password, API tokens, application credentials, EC2 keys, trusts. Each is listed whether it works or not;
+//! door 2 says which of them work ([`Way::check`]).
+
+use crate::error::Error;
+use crate::keystone::{grantees_of, name_of_scope, userid_of};
+use crate::resolve::{dangling, domain_id, group_id, user_id};
+use enfilade_facts::tables::{
+    Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope, Grantee, Group,
+    Member, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User, Verifier, Who,
+};
+use enfilade_facts::vocabulary::{
+    Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId, TrustId, Ugid,
+    UserId, Userid,
+};
+use enfilade_facts::{Clocks, View};
+use enfilade_identity::{Context, Opener, Refusal};
+use std::collections::BTreeSet;
+
+/// A kind of way in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WayKind {
+    /// The user's password.
+    Password,
+    /// An API token with a secret.
+    ApiToken,
+    /// An API token with a client certificate.
+    ClientCertificate,
+    /// An API token for one project.
+    ApplicationCredential,
+    /// A key with which the user signs requests to other services.
+    Ec2Key,
+    /// A trust by which another user lends roles to this one. It takes a session in person.
+    TrustFromAnother,
+    /// A trust by which this user lends roles to another one.
+    TrustToAnother,
+}
+
+/// The record of a way in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WayRecord {
+    Password,
+    Token(CredentialId, Authid),
+    Key(BlobId),
+    Trust(TrustId),
+}
+
+/// A way in which a user can come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Its kind.
+    pub kind: WayKind,
+    /// The user.
+    pub user: UserId,
+    /// How commands name it.
+    pub name: String,
+    /// The rights that it gives, in words.
+    pub gives: String,
+    /// When it expires, in seconds since the epoch; 0 is never.
+    pub expires: i64,
+    pub(crate) record: WayRecord,
+}
+
+impl Way {
+    /// Checks that it works: a client with the right secret is accepted.
+    ///
+    /// # Errors
+    /// The refusal of that client.
+    pub fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
+        let opens = |opener| enfilade_identity::check_opener(view, now, opener, context);
+        match &self.record {
+            WayRecord::Password => enfilade_identity::check_secret(view, now, self.user, None),
+            WayRecord::Token(id, _) => {
+                enfilade_identity::check_secret(view, now, self.user, Some(*id))?;
+                match self.kind {
+                    WayKind::ApplicationCredential => opens(Opener::Credential(*id)),
+                    _ => Ok(()),
+                }
+            }
+            WayRecord::Key(id) => opens(Opener::Key(*id)),
+            WayRecord::Trust(id) => opens(Opener::Trust(*id)),
+        }
+    }
+}
+
+/// Every way in of a user, by kind and name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn ways_of(view: &View<'_>, user: &UserId) -> Result<Vec<Way>, Error> {
+    let mut ways = Vec::new();
+    let password = view.get::<User>(user)?.and_then(|row| row.password);
+    ways.extend(password.map(|password| Way {
+        kind: WayKind::Password,
+        user: *user,
+        name: "password".to_owned(),
+        gives: "all roles of the user".to_owned(),
+        expires: password.until,
+        record: WayRecord::Password,
+    }));
+    for (_, name) in view.list::<Name>(&NameKey::tokens_of(user))? {
+        ways.extend(by_credential(view, &name.credential())?);
+    }
+    for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(user))? {
+        if let ReverseKey::Blob(_, id) = key
+            && let Some(row) = view.get::<Blob>(&id)?
+        {
+            ways.extend(by_key(view, &id, &row)?);
+        }
+    }
+    for (key, _) in view.list::<Reverse>(&ReverseKey::trusts_of(user))? {
+        if let ReverseKey::Trusts(_, id) = key {
+            ways.extend(by_trust(view, user, &id)?);
+        }
+    }
+    ways.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    Ok(ways)
+}
+
+/// Every application credential, EC2 key and trust for a project.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error> {
+    let mut ways = Vec::new();
+    for (key, _) in view.list::<Reverse>(&ReverseKey::credentials_for(project))? {
+        if let ReverseKey::For(_, id) = key {
+            ways.extend(by_credential(view, &id)?);
+        }
+    }
+    for (key, _) in view.list::<Reverse>(&ReverseKey::trusts_for(project))? {
+        if let ReverseKey::TrustFor(_, id) = key
+            && let Some(trust) = view.get::<Trust>(&id)?
+        {
+            ways.extend(by_trust(view, &trust.trustee, &id)?);
+        }
+    }
+    // No index leads from a project to its keys.
+    for (id, row) in view.list::<Blob>(&[])?.into_iter().filter(|(_, row)| row.project == Some(*project)) {
+        ways.extend(by_key(view, &id, &row)?);
+    }
+    Ok(ways)
+}
+
+fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Error> {
+    let Some(row) = view.get::<Credential>(id)? else { return Ok(None) };
+    let Some(owner) = userid_of(view, &row.owner)? else { return Ok(None) };
+    let authid = Authid { user: owner, token: Some(row.name) };
+    let delegation = view.get::<Delegation>(id)?;
+    let kind = match (&delegation, &row.verifier) {
+        (Some(_), _) => WayKind::ApplicationCredential,
+        (None, Verifier::Certificate(_)) => WayKind::ClientCertificate,
+        (None, _) => WayKind::ApiToken,
+    };
+    let gives = match delegation {
+        Some(delegation) => roles_on(view, &delegation.roles, &delegation.project)?,
+        None if row.own_roles => "its own roles, within those of its owner".to_owned(),
+        None => "all roles of its owner".to_owned(),
+    };
+    let (name, record) = (authid.to_string(), WayRecord::Token(*id, authid));
+    Ok(Some(Way { kind, user: row.owner, name, gives, expires: row.expires, record }))
+}
+
+fn by_key(view: &View<'_>, id: &BlobId, row: &Blob) -> Result<Option<Way>, Error> {
+    let (Some(_), Some(project)) = (&row.ec2, &row.project) else { return Ok(None) };
+    let gives = format!("the roles of its user on {}", name_of_scope(view, &GrantScope::Project(*project))?);
+    let (name, record) = (id.to_string(), WayRecord::Key(*id));
+    Ok(Some(Way { kind: WayKind::Ec2Key, user: row.user, name, gives, expires: 0, record }))
+}
+
+fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>, Error> {
+    let Some(trust) = view.get::<Trust>(id)? else { return Ok(None) };
+    let name =
+        |id| Ok::<_, Error>(userid_of(view, id)?.map_or_else(|| id.to_string(), |name| name.to_string()));
+    let roles = roles_on(view, &trust.roles, &trust.project)?;
+    let (kind, gives) = match trust.trustee == *user {
+        true => (WayKind::TrustFromAnother, format!("{roles}, lent by {}", name(&trust.trustor)?)),
+        false => (WayKind::TrustToAnother, format!("{roles}, lent to {}", name(&trust.trustee)?)),
+    };
+    let (name, record) = (id.to_string(), WayRecord::Trust(*id));
+    Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))
+}
+
+fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -> Result<String, Error> {
+    let mut names = Vec::new();
+    for id in roles {
+        names.push(view.get::<NamedRole>(id)?.map_or_else(|| id.to_string(), |role| role.name));
+    }
+    let on = name_of_scope(view, &GrantScope::Project(*project))?;
+    Ok(format!("{} on {on}", names.join(", ")))
+}
+
+/// A role that a user has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldRole {
+    /// Where: a path, `project NAME@DOMAIN`, `domain NAME` or `system`.
+    pub on: String,
+    /// The name of the role.
+    pub role: String,
+    /// The user or group that it was assigned to.
+    pub assigned_to: String,
+}
+
+/// A user, with every way in and every role.
+#[derive(Clone, Debug)]
+pub struct UserAccess {
+    /// The id of the user.
+    pub id: UserId,
+    /// Whether the user is enabled.
+    pub enabled: bool,
+    /// Whether the domain of the user is enabled.
+    pub domain_enabled: bool,
+    /// When the user expires, in seconds since the epoch; 0 is never.
+    pub expires: i64,
+    /// Every way in, whether it works or not.
+    pub ways: Vec<Way>,
+    /// Every role, assigned to the user or to a group with the user as a member, directly or by other groups.
+    pub roles: Vec<HeldRole>,
+}
+
+/// Every way in and every role of a user.
+///
+/// # Errors
+/// When the user does not exist, or the facts cannot be read.
+pub fn user_access(view: &View<'_>, user: &Userid) -> Result<UserAccess, Error> {
+    let id = user_id(view, user)?;
+    let row = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+    let domain = view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?;
+    let (ways, roles) = (ways_of(view, &id)?, roles_of(view, &id)?);
+    let (enabled, domain_enabled, expires) = (row.enabled, domain.enabled, row.expires);
+    Ok(UserAccess { id, enabled, domain_enabled, expires, ways, roles })
+}
+
+fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
+    let mut grantees = Vec::new();
+    for grantee in grantees_of(view, user)? {
+        grantees.extend(ugid_of(view, &grantee)?.map(|ugid| (grantee, ugid)));
+    }
+    let mut held = Vec::new();
+    for (grantee, ugid) in &grantees {
+        for (key, _) in view.list::<Grant>(&GrantKey::of(grantee))? {
+            let role = view.get::<NamedRole>(&key.role)?.map_or_else(|| key.role.to_string(), |row| row.name);
+            held.push(HeldRole { on: name_of_scope(view, &key.scope)?, role, assigned_to: ugid.to_string() });
+        }
+    }
+    for (key, assignment) in view.list::<Assignment>(&[])? {
+        let is_theirs = |(grantee, ugid): &&(Grantee, Ugid)| match &key.who {
+            Who::User(id) => *grantee == Grantee::User(*id),
+            Who::Group(id) => *grantee == Grantee::Group(*id),
+            Who::Token(_) => false,
+            // A line of `acl.cfg`.
+            Who::Named(named) => named == ugid,
+        };
+        let Some((_, ugid)) = grantees.iter().find(is_theirs) else { continue };
+        let role = |(role, _): (Role, bool)| HeldRole {
+            on: key.path.to_string(),
+            role: role.to_string(),
+            assigned_to: ugid.to_string(),
+        };
+        held.extend(assignment.roles.into_iter().map(role));
+    }
+    held.sort();
+    Ok(held)
+}
+
+/// The name of a user or group, as role assignments have it.
+fn ugid_of(view: &View<'_>, grantee: &Grantee) -> Result<Option<Ugid>, Error> {
+    let id = match grantee {
+        Grantee::User(id) => return Ok(userid_of(view, id)?.map(|user| Ugid::Authid(user.into()))),
+        Grantee::Group(id) => id,
+    };
+    let Some(group) = view.get::<Group>(id)? else { return Ok(None) };
+    let Some(domain) = view.get::<Domain>(&group.domain)? else { return Ok(None) };
+    Ok(format!("{}@{}", group.name, domain.name).parse().ok().map(Ugid::Group))
+}
+
+/// The name of a user, if the user exists.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn name_of_user(view: &View<'_>, user: &UserId) -> Result<Option<Userid>, Error> {
+    userid_of(view, user)
+}
+
+/// The users of a group, directly or in groups of the group.
+///
+/// # Errors
+/// When the group does not exist, or the facts cannot be read.
+pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Vec<UserId>), Error> {
+    let id = group_id(view, group)?;
+    let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
+    while let Some(group) = edge.pop() {
+        for (key, _) in view.list::<Reverse>(&ReverseKey::members_of(&group))? {
+            match key {
+                ReverseKey::Member(_, Member::User(user)) => {
+                    users.insert(user);
+                }
+                ReverseKey::Member(_, Member::Group(inner)) if seen.insert(inner) => {
+                    edge.push(inner);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok((id, users.into_iter().collect()))
+}
+
+/// The users and projects of a domain.
+///
+/// # Errors
+/// When the domain does not exist, or the facts cannot be read.
+pub fn contents_of_domain(
+    view: &View<'_>,
+    domain: &Realm,
+) -> Result<(DomainId, Vec<UserId>, Vec<ProjectId>), Error> {
+    let id = domain_id(view, domain)?;
+    let all = |kind| view.list::<Name>(&NameKey::all_of(kind, &id));
+    let users = all(NameKind::User)?.into_iter().map(|(_, name)| name.user()).collect();
+    let projects = all(NameKind::Project)?.into_iter().map(|(_, name)| name.project()).collect();
+    Ok((id, users, projects))
+}

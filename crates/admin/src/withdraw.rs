@@ -1,0 +1,75 @@
+//! Takes back what users were given, so that no way in is left. Records are deleted for good; users, their roles and their memberships stay.
+
+use crate::access::{Way, WayRecord, ways_for, ways_of};
+use crate::change_context::ChangeContext;
+use crate::error::{Error, missing};
+use crate::keystone::{delete_blob, delete_trust, userid_of};
+use crate::tokens::delete_token;
+use crate::users::remove_password;
+use enfilade_facts::tables::Blob;
+use enfilade_facts::vocabulary::{ProjectId, UserId};
+use enfilade_facts::{Read, View};
+
+/// How often it is looked again for what a session or token created in the meantime. The attempts after the first one find what was created
+/// while the one before ran, which takes milliseconds.
+const ATTEMPTS: usize = 16;
+
+/// Deletes the record of a way in, with what was made with it: the API token, application credential, EC2 key or trust. A password is removed.
+/// A record that does not exist any more is no error.
+///
+/// # Errors
+/// When the facts or the files cannot be changed.
+pub fn withdraw(ctx: &ChangeContext<'_>, way: &Way) -> Result<(), Error> {
+    let done = match &way.record {
+        WayRecord::Password => {
+            let user = ctx.facts.read(|view| userid_of(view, &way.user))??;
+            user.ok_or_else(|| missing("user", way.user))
+                .and_then(|user| remove_password(ctx, &user))
+                .map(drop)
+        }
+        WayRecord::Token(_, authid) => match &authid.token {
+            Some(name) => delete_token(ctx, &authid.user, name).map(drop),
+            None => Ok(()),
+        },
+        WayRecord::Key(id) => match ctx.facts.read(|view| view.get::<Blob>(id))?? {
+            Some(row) => delete_blob(ctx, id, &row),
+            None => Ok(()),
+        },
+        WayRecord::Trust(id) => delete_trust(ctx, id).map(drop),
+    };
+    match done {
+        Err(Error::Missing { .. }) => Ok(()),
+        done => done,
+    }
+}
+
+/// Takes back every way in of a user, until none is left.
+///
+/// # Errors
+/// When the facts or the files cannot be changed, or a client creates new ones all the time.
+pub fn withdraw_from(ctx: &ChangeContext<'_>, user: &UserId) -> Result<(), Error> {
+    withdraw_all(ctx, |view| ways_of(view, user))
+}
+
+/// Takes back every application credential, EC2 key and trust for a project, until none is left.
+///
+/// # Errors
+/// As [`withdraw_from`].
+pub fn withdraw_for(ctx: &ChangeContext<'_>, project: &ProjectId) -> Result<(), Error> {
+    withdraw_all(ctx, |view| ways_for(view, project))
+}
+
+fn withdraw_all(
+    ctx: &ChangeContext<'_>,
+    ways: impl Fn(&View<'_>) -> Result<Vec<Way>, Error>,
+) -> Result<(), Error> {
+    for _ in 0..ATTEMPTS {
+        let found = ctx.facts.read(&ways)??;
+        if found.is_empty() {
+            return Ok(());
+        }
+        found.iter().try_for_each(|way| withdraw(ctx, way))?;
+    }
+    let why = "a client creates credentials faster than they are deleted: disable the user with `enfilade user disable`, then try again";
+    Err(Error::Refused(why.to_owned()))
+}

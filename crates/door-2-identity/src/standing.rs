@@ -1,0 +1,122 @@
+//! What the door would accept now, without regard to secrets: for lists of the ways in which a user can come in, and for revocations that say
+//! what they ended. No permit comes of it.
+
+use crate::account::AccountState;
+use crate::context::Context;
+use crate::crypt;
+use crate::fernet::payload::Audit;
+use crate::grant::grant_session;
+use crate::judge::{judge_claim, userid};
+use crate::refuse::Refusal;
+use crate::revocations;
+use crate::session::{Claim, Lent, Methods, Scope};
+use crate::signature::chain_of;
+use crate::view::View;
+use enfilade_facts::Clocks;
+use enfilade_facts::tables::BlobId;
+use enfilade_facts::vocabulary::{Authid, CredentialId, TrustId, UserId};
+
+/// Checks that a session with this claim is valid.
+///
+/// # Errors
+/// The refusal of a request with its token.
+pub fn check_session(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    claim: &Claim,
+    context: &Context<'_>,
+) -> Result<(), Refusal> {
+    grant_session(&View::new(view), now, claim, 0, 0, context).map(drop)
+}
+
+/// Checks that a user's password is accepted, or with a credential the secret or the certificate of that API token.
+///
+/// # Errors
+/// The refusal of a login with the right secret.
+pub fn check_secret(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    user: UserId,
+    credential: Option<CredentialId>,
+) -> Result<(), Refusal> {
+    let view = &View::new(view);
+    let authid = authid_of(view, &user, credential.as_ref())?;
+    let account = AccountState::of(view, &authid, user, credential)?.ok_or(Refusal::SubjectDeleted)?;
+    account.check(view, now)?;
+    account.check_password(now)?;
+    // A user in too many groups is refused.
+    view.groups_of(&user)?;
+    let mut why = "there is none".to_owned();
+    for (verifier, _) in account.verifiers(now) {
+        match verifier.crypt().map(crypt::check) {
+            None | Some(Ok(())) => return Ok(()),
+            Some(Err(refused)) => why = refused.to_string(),
+        }
+    }
+    Err(Refusal::BadHash { authid, why })
+}
+
+fn authid_of(view: &View<'_>, user: &UserId, credential: Option<&CredentialId>) -> Result<Authid, Refusal> {
+    let gone = || Refusal::SubjectDeleted;
+    let row = view.user(user)?.ok_or_else(gone)?;
+    let realm = view.domain(&row.domain)?.ok_or_else(gone)?.name;
+    let mut authid = Authid::from(userid(&row.name, &realm).ok_or_else(gone)?);
+    if let Some(credential) = credential {
+        authid.token = Some(view.credential(credential)?.ok_or_else(gone)?.name);
+    }
+    Ok(authid)
+}
+
+/// A record by which sessions for a project are opened.
+#[derive(Clone, Copy, Debug)]
+pub enum Opener {
+    /// An application credential.
+    Credential(CredentialId),
+    /// A trust, used by its trustee.
+    Trust(TrustId),
+    /// An EC2 key.
+    Key(BlobId),
+}
+
+/// Checks that a session can be opened by this record.
+///
+/// # Errors
+/// The refusal of the session.
+pub fn check_opener(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    opener: Opener,
+    context: &Context<'_>,
+) -> Result<(), Refusal> {
+    let (view, revocations) = (&View::new(view), &context.sessions.revocations);
+    let gone = Refusal::SubjectDeleted;
+    let (user, project, lent, methods, chain) = match opener {
+        Opener::Credential(id) => {
+            let (row, delegation) = view.credential(&id)?.zip(view.delegation(&id)?).ok_or(gone)?;
+            (row.owner, delegation.project, Some(Lent::Credential(id)), Methods::APPLICATION_CREDENTIAL, None)
+        }
+        Opener::Trust(id) => {
+            let row = view.trust(&id)?.ok_or(gone)?;
+            if row.uses == Some(0) {
+                return Err(Refusal::NoScope("no use of the trust is left"));
+            }
+            (row.trustee, row.project, Some(Lent::Trust(id)), Methods::PASSWORD, None)
+        }
+        Opener::Key(id) => {
+            let found = view.blob(&id)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
+            let (user, project, key) = found.ok_or(gone)?;
+            (user, project, key.by.map(Lent::Credential), Methods::EC2_KEY, Some(chain_of(&id)))
+        }
+    };
+    let issued_at = revocations::issuing(view.facts, revocations, now.unix_seconds)?.later;
+    let claim = Claim {
+        user,
+        methods,
+        scope: Scope::Project(project),
+        lent,
+        issued_at,
+        expires_at: i64::MAX,
+        audit: Audit { own: [0; 16], chain },
+    };
+    judge_claim(view, now, &claim, revocations).map(drop)
+}

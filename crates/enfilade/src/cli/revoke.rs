@@ -1,0 +1,78 @@
+//! Commands that end sessions and take back credentials.
+
+use clap::{Args, Subcommand};
+use enfilade_facts::vocabulary::{GroupName, Realm, Userid};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Revoke {
+    /// End all sessions of a user, and show which credentials still work
+    User {
+        /// NAME@REALM
+        user: Userid,
+        #[command(flatten)]
+        extent: Extent,
+    },
+    /// End all sessions of the members of a group
+    Group {
+        /// NAME, or NAME@REALM
+        group: GroupName,
+        #[command(flatten)]
+        extent: Extent,
+    },
+    /// End all sessions of users of a domain, and all sessions for the domain and its projects
+    Domain {
+        /// Its name
+        domain: Realm,
+        #[command(flatten)]
+        extent: Extent,
+    },
+    /// End all sessions for a project
+    Project {
+        /// NAME, NAME@DOMAIN or its id
+        project: String,
+        #[command(flatten)]
+        extent: Extent,
+    },
+    /// Delete an API token with the sessions and records made with it, or end one session
+    Token {
+        /// USER@REALM!NAME of an API token; or the audit id of a session; `-` reads the token of a session from standard input
+        token: String,
+    },
+    /// End one session
+    Session {
+        /// Its audit id, as `session list` and the log show it; `-` reads its token from standard input
+        session: String,
+        /// Also all other sessions of its chain: those that were made from the same login
+        #[arg(long)]
+        chain: bool,
+    },
+    /// The same as `revoke session --chain`
+    Chain {
+        /// The audit id of a session of the chain; `-` reads its token from standard input
+        session: String,
+    },
+    /// Show all revocations
+    List,
+}
+
+/// What a revocation covers.
+#[derive(Debug, Args)]
+pub(crate) struct Extent {
+    /// Also delete for good all API tokens, application credentials, EC2 keys and trusts; for users also remove passwords and WebDAV locks
+    #[arg(long)]
+    pub(crate) everything: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Session {
+    /// Show valid sessions of one user or of all users
+    List {
+        /// NAME@DOMAIN
+        user: Option<Userid>,
+    },
+    /// The same as `revoke user`
+    End {
+        /// NAME@DOMAIN
+        user: Userid,
+    },
+}

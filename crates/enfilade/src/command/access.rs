@@ -1,0 +1,145 @@
+//! `enfilade user access`, and which ways in of users work.
+
+use super::judge::Judge;
+use super::{enabled, until};
+use crate::clock;
+use crate::home::Home;
+use crate::output;
+use enfilade_admin::{HeldRole, UserAccess, Way, WayKind, user_access};
+use enfilade_facts::Read as _;
+use enfilade_facts::vocabulary::{UserId, Userid};
+use enfilade_identity::{Refusal, check_secret};
+use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
+use serde_json::{Value, json};
+
+/// Each kind of way in: its key in JSON, its name, and its name for several.
+pub(super) const KINDS: [(WayKind, &str, &str, &str); 7] = [
+    (WayKind::Password, "passwords", "password", "passwords"),
+    (WayKind::ApiToken, "api_tokens", "API token", "API tokens"),
+    (WayKind::ClientCertificate, "client_certificates", "client certificate", "client certificates"),
+    (
+        WayKind::ApplicationCredential,
+        "application_credentials",
+        "application credential",
+        "application credentials",
+    ),
+    (WayKind::Ec2Key, "ec2_keys", "EC2 key", "EC2 keys"),
+    (WayKind::TrustFromAnother, "trusts_from_others", "trust from another user", "trusts from other users"),
+    (WayKind::TrustToAnother, "trusts_to_others", "trust to another user", "trusts to other users"),
+];
+
+fn name_of(kind: WayKind) -> &'static str {
+    KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2)
+}
+
+/// A way in, and why it does not work, if so.
+pub(super) type Judged = (Way, Option<String>);
+
+/// Says of each way in whether it works now. A trust from another user works for a user who can log in, or has a session.
+pub(super) fn judged(
+    home: &Home,
+    judge: &Judge,
+    ways: Vec<Way>,
+    sessions: &[IssuedSession],
+) -> anyhow::Result<Vec<Judged>> {
+    let (now, context) = (clock::now(), judge.context());
+    home.source().read(|view| {
+        let mut judged = Vec::new();
+        for way in ways {
+            let needs_login = way.kind == WayKind::TrustFromAnother && !has_session(&way.user, sessions);
+            let why_not = match way.check(view, now, &context) {
+                Ok(()) if needs_login && check_secret(view, now, way.user, None).is_err() => {
+                    Some("it takes a session in person, and the user has neither a session nor a password that works".to_owned())
+                }
+                Ok(()) => None,
+                Err(Refusal::Facts(why)) => return Err(why.into()),
+                Err(refusal) => Some(why_not(&refusal)),
+            };
+            judged.push((way, why_not));
+        }
+        Ok(judged)
+    })?
+}
+
+fn has_session(user: &UserId, sessions: &[IssuedSession]) -> bool {
+    sessions.iter().any(|session| session.user == *user && session.lent == IssuedBy::Nothing)
+}
+
+fn why_not(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Disabled { what, .. } => format!("{what} is disabled"),
+        Refusal::Expired { what, .. } => format!("{what} has expired"),
+        Refusal::NoScope(why) => (*why).to_owned(),
+        Refusal::PasswordExpired { .. } => "it only allows to choose another password".to_owned(),
+        Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
+        Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
+        other => other.to_string(),
+    }
+}
+
+pub(super) fn run(home: &Home, user: &Userid, json: bool) -> anyhow::Result<()> {
+    let mut access = home.source().read(|view| user_access(view, user))??;
+    let judge = Judge::new(home)?;
+    let mut sessions = judge.valid_sessions(home)?;
+    sessions.retain(|session| session.user == access.id);
+    let judged = judged(home, &judge, std::mem::take(&mut access.ways), &sessions)?;
+    match json {
+        true => output::json_line(&described(user, &access, &judged, &sessions)),
+        false => show(user, &access, &judged, &sessions),
+    }
+    Ok(())
+}
+
+fn described(user: &Userid, access: &UserAccess, judged: &[Judged], sessions: &[IssuedSession]) -> Value {
+    let way = |(way, why_not): &Judged| {
+        json!({
+            "way": name_of(way.kind), "name": way.name, "works": why_not.is_none(), "why_not": why_not,
+            "expires": way.expires, "gives": way.gives,
+        })
+    };
+    let role = |role: &HeldRole| json!({ "role": role.role, "on": role.on, "assigned_to": role.assigned_to });
+    json!({
+        "user": user.to_string(), "id": access.id.to_string(), "enabled": access.enabled,
+        "domain_enabled": access.domain_enabled, "expires": access.expires,
+        "ways": judged.iter().map(way).collect::<Vec<_>>(), "sessions_at_least": sessions.len(),
+        "roles": access.roles.iter().map(role).collect::<Vec<_>>(),
+    })
+}
+
+fn show(user: &Userid, access: &UserAccess, judged: &[Judged], sessions: &[IssuedSession]) {
+    output::line(&format!(
+        "user {user}: enabled {}, domain enabled {}, expires {}",
+        enabled(access.enabled),
+        enabled(access.domain_enabled),
+        until(access.expires)
+    ));
+    let way = |(way, why_not): &Judged| {
+        let works = why_not.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
+        let name = if way.kind == WayKind::Password { "-" } else { way.name.as_str() };
+        vec![name_of(way.kind).to_owned(), name.to_owned(), until(way.expires), works, way.gives.clone()]
+    };
+    let mut rows: Vec<Vec<String>> = judged.iter().map(way).collect();
+    if let Some(last) = sessions.iter().map(|session| session.expires_at).max() {
+        let (count, expires) = (format!("at least {}", sessions.len()), until(last));
+        rows.push(vec![
+            "sessions".into(),
+            count,
+            expires,
+            "yes".into(),
+            format!("see: enfilade session list {}", output::word(&user.to_string())),
+        ]);
+    }
+    match rows.is_empty() {
+        true => output::line(&format!(
+            "no way in: neither a password, nor a token, key, trust or known session; to give one: enfilade user passwd {}",
+            output::word(&user.to_string())
+        )),
+        false => output::table(&["WAY IN", "NAME", "EXPIRES", "WORKS", "GIVES"], &rows),
+    }
+    let role = |role: &HeldRole| vec![role.role.clone(), role.on.clone(), role.assigned_to.clone()];
+    if access.roles.is_empty() {
+        output::line("no role is assigned to the user or to a group of the user");
+    } else {
+        output::table(&["ROLE", "ON", "ASSIGNED TO"], &access.roles.iter().map(role).collect::<Vec<_>>());
+    }
+}

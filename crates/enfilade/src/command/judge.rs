@@ -1,0 +1,63 @@
+//! Which sessions and credentials a server accepts at this moment. The list of issued sessions has the newest ones, about 260,000, so a number of
+//! sessions is always the least possible.
+
+use crate::clock;
+use crate::home::{Home, seed};
+use crate::issued::claim_of;
+use enfilade_facts::Read as _;
+use enfilade_identity::{Context, HashKey, IdentityMemo, Refusal, SessionState, check_session};
+use enfilade_sources::files::issued::IssuedSession;
+
+/// The sessions that were issued and have not expired. A data directory without the list, which the server creates, has none.
+pub(super) fn known_sessions(home: &Home) -> anyhow::Result<Vec<IssuedSession>> {
+    match home.data.join("sessions").try_exists()? {
+        true => Ok(home.sessions()?.live(clock::now().unix_seconds)),
+        false => Ok(Vec::new()),
+    }
+}
+
+/// Judges sessions and credentials as a server does, on the facts of this moment.
+pub(super) struct Judge {
+    hash_key: HashKey,
+    sessions: SessionState,
+    memo: IdentityMemo,
+}
+
+/// Bytes for what door 2 remembers during one command.
+const MEMO_BYTES: usize = 1 << 20;
+
+impl Judge {
+    pub(super) fn new(home: &Home) -> anyhow::Result<Self> {
+        let (hash_key, memo) = (home.hash_key(), IdentityMemo::new(seed()?, MEMO_BYTES));
+        Ok(Judge { hash_key, memo, sessions: SessionState::default() })
+    }
+
+    pub(super) fn context(&self) -> Context<'_> {
+        Context { hash_key: &self.hash_key, sessions: &self.sessions, memo: &self.memo }
+    }
+
+    /// The known sessions that are valid, the newest first.
+    pub(super) fn valid_sessions(&self, home: &Home) -> anyhow::Result<Vec<IssuedSession>> {
+        self.still_valid(home, known_sessions(home)?)
+    }
+
+    /// Those of these sessions that are valid.
+    pub(super) fn still_valid(
+        &self,
+        home: &Home,
+        sessions: Vec<IssuedSession>,
+    ) -> anyhow::Result<Vec<IssuedSession>> {
+        let (now, context) = (clock::now(), self.context());
+        home.source().read(|view| {
+            let mut valid = Vec::new();
+            for session in sessions {
+                match check_session(view, now, &claim_of(&session), &context) {
+                    Ok(()) => valid.push(session),
+                    Err(Refusal::Facts(why)) => return Err(why.into()),
+                    Err(_) => {}
+                }
+            }
+            Ok(valid)
+        })?
+    }
+}

@@ -1,0 +1,444 @@
+//! `enfilade revoke`: ends sessions, takes back credentials, and says what ended and what still works. Both are compared before and after the
+//! change, as a server judges them.
+
+use super::access::{Judged, KINDS, judged};
+use super::judge::{Judge, known_sessions};
+use crate::cli::revoke::{Extent, Revoke};
+use crate::home::Home;
+use crate::issued::record_of;
+use crate::output;
+use anyhow::Context;
+use enfilade_admin::keystone::{self, RevocationSummary};
+use enfilade_admin::{
+    Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group, ways_for,
+    ways_of, withdraw, withdraw_for, withdraw_from,
+};
+use enfilade_facts::Read as _;
+use enfilade_facts::tables::Revoked;
+use enfilade_facts::vocabulary::{Authid, GroupName, ProjectId, Realm, Secret, UserId, Userid};
+use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
+use enfilade_identity::{Claim, SessionAsk};
+use enfilade_sources::files::issued::IssuedSession;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, Read as _};
+
+pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()> {
+    let judge = Judge::new(home)?;
+    let mut known = known_sessions(home)?;
+    let subject = match command {
+        Revoke::List => return list(home, json),
+        Revoke::User { user, extent } => Subject::user(home, &user, &extent)?,
+        Revoke::Group { group, extent } => Subject::group(home, &group, &extent)?,
+        Revoke::Domain { domain, extent } => Subject::domain(home, &domain, &extent)?,
+        Revoke::Project { project, extent } => Subject::project(home, project, &extent)?,
+        Revoke::Token { token } => match token.parse::<Authid>() {
+            Ok(authid) if authid.token.is_some() => Subject::token(home, &authid)?,
+            _ => Subject::session(home, &token, false, &mut known)?,
+        },
+        Revoke::Session { session, chain } => Subject::session(home, &session, chain, &mut known)?,
+        Revoke::Chain { session } => Subject::session(home, &session, true, &mut known)?,
+    };
+    let sessions = judge.still_valid(home, known)?;
+    let ways = subject.ways(home)?;
+    let locks = subject.revoke(home)?;
+    let after = subject.ways(home)?;
+    let stay: BTreeSet<(UserId, &str)> = after.iter().map(|way| (way.user, way.name.as_str())).collect();
+    let taken = ways.into_iter().filter(|way| !stay.contains(&(way.user, way.name.as_str()))).collect();
+    let valid = judge.still_valid(home, sessions.clone())?;
+    let outcome = Outcome {
+        sessions: sessions.len() - valid.len(),
+        taken,
+        locks,
+        sessions_left: valid.iter().filter(|session| subject.users.contains(&session.user)).count(),
+        left: judged(home, &judge, after, &valid)?,
+    };
+    match json {
+        true => output::json_line(&outcome.described(&subject, home.source().at().revision.0)),
+        false => outcome.lines(&subject).iter().for_each(|line| output::line(line)),
+    }
+    Ok(())
+}
+
+/// What is deleted, apart from sessions that end.
+#[derive(Default)]
+enum Deletes {
+    #[default]
+    Nothing,
+    /// An API token.
+    One(Way),
+    Everything,
+}
+
+/// What is revoked.
+#[derive(Default)]
+struct Subject {
+    /// `user`, `group`, …
+    kind: &'static str,
+    /// Its name.
+    name: String,
+    marks: Vec<Revoked>,
+    deletes: Deletes,
+    /// The users and projects that it is about: their other ways in are reported.
+    users: BTreeSet<UserId>,
+    projects: Vec<ProjectId>,
+    /// The name of the user that it belongs to, if it belongs to one.
+    owner: Option<Userid>,
+    /// The command that creates a way in again.
+    again: String,
+}
+
+impl From<&Extent> for Deletes {
+    fn from(extent: &Extent) -> Self {
+        if extent.everything { Deletes::Everything } else { Deletes::Nothing }
+    }
+}
+
+impl Subject {
+    fn user(home: &Home, user: &Userid, extent: &Extent) -> anyhow::Result<Subject> {
+        let id = home.source().read(|view| user_access(view, user))??.id;
+        Ok(Subject {
+            kind: "user",
+            name: user.to_string(),
+            marks: vec![Revoked::User(id)],
+            deletes: extent.into(),
+            users: BTreeSet::from([id]),
+            owner: Some(user.clone()),
+            again: format!("enfilade user passwd {}", output::word(&user.to_string())),
+            ..Subject::default()
+        })
+    }
+
+    fn group(home: &Home, group: &GroupName, extent: &Extent) -> anyhow::Result<Subject> {
+        let (id, users) = home.source().read(|view| users_in_group(view, group))??;
+        let marks = users.iter().map(|user| Revoked::User(*user)).chain([Revoked::Group(id)]);
+        Ok(Subject {
+            kind: "group",
+            name: group.to_string(),
+            marks: marks.collect(),
+            deletes: extent.into(),
+            users: users.into_iter().collect(),
+            again: "enfilade user passwd NAME".to_owned(),
+            ..Subject::default()
+        })
+    }
+
+    fn domain(home: &Home, domain: &Realm, extent: &Extent) -> anyhow::Result<Subject> {
+        let (id, users, projects) = home.source().read(|view| contents_of_domain(view, domain))??;
+        Ok(Subject {
+            kind: "domain",
+            name: domain.to_string(),
+            marks: vec![Revoked::Domain(id)],
+            deletes: extent.into(),
+            users: users.into_iter().collect(),
+            projects,
+            again: format!("enfilade user passwd NAME@{domain}"),
+            ..Subject::default()
+        })
+    }
+
+    fn project(home: &Home, project: String, extent: &Extent) -> anyhow::Result<Subject> {
+        let id = keystone::find_project(home.source(), &project)?;
+        Ok(Subject {
+            kind: "project",
+            name: project,
+            marks: vec![Revoked::Project(id)],
+            deletes: extent.into(),
+            projects: vec![id],
+            ..Subject::default()
+        })
+    }
+
+    /// An API token.
+    fn token(home: &Home, authid: &Authid) -> anyhow::Result<Subject> {
+        let owner = home.source().read(|view| user_access(view, &authid.user))??;
+        let way = owner.ways.into_iter().find(|way| way.name == authid.to_string());
+        let way = way.with_context(|| {
+            format!("there is no token `{authid}`; see `enfilade token list {}`", authid.user)
+        })?;
+        Ok(Subject {
+            kind: "token",
+            name: authid.to_string(),
+            deletes: Deletes::One(way),
+            users: BTreeSet::from([owner.id]),
+            owner: Some(authid.user.clone()),
+            again: format!("enfilade token create {}", output::word(&authid.to_string())),
+            ..Subject::default()
+        })
+    }
+
+    /// A session, or the whole chain of one. The text is an audit id, or `-` for a token on standard input: its session is added to those that
+    /// are known, because it may be of a server with another list.
+    fn session(
+        home: &Home,
+        text: &str,
+        chain: bool,
+        known: &mut Vec<IssuedSession>,
+    ) -> anyhow::Result<Subject> {
+        let found = match text {
+            "-" => Some(record_of(&claim_of_input(home)?)),
+            text => {
+                let id = audit_id_from_text(text).with_context(|| {
+                    format!(
+                        "`{text}` is neither an API token USER@REALM!NAME nor an audit id of 22 characters; see `enfilade session list`"
+                    )
+                })?;
+                let found = known.iter().find(|session| session.own == id);
+                // An id that is not known may be that of a session, or of the first one of a chain.
+                let of_chain = known.iter().find(|session| session.chain == id);
+                found.or(of_chain.filter(|_| chain)).copied()
+            }
+        };
+        let (own, of_chain, user) = match &found {
+            Some(session) => (session.own, session.chain, Some(session.user)),
+            None => audit_id_from_text(text).map(|id| (id, id, None)).unwrap_or_default(),
+        };
+        known.extend(found.filter(|found| !known.contains(found)));
+        let (kind, id, mark) = match chain {
+            true => ("chain", of_chain, Revoked::Chain(of_chain)),
+            false => ("session", own, Revoked::Token(own)),
+        };
+        let owner = user.map(|user| home.source().read(|view| name_of_user(view, &user)));
+        Ok(Subject {
+            kind,
+            name: audit_id_to_text(&id),
+            marks: vec![mark],
+            users: user.into_iter().collect(),
+            owner: owner.transpose()?.transpose()?.flatten(),
+            ..Subject::default()
+        })
+    }
+
+    /// The user that it belongs to, or else itself.
+    fn whose(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("user {owner}"),
+            None => format!("{} {}", self.kind, self.name),
+        }
+    }
+
+    /// The command that ends what still works.
+    fn next(&self) -> String {
+        let owner = self.owner.as_ref().map(|owner| output::word(&owner.to_string()));
+        match (owner, self.kind) {
+            (Some(owner), "session" | "chain") => format!("enfilade revoke user {owner}"),
+            (Some(owner), _) => format!("enfilade revoke user {owner} --everything"),
+            (None, kind) => format!("enfilade revoke {kind} {} --everything", output::word(&self.name)),
+        }
+    }
+
+    /// Every way in of the users and for the projects.
+    fn ways(&self, home: &Home) -> anyhow::Result<Vec<Way>> {
+        home.source().read(|view| {
+            let mut ways = Vec::new();
+            for user in &self.users {
+                ways.extend(ways_of(view, user)?);
+            }
+            for project in &self.projects {
+                let others = ways_for(view, project)?;
+                ways.extend(others.into_iter().filter(|way| !self.users.contains(&way.user)));
+            }
+            Ok(ways)
+        })?
+    }
+
+    /// Makes the change; the number of locks that it ended.
+    fn revoke(&self, home: &Home) -> anyhow::Result<usize> {
+        let ctx = home.change_context();
+        let what = match self.deletes {
+            Deletes::Everything => format!("everything of {} {}", self.kind, self.name),
+            _ => format!("{} {}", self.kind, self.name),
+        };
+        for marks in self.marks.chunks(MARKS_AT_ONCE) {
+            keystone::revoke(&ctx, marks, None, &what)?;
+        }
+        match &self.deletes {
+            Deletes::Nothing => Ok(0),
+            Deletes::One(way) => Ok(withdraw(&ctx, way).map(|()| 0)?),
+            Deletes::Everything => {
+                self.users.iter().try_for_each(|user| withdraw_from(&ctx, user))?;
+                self.projects.iter().try_for_each(|project| withdraw_for(&ctx, project))?;
+                // The server creates the store of locks.
+                match home.data.join("locks").try_exists()? {
+                    true => Ok(end_locks_of(&ctx, &*home.locks()?, home.config.limits.0, &self.users)?),
+                    false => Ok(0),
+                }
+            }
+        }
+    }
+}
+
+/// The most marks of one change.
+const MARKS_AT_ONCE: usize = 256;
+
+/// The claim of the token on standard input.
+fn claim_of_input(home: &Home) -> anyhow::Result<Claim> {
+    let mut line = String::new();
+    std::io::stdin().lock().take(2048).read_line(&mut line).context("the token cannot be read")?;
+    let token = Secret::new(line.trim().as_bytes()).context("no token on standard input")?;
+    let ring = crate::keys::read(&home.fernet_keys())?.context("no keys; run `enfilade keys init`")?;
+    Ok(Claim::read(&ring, &SessionAsk { token })?)
+}
+
+/// What ended, and what still works.
+struct Outcome {
+    /// Known sessions that were valid before.
+    sessions: usize,
+    taken: Vec<Way>,
+    locks: usize,
+    /// Known sessions of the users that are valid.
+    sessions_left: usize,
+    left: Vec<Judged>,
+}
+
+impl Outcome {
+    fn working(&self) -> impl Iterator<Item = &Way> {
+        self.left.iter().filter(|(_, why_not)| why_not.is_none()).map(|(way, _)| way)
+    }
+
+    fn described(&self, subject: &Subject, revision: u64) -> Value {
+        let mut ended = numbers(self.taken.iter(), self.sessions);
+        ended.insert("locks".to_owned(), json!(self.locks));
+        json!({
+            "revoked": subject.kind, "name": subject.name, "revision": revision, "ended": ended,
+            "still_works": numbers(self.working(), self.sessions_left),
+            "left_but_refused": self.left.iter().filter(|(_, why_not)| why_not.is_some()).count(),
+        })
+    }
+
+    fn lines(&self, subject: &Subject) -> Vec<String> {
+        [self.ended(subject), self.deleted(), self.left(subject)].into_iter().flatten().collect()
+    }
+
+    fn ended(&self, subject: &Subject) -> Option<String> {
+        let Subject { kind, name, .. } = subject;
+        match (self.sessions, *kind) {
+            (0, "token") => None,
+            (0, "session") => {
+                Some(format!("no valid session with the audit id {name} is known; it is refused from now on"))
+            }
+            (0, "chain") => Some(format!(
+                "no valid session of the chain {name} is known; its sessions are refused from now on"
+            )),
+            (0, _) => Some(format!(
+                "no valid session of {kind} {name} is known; one that was issued until now is refused"
+            )),
+            (count, _) => Some(format!(
+                "ended at least {} of {}; running transfers of sessions that ended stop at their next check",
+                counted(count, "session", "sessions"),
+                subject.whose()
+            )),
+        }
+    }
+
+    fn deleted(&self) -> Option<String> {
+        let mut parts = parts(self.taken.iter());
+        parts.extend((self.locks > 0).then(|| counted(self.locks, "WebDAV lock", "WebDAV locks")));
+        (!parts.is_empty()).then(|| {
+            format!(
+                "deleted for good: {}; running transfers with them stop at their next check",
+                joined(&parts)
+            )
+        })
+    }
+
+    fn left(&self, subject: &Subject) -> Option<String> {
+        let Subject { kind, name, again, .. } = subject;
+        let mut working = parts(self.working());
+        let sessions = counted(self.sessions_left, "session", "sessions");
+        working.extend((self.sessions_left > 0).then(|| format!("at least {sessions}")));
+        let count = self.working().count() + self.sessions_left;
+        Some(match &subject.deletes {
+            _ if count > 0 => {
+                let verb = if count == 1 { "works" } else { "work" };
+                format!("{} still {verb}: {}", joined(&working), subject.next())
+            }
+            _ if !self.left.is_empty() => {
+                let refused = joined(&parts(self.left.iter().map(|(way, _)| way)));
+                format!("refused at present, but not deleted: {refused}; to delete: {}", subject.next())
+            }
+            _ if !subject.projects.is_empty() && subject.users.is_empty() => format!(
+                "users with a role on project {name} can open new sessions; to refuse them: enfilade project set {} --disable",
+                output::word(name)
+            ),
+            _ if subject.users.is_empty() && matches!(*kind, "session" | "chain") => return None,
+            Deletes::Everything => {
+                format!("no way in is left; roles and memberships stay; to let a user in again: {again}")
+            }
+            _ => format!("no other way in of {} exists", subject.whose()),
+        })
+    }
+}
+
+fn numbers<'w>(ways: impl Iterator<Item = &'w Way>, sessions: usize) -> Map<String, Value> {
+    let ways: Vec<WayKind> = ways.map(|way| way.kind).collect();
+    let count = |kind| ways.iter().filter(|other| **other == kind).count();
+    let kinds = KINDS.iter().map(|(kind, key, ..)| ((*key).to_owned(), json!(count(*kind))));
+    kinds.chain([("sessions_at_least".to_owned(), json!(sessions))]).collect()
+}
+
+/// Ways in by kind, with their numbers: `1 password`, `4 API tokens`.
+fn parts<'w>(ways: impl Iterator<Item = &'w Way>) -> Vec<String> {
+    let ways: Vec<WayKind> = ways.map(|way| way.kind).collect();
+    let count = |kind| ways.iter().filter(|other| **other == kind).count();
+    let kinds = KINDS.iter().map(|(kind, _, one, several)| (count(*kind), *one, *several));
+    kinds
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, several)| match (count, one) {
+            (1, "password") => "the password".to_owned(),
+            _ => counted(count, one, several),
+        })
+        .collect()
+}
+
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn joined(parts: &[String]) -> String {
+    match parts.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn list(home: &Home, json: bool) -> anyhow::Result<()> {
+    let rows = keystone::list_revocations(home.source())?;
+    let described = |mark: &Revoked| match mark {
+        Revoked::Token(id) => ("token", audit_id_to_text(id)),
+        Revoked::Chain(id) => ("chain", audit_id_to_text(id)),
+        Revoked::User(id) => ("user", id.to_string()),
+        Revoked::Project(id) => ("project", id.to_string()),
+        Revoked::Domain(id) => ("domain", id.to_keystone()),
+        Revoked::Trust(id) => ("trust", id.to_string()),
+        Revoked::Consumer(id) => ("consumer", audit_id_to_text(id)),
+        Revoked::Credential(id) => ("application credential", id.to_string()),
+        Revoked::Group(id) => ("group", id.to_string()),
+        Revoked::Role(id) => ("role", id.to_string()),
+        Revoked::Link(id) => ("roles on a scope, or groups and roles of a domain", audit_id_to_text(id)),
+        Revoked::Horizon | Revoked::Passed | Revoked::Last => ("nothing", String::new()),
+    };
+    if json {
+        rows.iter().for_each(|row| {
+            let (kind, id) = described(&row.mark);
+            output::json_line(&json!({
+                "kind": kind, "id": id, "issued_before": row.revocation.issued_before,
+                "revoked_at": row.revocation.revoked_at,
+            }));
+        });
+        return Ok(());
+    }
+    let row = |row: &RevocationSummary| {
+        let (kind, id) = described(&row.mark);
+        vec![
+            kind.to_owned(),
+            id,
+            output::time(row.revocation.issued_before),
+            output::time(row.revocation.revoked_at),
+        ]
+    };
+    output::table(&["WHAT", "ID", "ISSUED UP TO", "REVOKED"], &rows.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! `enfilade session`.
+
+use super::judge::Judge;
+use crate::cli::revoke::{Extent, Revoke, Session};
+use crate::home::Home;
+use crate::output;
+use enfilade_admin::keystone::{list_domains, list_projects};
+use enfilade_admin::list_users;
+use enfilade_facts::vocabulary::Userid;
+use enfilade_identity::fernet::payload::audit_id_to_text;
+use enfilade_sources::files::issued::IssuedFor;
+use serde_json::json;
+
+pub(super) fn run(home: &Home, command: Session, json: bool) -> anyhow::Result<()> {
+    match command {
+        Session::List { user } => list(home, user.as_ref(), json),
+        Session::End { user } => {
+            super::revoke::run(home, Revoke::User { user, extent: Extent { everything: false } }, json)
+        }
+    }
+}
+
+fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
+    let users = list_users(home.source())?;
+    let (domains, projects) = (list_domains(home.source())?, list_projects(home.source())?);
+    let scope = |scope: &IssuedFor| match scope {
+        IssuedFor::Nothing => "-".to_owned(),
+        IssuedFor::System => "system".to_owned(),
+        IssuedFor::Project(id) => match projects.iter().find(|row| row.id.bytes() == id) {
+            Some(row) => format!("project {}@{}", row.name, row.domain),
+            None => "a deleted project".to_owned(),
+        },
+        IssuedFor::Domain(id) => match domains.iter().find(|row| row.id.bytes() == id) {
+            Some(row) => format!("domain {}", row.name),
+            None => "a deleted domain".to_owned(),
+        },
+    };
+    let mut rows = Vec::new();
+    for session in Judge::new(home)?.valid_sessions(home)? {
+        let Some(found) = users.iter().find(|row| row.id == session.user) else { continue };
+        if user.is_some_and(|user| user.to_string() != found.userid) {
+            continue;
+        }
+        let (own, chain) = (audit_id_to_text(&session.own), audit_id_to_text(&session.chain));
+        if json {
+            output::json_line(&json!({
+                "user": found.userid, "for": scope(&session.scope), "issued_at": session.issued_at,
+                "expires_at": session.expires_at, "audit_id": own, "chain": chain,
+            }));
+        }
+        let (issued, expires) = (output::time(session.issued_at), output::time(session.expires_at));
+        rows.push(vec![found.userid.clone(), scope(&session.scope), issued, expires, own, chain]);
+    }
+    if !json {
+        output::table(&["USER", "FOR", "ISSUED", "EXPIRES", "AUDIT ID", "CHAIN"], &rows);
+    }
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! What `user access` and `revoke` say is what the server does: each credential is tried before and after.
+
+use crate::curl::{command, curl};
+use crate::gone::{Cloud, enabled, project};
+use crate::locks::{LOCK, lock, open, put};
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES, wait_until};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const ALICE: &str = "alice@Default";
+
+/// Alice with one credential of each kind, on a running server.
+struct World {
+    cloud: Cloud,
+    /// The logins of her API tokens.
+    tokens: Vec<String>,
+    /// The id and the secret of her application credential.
+    credential: (String, String),
+    /// The access key and the secret of her EC2 key.
+    key: (String, String),
+    /// The trust that bob gave to her, and the one that she gave to bob.
+    trusts: [String; 2],
+    /// The sessions of hers that were issued: token and audit id.
+    issued: RefCell<Vec<(String, String)>>,
+    ids: [String; 3],
+}
+
+impl World {
+    fn new() -> Self {
+        let cloud = Cloud::start();
+        let user = |name: &str| {
+            cloud.make("user", json!({ "name": name, "password": "pw", "domain_id": "default" }))
+        };
+        let (alice, bob) = (user("alice"), user("bob"));
+        let work = cloud.make("project", json!({ "name": "work", "domain_id": "default" }));
+        let member = cloud.role("member");
+        for user in [&alice, &bob] {
+            let path = format!("/v3/projects/{work}/users/{user}/roles/{member}");
+            cloud.change("PUT", &path, &Value::Null);
+        }
+        let server = &cloud.server;
+        let role = ["role", "assign", "--path", "/datastore/main", "--auth-id", ALICE, "DatastorePowerUser"];
+        server.cli(&role);
+        server.cli(&["group", "add", "crew@Default"]);
+        server.cli(&["group", "member", "add", "crew@Default", ALICE]);
+        let tokens = ["laptop", "phone"].map(|name| server.add_token(&format!("{ALICE}!{name}"))).to_vec();
+        let made = &server.cli(&["token", "create", &format!("{ALICE}!ci"), "--project", "work"])[0];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let credential = (text(&made["id"]), text(&made["value"]));
+        let login = |name: &str| cloud.login(name, "default", "pw", project("work", "default")).unwrap();
+        let lend = |by: &str, from: &str, to: &str| {
+            let trust = json!({
+                "trustor_user_id": from, "trustee_user_id": to, "project_id": work, "impersonation": false,
+                "roles": [{ "name": "member" }],
+            });
+            let (status, made) = cloud.call(by, "POST", "/v3/OS-TRUST/trusts", &json!({ "trust": trust }));
+            assert_eq!(status, 201, "{made}");
+            text(&made["trust"]["id"])
+        };
+        let (hers, his) = (login("alice"), login("bob"));
+        let trusts = [lend(&his, &bob, &alice), lend(&hers, &alice, &bob)];
+        let keys = format!("/v3/users/{alice}/credentials/OS-EC2");
+        let (status, made) = cloud.call(&hers, "POST", &keys, &json!({ "tenant_id": work }));
+        assert_eq!(status, 201, "{made}");
+        let key = (text(&made["credential"]["access"]), text(&made["credential"]["secret"]));
+        let issued = RefCell::default();
+        let world = World { cloud, tokens, credential, key, trusts, issued, ids: [alice, bob, work] };
+        world.note(Some(hers));
+        world
+    }
+
+    /// Notes a session of alice; whether there is one.
+    fn note(&self, token: Option<String>) -> bool {
+        let audit_id =
+            |token: &str| self.cloud.stands(token).unwrap()["audit_ids"][0].as_str().unwrap().to_owned();
+        self.issued.borrow_mut().extend(token.iter().map(|token| (token.clone(), audit_id(token))));
+        token.is_some()
+    }
+
+    fn login(&self, name: &str, scope: Value) -> Option<String> {
+        self.cloud.login(name, "default", "pw", scope)
+    }
+
+    fn whoami(&self, login: &str) -> bool {
+        curl(&self.cloud.server, login, "/whoami", &[]).status == 200
+    }
+
+    /// Whether a credential works: each is used as a client uses it.
+    fn works(&self, way: &str, name: &str) -> bool {
+        let by_trust = |who: &str| self.login(who, json!({ "OS-TRUST:trust": { "id": name } }));
+        match way {
+            "password" => self.whoami(&format!("{ALICE}:pw")),
+            "API token" => {
+                let login = self.tokens.iter().find(|login| login.starts_with(&format!("{name}:")));
+                self.whoami(login.unwrap())
+            }
+            "application credential" => {
+                let (id, secret) = &self.credential;
+                let credential = json!({ "id": id, "secret": secret });
+                let identity =
+                    json!({ "methods": ["application_credential"], "application_credential": credential });
+                self.note(self.cloud.issue(identity, Value::Null))
+            }
+            "EC2 key" => self.signs(),
+            "trust from another user" => self.note(by_trust("alice")),
+            "trust to another user" => by_trust("bob").is_some(),
+            other => panic!("{other}"),
+        }
+    }
+
+    /// Whether a request to S3 that was signed with the key is accepted.
+    fn signs(&self) -> bool {
+        let (access, secret) = &self.key;
+        let sign = "printf 'hello world!' | openssl dgst -sha1 -hmac \"$0\" -binary | openssl base64 -A";
+        let signature = Command::new("sh").args(["-c", sign, secret]).output().unwrap().stdout;
+        let signature = String::from_utf8(signature).unwrap();
+        let signed = json!({ "access": access, "signature": signature, "token": "aGVsbG8gd29ybGQh" });
+        let admin = self.cloud.login("admin", "default", "pw", project("admin", "default")).unwrap();
+        let body = json!({ "credentials": signed });
+        self.cloud.call(&admin, "POST", "/v3/s3tokens", &body).0 == 200
+    }
+
+    fn access(&self) -> Value {
+        self.cloud.server.cli(&["user", "access", ALICE])[0].clone()
+    }
+
+    /// The audit ids of the sessions of alice that the server accepts.
+    fn standing(&self) -> BTreeSet<String> {
+        let issued = self.issued.borrow();
+        let stands = issued.iter().filter(|(token, _)| self.cloud.stands(token).is_some());
+        stands.map(|(_, id)| id.clone()).collect()
+    }
+
+    /// Tries everything that `user access` lists, and compares. Returns the ways in that work, by kind.
+    fn check(&self, what: &str) -> Vec<String> {
+        let said = self.access();
+        let listed = self.cloud.server.cli(&["session", "list", ALICE]);
+        let listed: BTreeSet<String> =
+            listed.iter().map(|row| row["audit_id"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(said["sessions_at_least"], listed.len(), "{what}");
+        let standing = self.standing();
+        assert!(standing.is_subset(&listed), "{what}: {standing:?} {listed:?}");
+        let ended = self.issued.borrow().iter().map(|(_, id)| id.clone()).collect::<BTreeSet<_>>();
+        assert!(
+            ended.difference(&standing).all(|id| !listed.contains(id)),
+            "{what}: an ended session is listed"
+        );
+        let ways: Vec<(String, String, bool)> = said["ways"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|way| {
+                let text = |key: &str| way[key].as_str().unwrap().to_owned();
+                (text("way"), text("name"), way["works"].as_bool().unwrap())
+            })
+            .collect();
+        for (way, name, works) in &ways {
+            assert_eq!(self.works(way, name), *works, "{what}: {way} {name}: {said}");
+        }
+        ways.into_iter().filter(|(.., works)| *works).map(|(way, ..)| way).collect()
+    }
+
+    fn revoke(&self, arguments: &[&str]) -> Value {
+        self.cloud.server.cli(&[&["revoke"], arguments].concat())[0].clone()
+    }
+
+    /// What the command prints to a person.
+    fn told(&self, arguments: &[&str]) -> String {
+        let mut enfilade = Command::new(BINARY);
+        let output = enfilade.arg("--data").arg(self.cloud.server.data()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+const EVERY: [&str; 7] = [
+    "password",
+    "API token",
+    "API token",
+    "application credential",
+    "EC2 key",
+    "trust from another user",
+    "trust to another user",
+];
+
+#[test]
+fn what_revoke_says_is_what_the_server_does() {
+    let world = World::new();
+    let (server, work) = (&world.cloud.server, || project("work", "default"));
+    assert_eq!(world.check("at first"), EVERY);
+
+    // One token and the whole user, disabled and enabled.
+    server.cli(&["token", "set", &format!("{ALICE}!phone"), "--disable"]);
+    assert_eq!(world.check("a token disabled").len(), EVERY.len() - 1);
+    server.cli(&["token", "set", &format!("{ALICE}!phone"), "--enable"]);
+    server.cli(&["user", "disable", ALICE]);
+    assert_eq!(world.check("the user disabled"), [""; 0]);
+    let told = world.told(&["revoke", "user", ALICE]);
+    assert!(told.contains("no valid session of user alice@Default is known"), "{told}");
+    assert!(told.contains("refused at present, but not deleted: the password, 2 API tokens"), "{told}");
+    server.cli(&["user", "enable", ALICE]);
+    assert_eq!(world.check("the user enabled"), EVERY);
+
+    // One session, and a chain.
+    let sessions = [world.login("alice", work()).unwrap(), world.login("alice", work()).unwrap()];
+    let [first, other] = sessions.clone();
+    let again = json!({ "methods": ["token"], "token": { "id": other } });
+    let third = world.cloud.issue(again, work()).unwrap();
+    for token in [&first, &other, &third] {
+        world.note(Some(token.clone()));
+    }
+    let id = |token: &str| {
+        let issued = world.issued.borrow();
+        issued.iter().find(|(issued, _)| issued == token).unwrap().1.clone()
+    };
+    let before = world.standing();
+    let said = world.revoke(&["session", &id(&first)]);
+    assert_eq!(said["ended"]["sessions_at_least"], 1, "{said}");
+    assert_eq!(said["still_works"]["passwords"], 1, "{said}");
+    let said = world.revoke(&["session", &id(&third), "--chain"]);
+    assert_eq!(said["ended"]["sessions_at_least"], 2, "{said}");
+    let ended: BTreeSet<String> = before.difference(&world.standing()).cloned().collect();
+    assert_eq!(ended, [&first, &other, &third].map(|token| id(token)).into());
+    let said = world.revoke(&["token", &id(&first)]);
+    assert_eq!(said["ended"]["sessions_at_least"], 0, "it ended before: {said}");
+
+    // An API token, and the sessions of a project, of the user, and of a group.
+    let said = world.revoke(&["token", &format!("{ALICE}!phone")]);
+    assert_eq!((&said["ended"]["api_tokens"], &said["still_works"]["api_tokens"]), (&json!(1), &json!(1)));
+    assert!(!world.whoami(&world.tokens[1]));
+    let left = world.check("a token revoked");
+    assert_eq!(left.len(), EVERY.len() - 1);
+    for (what, name) in
+        [("project", "work"), ("user", ALICE), ("group", "crew@Default"), ("domain", "Default")]
+    {
+        world.note(world.login("alice", work()));
+        let (known, standing) = (world.access()["sessions_at_least"].clone(), world.standing().len());
+        assert!(standing > 0);
+        let said = world.revoke(&[what, name]);
+        assert_eq!(world.standing(), BTreeSet::new(), "{what}");
+        let ended = said["ended"]["sessions_at_least"].as_u64().unwrap();
+        assert!(known.as_u64().unwrap() <= ended, "{what}: {said}");
+        assert_eq!(said["ended"]["passwords"], 0);
+        assert_eq!(world.check(what), left, "a revocation of sessions leaves everything else: {what}");
+    }
+    let told = world.told(&["revoke", "user", ALICE]);
+    let works = "the password, 1 API token, 1 application credential, 1 EC2 key, 1 trust from another user and \
+                 1 trust to another user still work: enfilade revoke user alice@Default --everything";
+    assert!(told.contains("ended at least ") && told.contains(works), "{told}");
+}
+
+#[test]
+fn after_everything_was_revoked_no_way_in_is_left() {
+    let world = World::new();
+    let server = &world.cloud.server;
+    assert_eq!(world.check("at first"), EVERY);
+    open(server);
+    let login = &world.tokens[0];
+    assert_eq!(put(server, login, "/dav/main/file"), 201);
+    assert_eq!(lock(server, login, "/dav/main/file", "0").0, 200);
+    std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap().set_len(8 << 30).unwrap();
+    let mut download = command(server, login)
+        .args(["--http1.1", "--limit-rate", "20M", "--output", "/dev/null"])
+        .arg(server.url("/dav/main/big.bin"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    assert!(download.try_wait().unwrap().is_none());
+
+    let said = world.revoke(&["user", ALICE, "--everything"]);
+    for (what, count) in [
+        ("passwords", 1),
+        ("api_tokens", 2),
+        ("application_credentials", 1),
+        ("ec2_keys", 1),
+        ("trusts_from_others", 1),
+        ("trusts_to_others", 1),
+        ("locks", 1),
+    ] {
+        assert_eq!(said["ended"][what], count, "{what}: {said}");
+    }
+    assert!(said["still_works"].as_object().unwrap().values().all(|count| *count == 0), "{said}");
+    wait_until(Duration::from_secs(8), "the download ends", || download.try_wait().unwrap().is_some());
+    assert!(!download.wait().unwrap().success());
+    for way in EVERY {
+        let name = match way {
+            "API token" => login.split_once(':').unwrap().0,
+            "trust from another user" => &world.trusts[0],
+            "trust to another user" => &world.trusts[1],
+            _ => "",
+        };
+        assert!(!world.works(way, name), "{way}");
+    }
+    assert_eq!((world.standing(), world.check("everything revoked")), (BTreeSet::new(), Vec::new()));
+    assert_eq!(world.access()["ways"], json!([]));
+    assert!(world.told(&["user", "access", ALICE]).contains("no way in: "));
+    // The lock of the file is gone.
+    let admin = format!("admin@local:{}", server.password);
+    let arguments = ["--request", "LOCK", "--data", LOCK, "--header", "Depth: 0"];
+    assert_eq!(curl(server, &admin, "/dav/main/file", &arguments).status, 200);
+    // The way back that the command names.
+    let told = world.told(&["revoke", "user", ALICE, "--everything"]);
+    assert!(told.contains("to let a user in again: enfilade user passwd alice@Default"), "{told}");
+    let output = server.cli_output(&["user", "passwd", ALICE, "--password-stdin"], "pw");
+    assert!(output.status.success());
+    assert_eq!(world.check("a new password"), ["password"]);
+    world.note(Some(world.login("alice", project("work", "default")).unwrap()));
+    assert_eq!(world.standing().len(), 1, "roles and memberships stayed");
+
+    // A trust takes a session in person: a user without a password cannot use one.
+    let carol = server.cli(&["user", "add", "carol@Default"])[0]["id"].as_str().unwrap().to_owned();
+    let [_, bob, work] = &world.ids;
+    let trust = json!({
+        "trustor_user_id": bob, "trustee_user_id": carol, "project_id": work, "impersonation": false,
+        "roles": [{ "name": "member" }],
+    });
+    let his = world.login("bob", project("work", "default")).unwrap();
+    assert_eq!(world.cloud.call(&his, "POST", "/v3/OS-TRUST/trusts", &json!({ "trust": trust })).0, 201);
+    let trust = || {
+        server.cli(&["user", "access", "carol@Default"])[0]["ways"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .clone()
+    };
+    assert_eq!((&trust()["works"], &trust()["way"]), (&json!(false), &json!("trust from another user")));
+    assert!(
+        server.cli_output(&["user", "passwd", "carol@Default", "--password-stdin"], "pw").status.success()
+    );
+    assert_eq!(trust()["works"], true);
+
+    // Credentials of bob for the project, and those of the members of a group.
+    let made = &server.cli(&["token", "create", "bob@Default!ci", "--project", "work"])[0];
+    let ci = format!("bob@Default!ci:{}", made["value"].as_str().unwrap());
+    assert!(world.whoami(&ci));
+    let said = world.revoke(&["project", "work"]);
+    assert_eq!(said["still_works"]["application_credentials"], 1, "{said}");
+    assert!(world.whoami(&ci) && world.standing().is_empty());
+    let said = world.revoke(&["project", "work", "--everything"]);
+    assert_eq!(said["ended"]["application_credentials"], 1, "{said}");
+    assert!(!world.whoami(&ci) && world.whoami("bob@Default:pw"));
+    let said = world.revoke(&["group", "crew@Default", "--everything"]);
+    assert_eq!(said["ended"]["passwords"], 1, "{said}");
+    assert!(!world.whoami(&format!("{ALICE}:pw")) && world.whoami("bob@Default:pw"));
+    world.cloud.change("PATCH", &format!("/v3/users/{bob}"), &enabled("user", false));
+    let access = server.cli(&["user", "access", "bob@Default"])[0].clone();
+    assert_eq!(access["ways"][0]["why_not"], "the user is disabled", "{access}");
+}
+
+/// A user of user.cfg: the tokens, their secrets and their roles are deleted in the files, and nothing else.
+#[test]
+fn everything_of_a_user_of_user_cfg_is_deleted_in_the_files() {
+    let prepare = |data: &std::path::Path| {
+        std::fs::create_dir_all(data).unwrap();
+        std::fs::write(
+            data.join("user.cfg"),
+            "user: kept@local\n\tenable true\n\nuser: other@local\n\tenable true\n",
+        )
+        .unwrap();
+        std::fs::write(data.join("acl.cfg"), "").unwrap();
+    };
+    let server = Server::start_on(prepare, &[WITHOUT_PENALTIES]);
+    let whoami = |login: &str| curl(&server, login, "/whoami", &[]).status;
+    let logins = ["kept@local!t", "other@local!t"].map(|token| server.add_token(token));
+    for who in ["kept@local!t", "kept@local", "other@local!t"] {
+        server.cli(&["role", "assign", "--path", "/datastore/main", "--auth-id", who, "DatastoreReader"]);
+    }
+    assert!(server.cli_output(&["user", "passwd", "kept@local", "--password-stdin"], "pw").status.success());
+    let passwords = || whoami("kept@local:pw");
+    assert_eq!((whoami(&logins[0]), whoami(&logins[1]), passwords()), (200, 200, 200));
+    let access = server.cli(&["user", "access", "kept@local"])[0].clone();
+    assert_eq!(access["roles"].as_array().unwrap().len(), 1, "{access}");
+    let said = server.cli(&["revoke", "user", "kept@local", "--everything"])[0].clone();
+    assert_eq!((&said["ended"]["api_tokens"], &said["ended"]["passwords"]), (&json!(1), &json!(1)));
+    assert_eq!((whoami(&logins[0]), whoami(&logins[1]), passwords()), (401, 200, 401));
+    for (file, gone, stays) in [
+        ("user.cfg", "token: kept@local!t", "user: kept@local"),
+        ("token.shadow", "kept@local!t", "other@local!t"),
+        ("acl.cfg", "kept@local!t", "kept@local"),
+    ] {
+        let text = std::fs::read_to_string(server.data().join(file)).unwrap();
+        assert!(!text.contains(gone) && text.contains(stays), "{file}: {text}");
+    }
+}
