@@ -27,6 +27,7 @@ mod reserved;
 mod serve;
 mod start;
 mod sweeping;
+mod token_key;
 mod upkeep;
 
 use clap::Parser;

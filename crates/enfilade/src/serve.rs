@@ -7,7 +7,9 @@ use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Admission, Door, Tls};
-use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
+use crate::{
+    audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping, token_key,
+};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
@@ -35,6 +37,11 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
         home.config.operations.listen = listen;
     }
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
+    // Before anything is made or served: without the key every API token would fail as wrong.
+    home.hash_key()?;
+    if let Some(why) = token_key::lost_session_keys(&home)? {
+        output::note(&format!("warning: {why}"));
+    }
     let settled = first_start::settle(&home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -80,9 +87,9 @@ struct Loaded {
     watched: Option<Watched>,
 }
 
-fn load(home: &Home) -> anyhow::Result<Loaded> {
+fn load(home: &Home, is_first_start: bool) -> anyhow::Result<Loaded> {
     let tickets = Tickets::default();
-    certificates::follow_ticket_keys(home, &tickets)?;
+    certificates::follow_ticket_keys(home, &tickets, is_first_start)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
     // The watch begins before the files are read, so that no change is missed.
     let watched = Watched::new(keeper.files.directories());
@@ -104,7 +111,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 
 async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bool) -> anyhow::Result<()> {
     notes::hand_over()?;
-    let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
+    let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let shared = operations::shared(home)?;

@@ -48,7 +48,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may know it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 50] = [
+const LIBRARIES: [(&str, &[&str], &str); 49] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -98,8 +98,8 @@ const LIBRARIES: [(&str, &[&str], &str); 50] = [
     ),
     (
         "libc",
-        &["enfilade", "enfilade-preload", "enfilade-xattrat"],
-        "interposing the C library; system calls that no library wraps",
+        &["enfilade", "enfilade-preload", "enfilade-sources", "enfilade-xattrat"],
+        "interposing the C library; system calls that no library wraps; handlers of signals",
     ),
     (
         "nix",
@@ -138,7 +138,6 @@ const LIBRARIES: [(&str, &[&str], &str); 50] = [
         "answers and output; dumps, token.shadow; what cargo says",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
-    ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("syn", &["xtask"], "expressions that mutants replace"),
