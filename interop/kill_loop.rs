@@ -22,10 +22,10 @@ const KILL_WITHIN_MICROS: u64 = 12_000;
 /// The longest wait before a kill, for a machine that is busy.
 const KILL_WITHIN_MICROS_MAX: u64 = 3_000_000;
 
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, most: u64) -> u64 {
+    pub(crate) fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -17,6 +17,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
     Campaign { name: "clocks", test: &["-p", "enfilade", "--test", "interop", "clocks"], n: 300 },
     Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
+    Campaign { name: "damage", test: &["-p", "enfilade", "--test", "interop", "no_damage_ends"], n: 10_000 },
     Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
     Campaign {
         name: "framing",

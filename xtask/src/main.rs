@@ -30,6 +30,7 @@ cargo xtask COMMAND
   canary [--n N]        used secrets are not found in memory, core, log and data
   clocks [--n N]        a wall clock set ahead and back at random: no revoked token becomes valid again
   crash                 every method that changes files, with a crash or an error at each system call: nothing is left incomplete
+  damage [--n N]        damages of a store and its small files, and commands and a server on each: no signal, no wrong answer, always a next step
   explain [--n N]       random requests: the explanation and the review agree with the response
   framing [--n N]       mutated requests: the listener and the HTTP library agree on where each request begins
   freshness             every order of every step of the freshness protocol

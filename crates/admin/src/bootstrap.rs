@@ -2,19 +2,25 @@
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
+use crate::known_keys::known;
 use enfilade_facts::tables::{Domain, Name, NameKey, SidSpace, SidSpaceKey, User};
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};
+use enfilade_identity::HashKey;
 
-/// Creates the realm `local` and the space of SIDs, if they do not exist yet.
+/// Creates the realm `local` and the space of SIDs, if they do not exist yet. A new space records the key of token hashes.
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn ensure_local_realm(ctx: &ChangeContext<'_>) -> Result<At, Error> {
+pub fn ensure_local_realm(ctx: &ChangeContext<'_>, key: Option<&HashKey>) -> Result<At, Error> {
     let ((), at) = ctx.commit("make the realm local", |view, change| {
         if view.get::<SidSpace>(&SidSpaceKey)?.is_none() {
             let [a, b, c] = [random::<4>()?, random::<4>()?, random::<4>()?].map(u32::from_be_bytes);
-            let space = SidSpace { words: [a, b, c], next_rid: SidSpace::FIRST_RID };
+            let space = SidSpace {
+                words: [a, b, c],
+                next_rid: SidSpace::FIRST_RID,
+                token_key: key.map(|key| known(key, ctx.now.unix_seconds)),
+            };
             change.expect_absent::<SidSpace>(&SidSpaceKey).put(&SidSpaceKey, &space);
         }
         let name = NameKey::domain(&Realm::local());

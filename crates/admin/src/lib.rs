@@ -21,6 +21,7 @@ mod import;
 mod key_watch;
 mod keys;
 pub mod keystone;
+mod known_keys;
 mod locks;
 mod passwords;
 mod resolve;
@@ -54,6 +55,7 @@ pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };
+pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key};
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};

@@ -86,6 +86,14 @@ impl HashKey {
         digest
     }
 
+    /// Distinguishes this key from others, and tells nothing of it.
+    pub fn check_value(&self) -> [u8; 16] {
+        let sum = hmac::sign(&self.0, b"enfilade token key check 1\0");
+        let mut check = [0; 16];
+        check.iter_mut().zip(sum.as_ref()).for_each(|(to, from)| *to = *from);
+        check
+    }
+
     /// Whether the digest is that of the secret, in constant time.
     pub fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
         constant_time::verify_slices_are_equal(&self.digest(credential, secret), digest).is_ok()
@@ -172,5 +180,7 @@ mod tests {
         assert!(!key.matches(&b, b"secret", &digest));
         assert!(!key.matches(&a, b"secreT", &digest));
         assert!(!HashKey::new(&[2; 32]).matches(&a, b"secret", &digest));
+        assert_eq!(key.check_value(), HashKey::new(&[1; 32]).check_value());
+        assert_ne!(key.check_value(), HashKey::new(&[2; 32]).check_value());
     }
 }

@@ -140,7 +140,11 @@ pub(crate) enum Keys {
     /// Show the keys: the use of each, and until when tokens may need it
     List,
     /// Create the directory, a staged key and a primary key, as far as they are missing
-    Init,
+    Init {
+        /// Also accept that `keys/token-hash.key` is lost or another one: API tokens made with the lost key need a new secret
+        #[arg(long)]
+        accept_loss: bool,
+    },
     /// Make the staged key the primary key, create a new staged key, and delete keys beyond `[identity] max_active_keys`
     Rotate {
         /// Also drop keys that live tokens may still need: those are refused then

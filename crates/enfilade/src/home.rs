@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::look::look;
 use crate::owner;
 use crate::reserved::{DATASTORES, reserved};
-use crate::{clock, output};
+use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths};
@@ -16,7 +16,7 @@ use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::issued::IssuedSessions;
-use enfilade_sources::files::key;
+use enfilade_sources::files::key::SecretKey;
 use enfilade_sources::files::last_used::LastUsed;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -43,7 +43,8 @@ pub(crate) struct Home {
     pub(crate) files: FileSet,
     /// Paths that no datastore may reach.
     pub(crate) reserved: Arc<ReservedPaths>,
-    pub(crate) hash_key: [u8; 32],
+    /// The key of token hashes; `None` if it is lost.
+    pub(crate) hash_key: Option<SecretKey>,
     /// The rules for new passwords.
     pub(crate) passwords: PasswordRules,
     /// The author of changes by this command, for the audit log.
@@ -115,6 +116,11 @@ impl Installation {
         reserved(&self.data, &self.config, self.config_file.as_deref())
     }
 
+    /// The repository of Fernet keys.
+    pub(crate) fn fernet_keys(&self) -> FernetKeys {
+        fernet_keys(&self.data, &self.config)
+    }
+
     /// The directory of the store of facts.
     pub(crate) fn facts(&self) -> PathBuf {
         self.data.join("facts")
@@ -130,9 +136,9 @@ impl Home {
     /// Opens the store and the keys of the data directory, creates missing ones, and reads the files that people edit.
     pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
         let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
+        make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
+        let hash_key = token_key::find(&installation, &source)?;
         let Installation { data, config, config_file } = installation;
-        make_directory(&data.join("keys"), config.facts.group)?;
-        let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
         let who = caller();
         let written = config.clone();
         let (files, passwords) = (file_set(&data, &config), config.passwords.rules());
@@ -145,11 +151,11 @@ impl Home {
             config_file,
             written,
             source: Arc::new(source),
-            hash_key: *hash_key.bytes(),
+            hash_key,
             passwords,
             who,
         };
-        enfilade_admin::ensure_local_realm(&home.change_context())?;
+        enfilade_admin::ensure_local_realm(&home.change_context(), home.loaded_key().as_ref())?;
         home.look_at_files()?;
         Ok(home)
     }
@@ -163,10 +169,6 @@ impl Home {
         let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
         let (reserved, requester, now) = (&self.reserved, Requester::Administrator, clock::now());
         ChangeContext { facts: self.source(), files, passwords, reserved, roots: None, who, requester, now }
-    }
-
-    pub(crate) fn hash_key(&self) -> HashKey {
-        HashKey::new(&self.hash_key)
     }
 
     /// When each token was used last.
@@ -212,9 +214,7 @@ impl Home {
 
     /// The repository of Fernet keys.
     pub(crate) fn fernet_keys(&self) -> FernetKeys {
-        let said = self.config.identity.fernet_keys.clone();
-        let keys = FernetKeys::new(said.unwrap_or_else(|| self.data.join("keys/fernet")));
-        keys.shared_by(self.config.facts.group)
+        fernet_keys(&self.data, &self.config)
     }
 
     /// Where the certificates are.
@@ -243,12 +243,13 @@ impl Home {
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
         let alone =
             (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);
-        self.house(Arc::new(NoLog), sync_channel(1).0, alone, None)
+        self.house(self.hash_key_to_ask(), Arc::new(NoLog), sync_channel(1).0, alone, None)
     }
 
     /// A house on these facts.
     pub(crate) fn house(
         &self,
+        hash_key: HashKey,
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
         (ledger, locks): (Ledger, Arc<dyn LockStore>),
@@ -261,7 +262,7 @@ impl Home {
             clock_sets: clock::sets(),
             reserved: Arc::clone(&self.reserved),
             watch,
-            hash_key: self.hash_key(),
+            hash_key,
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             session_terms: terms(&self.config),
             allow_issue: Arc::new(move |now, second| {
@@ -284,6 +285,11 @@ impl Home {
         house.set_mounts(mounts.context("/proc/self/mountinfo cannot be read")?);
         Ok(house)
     }
+}
+
+fn fernet_keys(data: &Path, config: &Config) -> FernetKeys {
+    let said = config.identity.fernet_keys.clone();
+    FernetKeys::new(said.unwrap_or_else(|| data.join("keys/fernet"))).shared_by(config.facts.group)
 }
 
 /// The files that people edit, at the place that the configuration gives.

@@ -33,6 +33,7 @@ mod self_made;
 mod serve;
 mod start;
 mod sweeping;
+mod token_key;
 mod upkeep;
 
 use clap::Parser;

@@ -9,7 +9,7 @@ use crate::home::{Home, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Tls};
 use crate::{
     audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, self_made,
-    sweeping,
+    sweeping, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -41,6 +41,11 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     let useless = without_effect(&home.config);
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
+    // Before anything is made or served: without the key every API token would fail as wrong.
+    home.hash_key()?;
+    if let Some(why) = token_key::lost_session_keys(&home)? {
+        output::note(&format!("warning: {why}"));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(home.config.limits.0.threads as usize)
@@ -85,9 +90,9 @@ struct Loaded {
     watched: Option<Watched>,
 }
 
-fn load(home: &Home) -> anyhow::Result<Loaded> {
+fn load(home: &Home, is_first_start: bool) -> anyhow::Result<Loaded> {
     let tickets = Tickets::default();
-    certificates::follow_ticket_keys(home, &tickets)?;
+    certificates::follow_ticket_keys(home, &tickets, is_first_start)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
     // The watch begins before the files are read, so that no change is missed.
     let watched = Watched::new(keeper.files.directories());
@@ -111,11 +116,12 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     // Before anything is created: a port that is taken must not use up the first start, with its password.
     let listeners = Listeners::bind(home).await?;
     let settled = first_start::settle(home)?;
-    let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
+    let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let shared = operations::shared(home)?;
-    let house = home.house(log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
+    let house =
+        home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots())
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header));
     let router = protocols::router(&faces);

@@ -6,7 +6,7 @@ use crate::table::Table;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// A record exists but is damaged (invariant F3).
-    #[error("damaged record in table `{}`, key {key}: {why}", table.name())]
+    #[error("damaged record in table `{}`, key {key}: {why}; run `enfilade facts check`", table.name())]
     Damaged {
         /// The table.
         table: Table,

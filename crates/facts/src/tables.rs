@@ -45,7 +45,7 @@ pub use parties::{Member, Who};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
-pub use sids::{SidSpace, SidSpaceKey};
+pub use sids::{KnownKey, SidSpace, SidSpaceKey};
 pub use taking::{keeps_out, only_takes};
 pub use trusts::Trust;
 

@@ -3,10 +3,12 @@
 //! [`lmdb`] is the store that all processes of the machine share, [`memory`] is a store for tests; both pass [`conformance`]. [`check`] reads every
 //! record of a store, [`mod@copy`] exports and imports facts. [`locks`] stores the locks of files. [`files`] reads `datastore.cfg`, certificates,
 //! keys and other files. [`mounts`] reads the mounted file systems from the kernel, [`processes`] finds the running servers of the machine.
+//! `structure` checks an LMDB file before it is opened, `faults` ends the process when LMDB faults.
 
 pub mod check;
 pub mod conformance;
 pub mod copy;
+mod faults;
 pub mod files;
 pub mod lmdb;
 pub mod locks;
@@ -17,6 +19,7 @@ mod new_map;
 mod pause;
 pub mod processes;
 mod shared_words;
+mod structure;
 mod turn;
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ mod compact;
 mod environment;
 mod error;
 mod high_water;
-mod lost_map;
 mod map;
 mod map_space;
 mod moved;
@@ -26,7 +25,9 @@ mod tables;
 mod upgrade;
 mod writers;
 
+use crate::faults::{FAULTED, within};
 use crate::files::mirror_leader::MirrorLeader;
+use crate::structure::Depth;
 pub use compact::{CompactError, Compaction};
 use enfilade_facts::journal::write_down;
 use enfilade_facts::{
@@ -93,6 +94,20 @@ impl Lmdb {
     /// As [`Lmdb::open`].
     pub fn open_for(path: &Path, terms: Terms) -> Result<Self, OpenError> {
         Ok(Lmdb { environment: environment::open(path, terms, Trust::Checked)? })
+    }
+
+    /// Checks every page of the store in this directory, without opening the store. If they are sound, a store that was refused because LMDB
+    /// faulted can be opened again. Returns whether it was refused.
+    ///
+    /// # Errors
+    /// When pages are damaged, or the file cannot be read.
+    pub fn check_pages(path: &Path) -> Result<bool, OpenError> {
+        environment::check_pages(path, Depth::Complete)?;
+        match std::fs::remove_file(path.join(FAULTED)) {
+            Ok(()) => Ok(true),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(why) => Err(OpenError::io(path, &why)),
+        }
     }
 
     /// The process that looks at the files that are mirrored into this store.
@@ -223,7 +238,9 @@ impl Source for Lmdb {
         if change.is_empty() && change.expects().is_empty() {
             return Ok(self.at());
         }
-        self.environment.writers.commit(change, |changes| self.write_all(changes))
+        self.environment
+            .writers
+            .commit(change, |changes| within(self.environment.store, || self.write_all(changes)))
     }
 
     fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {

@@ -1,8 +1,10 @@
 //! The locks of files: in an LMDB environment of their own, or in memory for tests and for commands that only read.
 
+use crate::faults::{self, FAULTED, Store, within};
 use crate::files::directory::share_file;
 use crate::mapping::{lock_file_bytes, reserve};
 use crate::new_map;
+use crate::structure::{self, Depth};
 use crate::turn::{NoTurn, Turns, WAIT};
 use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore, LocksError};
 use heed::types::Bytes;
@@ -20,6 +22,7 @@ type Rows = Database<'static, Bytes, Bytes>;
 
 /// Locks in a directory, shared by every server of the machine.
 pub struct LmdbLocks {
+    store: Store,
     env: Env<WithTls>,
     rows: Rows,
     turns: Turns,
@@ -32,6 +35,14 @@ impl LmdbLocks {
     /// # Errors
     /// When they cannot be opened, the disk has no room for them, or another process writes for too long.
     pub fn open(directory: &Path, group: Option<u32>) -> Result<Self, LocksError> {
+        let failed = |why: std::io::Error| LocksError(why.to_string());
+        let store = Store::new(directory, ADVICE).map_err(failed)?;
+        faults::end_with_a_message();
+        check(directory)?;
+        within(store, || Self::open_sound(directory, group, store))
+    }
+
+    fn open_sound(directory: &Path, group: Option<u32>, store: Store) -> Result<Self, LocksError> {
         let failed = |why: std::io::Error| LocksError(why.to_string());
         reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX)).map_err(failed)?;
         let turns = Turns::open(&directory.join("writer.lock"), "writing locks of files").map_err(failed)?;
@@ -51,10 +62,30 @@ impl LmdbLocks {
         });
         drop(turn);
         match made.map_err(unavailable)? {
-            CommitOrAbort::Commit(rows) => Ok(LmdbLocks { env, rows, turns }),
+            CommitOrAbort::Commit(rows) => Ok(LmdbLocks { store, env, rows, turns }),
             CommitOrAbort::Abort(()) => Err(LocksError("their table cannot be made".to_owned())),
         }
     }
+}
+
+/// What the message of a fault advises.
+const ADVICE: &str = "stop every enfilade process on this data directory, then remove this directory: all locks of files end, nothing else is lost\n";
+
+/// Refuses locks whose pages are damaged, before LMDB maps them.
+fn check(directory: &Path) -> Result<(), LocksError> {
+    let data = directory.join("data.mdb");
+    let why = match (directory.join(FAULTED).exists(), data.exists()) {
+        (true, _) => Some("an enfilade process ended when it read or wrote damaged pages of it".to_owned()),
+        (false, true) => {
+            structure::damage(&data, Depth::ByLength).map_err(|why| LocksError(why.to_string()))?
+        }
+        (false, false) => None,
+    };
+    why.map_or(Ok(()), |why| {
+        let why =
+            format!("`{}` is damaged: {why}; nothing was changed; {}", data.display(), ADVICE.trim_end());
+        Err(LocksError(why))
+    })
 }
 
 #[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
@@ -120,9 +151,11 @@ impl LockRowsMut for Writing<'_> {
 
 impl LockStore for LmdbLocks {
     fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError> {
-        let txn = self.env.read_txn().map_err(unavailable)?;
-        look(&Reading { rows: self.rows, txn: &txn });
-        Ok(())
+        within(self.store, || {
+            let txn = self.env.read_txn().map_err(unavailable)?;
+            look(&Reading { rows: self.rows, txn: &txn });
+            Ok(())
+        })
     }
 
     fn write(
@@ -130,11 +163,13 @@ impl LockStore for LmdbLocks {
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
     ) -> Result<(), LocksError> {
         let _turn = self.turns.take(WAIT).map_err(no_turn)?;
-        let mut writing = Writing { rows: self.rows, txn: self.env.write_txn().map_err(unavailable)? };
-        match change(&mut writing) {
-            ControlFlow::Continue(()) => writing.txn.commit().map_err(unavailable),
-            ControlFlow::Break(()) => Ok(()),
-        }
+        within(self.store, || {
+            let mut writing = Writing { rows: self.rows, txn: self.env.write_txn().map_err(unavailable)? };
+            match change(&mut writing) {
+                ControlFlow::Continue(()) => writing.txn.commit().map_err(unavailable),
+                ControlFlow::Break(()) => Ok(()),
+            }
+        })
     }
 }
 

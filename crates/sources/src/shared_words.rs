@@ -97,7 +97,11 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
         }
     }
     if found != magic {
-        let text = format!("`{}` is damaged, its first bytes are wrong: see docs/backup.md", path.display());
+        let text = format!(
+            "`{}` is damaged, its first bytes are wrong: stop every enfilade process on this data directory, delete this file, then run \
+            `enfilade facts check`",
+            path.display()
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok(file)

@@ -148,7 +148,7 @@ impl TestHouse {
             requester: Requester::Administrator,
             now: clock.now(),
         };
-        enfilade_admin::ensure_local_realm(&ctx).unwrap();
+        enfilade_admin::ensure_local_realm(&ctx, None).unwrap();
         let events = Arc::new(Kept::default());
         let bytes = match remembering {
             Remembering::AsServed => 1 << 20,

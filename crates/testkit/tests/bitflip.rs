@@ -62,7 +62,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
         requester: Requester::Administrator,
         now: NOW,
     };
-    enfilade_admin::ensure_local_realm(&ctx).unwrap();
+    enfilade_admin::ensure_local_realm(&ctx, None).unwrap();
     for name in ["alpha", "beta", "gamma"] {
         let path = place.join(name).to_str().unwrap().to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };

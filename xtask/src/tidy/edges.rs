@@ -48,7 +48,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may know it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 53] = [
+const LIBRARIES: [(&str, &[&str], &str); 52] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -107,8 +107,8 @@ const LIBRARIES: [(&str, &[&str], &str); 53] = [
     ),
     (
         "libc",
-        &["enfilade", "enfilade-preload", "enfilade-xattrat"],
-        "interposing the C library; system calls that no library wraps",
+        &["enfilade", "enfilade-preload", "enfilade-sources", "enfilade-xattrat"],
+        "interposing the C library; system calls that no library wraps; handlers of signals",
     ),
     (
         "nix",
@@ -152,7 +152,6 @@ const LIBRARIES: [(&str, &[&str], &str); 53] = [
         "answers and output; dumps, token.shadow; what cargo says",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
-    ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("syn", &["xtask"], "expressions that mutants replace"),

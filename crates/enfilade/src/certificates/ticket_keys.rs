@@ -16,8 +16,14 @@ const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Reads the keys now and periodically, and rotates them when they are due, in a thread of its own.
-pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
+pub(crate) fn follow(home: &Home, tickets: &Tickets, is_first_start: bool) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
+    if !is_first_start && !keys.directory().exists() {
+        output::note(&format!(
+            "warning: the keys of TLS session tickets in `{}` are missing: new ones are made, and every client does one full handshake",
+            keys.directory().display()
+        ));
+    }
     let mut told = String::new();
     let mut turn = move || {
         let why = match look(&keys, &tickets) {

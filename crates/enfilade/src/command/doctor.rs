@@ -4,13 +4,15 @@ mod names;
 
 use crate::config::without_effect;
 use crate::home::{Installation, file_set};
-use crate::{clock, output, owner};
+use crate::{clock, output, owner, token_key};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_identity::HashKey;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
+use enfilade_sources::files::key;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::{CertificateFile, Digest, Tickets};
@@ -65,6 +67,8 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
         Ok(lmdb) => {
             findings.extend(store(&lmdb));
             findings.extend(files(installation, &lmdb));
+            findings.push(token_key(installation, &lmdb));
+            findings.push(session_keys(installation, &lmdb));
             findings.extend(tokens(&lmdb));
             findings.extend(datastores(installation, &lmdb));
             findings.push(attempts(&installation.data));
@@ -299,6 +303,40 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The key of token hashes.
+fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
+    let (what, path) = ("key of API tokens", token_key::path(&installation.data));
+    let key = match path.exists().then(|| key::load(&path, installation.config.facts.group)).transpose() {
+        Ok(key) => key.map(|key| HashKey::new(key.bytes())),
+        Err(why) => return error(what, why.to_string()),
+    };
+    match enfilade_admin::judge_token_key(lmdb, key.as_ref()) {
+        Ok(judged) => match (token_key::fault(&installation.data, judged, key.is_none()), key) {
+            (Some(why), _) => error(what, why),
+            (None, Some(_)) => well(what, path.display().to_string()),
+            (None, None) => well(what, "no API token needs it; it is made with the first one"),
+        },
+        Err(why) => error(what, why.to_string()),
+    }
+}
+
+/// The keys of sessions.
+fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
+    let what = "keys of sessions";
+    let keys = installation.fernet_keys();
+    let directory = keys.directory();
+    match (keys.read(), enfilade_admin::has_issued_sessions(lmdb)) {
+        (Ok(found), _) if !found.keys.is_empty() => well(what, directory.display().to_string()),
+        (Err(why), _) if why.kind() != std::io::ErrorKind::NotFound => warning(
+            what,
+            format!("`{}` cannot be read: {why}; run `enfilade keys check`", directory.display()),
+        ),
+        (_, Ok(true)) => warning(what, token_key::lost_sessions(directory)),
+        (_, Ok(false)) => well(what, "none yet: `enfilade keys init` creates them"),
+        (_, Err(why)) => error(what, why.to_string()),
+    }
 }
 
 /// Tokens whose stored hash is malformed, so that every secret is refused.

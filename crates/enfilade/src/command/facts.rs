@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::upkeep::{
     audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
 };
-use crate::{clock, output};
+use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{At, Read, Revision, Source};
@@ -23,7 +23,10 @@ use std::process::ExitCode;
 pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> anyhow::Result<ExitCode> {
     match command {
         Facts::Status => status(&open(installation)?, json),
-        Facts::Check => return run_check(&open(installation)?, json),
+        Facts::Check => {
+            let was_refused = Lmdb::check_pages(&installation.facts())?;
+            return run_check(&open(installation)?, was_refused, json);
+        }
         Facts::Log { last } => log(&open(installation)?, last, json)?,
         Facts::Backup { file } => backup(&open(installation)?, &file, json)?,
         Facts::Restore { file: Some(file), force, accept_rollback, set_aside } => {
@@ -73,27 +76,35 @@ fn status(lmdb: &Lmdb, json: bool) {
     rows.iter().for_each(|(what, value)| output::line(&format!("{what:<10}{value}")));
 }
 
-fn run_check(lmdb: &Lmdb, json: bool) -> anyhow::Result<ExitCode> {
+fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::start("checking the facts");
     let checked =
         lmdb.snapshot(|snapshot| check::check(snapshot, &mut |done, all| progress.show(done, all)))??;
     drop(progress);
     let is_sound = checked.problems.is_empty();
+    let advice = match is_sound {
+        true => "no record is damaged, stale or missing",
+        false => {
+            "requests that need a damaged record are refused; replace the record, or restore a backup with `enfilade facts restore FILE --force`"
+        }
+    };
     if json {
         let tables: serde_json::Map<_, _> =
             checked.tables.iter().map(|(table, count)| (table.name().to_owned(), json!(count))).collect();
-        output::json_line(&json!({ "sound": is_sound, "tables": tables, "problems": checked.problems }));
+        output::json_line(&json!({
+            "sound": is_sound, "tables": tables, "problems": checked.problems, "says": advice, "accepted_after_fault": was_refused,
+        }));
     } else {
         let row =
             |(table, count): &(enfilade_facts::Table, u64)| vec![table.name().to_owned(), count.to_string()];
         output::table(&["TABLE", "RECORDS"], &checked.tables.iter().map(row).collect::<Vec<_>>());
         checked.problems.iter().for_each(|problem| output::line(&format!("damaged: {problem}")));
-        output::line(match is_sound {
-            true => "no record is damaged, stale or missing",
-            false => {
-                "requests that need a damaged record are refused; replace the record, or restore a backup with `enfilade facts restore FILE --force`"
-            }
-        });
+        output::line(advice);
+        if was_refused {
+            output::line(
+                "the pages are sound: the store, which was refused after a fault, can be opened again",
+            );
+        }
     }
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -231,6 +242,10 @@ fn put_in_place(
         "set_aside": aside, "secrets": origin.secrets,
     });
     output::done(json, &value, &text);
+    if let Some(why) = open(installation).ok().and_then(|lmdb| token_key::after_restore(installation, &lmdb))
+    {
+        output::note(&format!("warning: {why}"));
+    }
     Ok(())
 }
 
@@ -252,16 +267,26 @@ fn open_to_overwrite(
             }
             Ok(Some(lmdb))
         }
-        Err(why @ (OpenError::Io { .. } | OpenError::WentBack { .. } | OpenError::Replaced(_))) if force => {
+        Err(why) if is_of_this_store(&why) && force => {
             output::note(&format!("warning: {why}"));
             Ok(None)
         }
-        Err(why @ (OpenError::Io { .. } | OpenError::WentBack { .. } | OpenError::Replaced(_))) => {
-            Err(anyhow::Error::from(why)
-                .context("give --force to set this store aside and restore into a new one"))
-        }
+        Err(why) if is_of_this_store(&why) => Err(anyhow::Error::from(why)
+            .context("give --force to set this store aside and restore into a new one")),
         Err(why) => Err(why.into()),
     }
+}
+
+/// Whether another store in its place can be opened.
+fn is_of_this_store(why: &OpenError) -> bool {
+    matches!(
+        why,
+        OpenError::Io { .. }
+            | OpenError::Damaged { .. }
+            | OpenError::Faulted(_)
+            | OpenError::WentBack { .. }
+            | OpenError::Replaced(_)
+    )
 }
 
 fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {

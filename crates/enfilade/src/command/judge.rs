@@ -28,7 +28,7 @@ const MEMO_BYTES: usize = 1 << 20;
 
 impl Judge {
     pub(super) fn new(home: &Home) -> anyhow::Result<Self> {
-        let (hash_key, memo) = (home.hash_key(), IdentityMemo::new(seed()?, MEMO_BYTES));
+        let (hash_key, memo) = (home.hash_key_to_ask(), IdentityMemo::new(seed()?, MEMO_BYTES));
         Ok(Judge { hash_key, memo, sessions: SessionState::default() })
     }
 

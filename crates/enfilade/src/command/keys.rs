@@ -2,7 +2,7 @@
 
 use crate::cli::Keys;
 use crate::home::{Home, key_terms};
-use crate::{clock, output};
+use crate::{clock, output, token_key};
 use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
 use std::process::ExitCode;
@@ -12,15 +12,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
     let now = clock::now().unix_seconds;
     match command {
         Keys::List => list(&keys, &terms, now, json)?,
-        Keys::Init => {
-            let is_made = enfilade_admin::init_keys(&keys)?;
-            let directory = keys.directory().display();
-            let text = match is_made {
-                true => format!("keys created in {directory}"),
-                false => format!("{directory} has keys already; nothing changed"),
-            };
-            output::done(json, &json!({ "directory": keys.directory(), "made": is_made }), &text);
-        }
+        Keys::Init { accept_loss } => init(home, &keys, accept_loss, json)?,
         Keys::Rotate { force } => {
             let before = enfilade_admin::list_keys(&keys, &terms)?;
             let rotation = enfilade_admin::rotate_keys(&keys, &terms, now, force)?;
@@ -59,6 +51,32 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow::Result<()> {
+    let lost_sessions = token_key::lost_session_keys(home)?;
+    let is_made = enfilade_admin::init_keys(keys)?;
+    let directory = keys.directory().display();
+    let mut text = match is_made {
+        true => format!("keys created in {directory}"),
+        false => format!("{directory} has keys already; nothing changed"),
+    };
+    if lost_sessions.is_some() {
+        text.push_str(
+            "\nevery session that was issued with the former keys has ended: clients have to log in again",
+        );
+    }
+    let tokens = if accept_loss { Some(home.accept_lost_token_key()?) } else { None };
+    match tokens {
+        Some(0) => text.push_str("\nno API token needs a lost key"),
+        Some(tokens) => text.push_str(&format!(
+            "\n{tokens} API tokens are refused until they have a new secret: run `enfilade token regenerate` for each of them"
+        )),
+        None => {}
+    }
+    let value = json!({ "directory": keys.directory(), "made": is_made, "tokens_refused": tokens });
+    output::done(json, &value, &text);
+    Ok(())
 }
 
 fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Result<()> {

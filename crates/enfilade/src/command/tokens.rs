@@ -24,7 +24,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         }
         Token::Create { token, expires, comment, own_roles, .. } => {
             let (owner, name) = parts(&token)?;
-            let key = home.hash_key();
+            let key = home.hash_key()?;
             let new = enfilade_admin::create_token(
                 &home.change_context(),
                 &key,
@@ -38,7 +38,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let (owner, name) = parts(&token)?;
             let new = enfilade_admin::regenerate_token(
                 &home.change_context(),
-                &home.hash_key(),
+                &home.hash_key()?,
                 owner,
                 name,
                 grace,
@@ -182,7 +182,7 @@ fn create_for_project(
         secret: None,
     };
     let (made, secret, at) =
-        keystone::create_application_credential(&home.change_context(), &home.hash_key(), &new)?;
+        keystone::create_application_credential(&home.change_context(), &home.hash_key()?, &new)?;
     let secret = secret.unwrap_or_default();
     let value = json!({
         "tokenid": token.to_string(), "id": made.id.to_string(), "value": secret, "revision": at.revision.0,

@@ -1,4 +1,4 @@
-//! The SIDs that this store of facts has given out.
+//! The SIDs that this store of facts has given out, and the key that made its hashes of token secrets.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -12,6 +12,19 @@ pub struct SidSpace {
     pub words: [u32; 3],
     /// The next relative id. No relative id is given out twice.
     pub next_rid: u32,
+    /// The key of the hashes of token secrets; `None` in a store from before this was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_key: Option<KnownKey>,
+}
+
+/// Shows whether a key is the one that the facts need, and tells nothing of the key itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownKey {
+    /// A keyed hash of a constant text.
+    #[serde(with = "super::names::as_hex")]
+    pub check: [u8; 16],
+    /// Since when it is in use, seconds since the epoch.
+    pub since: i64,
 }
 
 impl SidSpace {
@@ -33,11 +46,17 @@ impl Row for SidSpace {
         self.words.iter().for_each(|word| {
             to.u32(*word);
         });
-        to.u32(self.next_rid);
+        to.u32(self.next_rid).tail(self.token_key, |to, key| {
+            to.fixed(&key.check).i64(key.since);
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(SidSpace { words: [from.u32()?, from.u32()?, from.u32()?], next_rid: from.u32()? })
+        Some(SidSpace {
+            words: [from.u32()?, from.u32()?, from.u32()?],
+            next_rid: from.u32()?,
+            token_key: from.tail(|from| Some(KnownKey { check: from.fixed()?, since: from.i64()? }))?,
+        })
     }
 }
 

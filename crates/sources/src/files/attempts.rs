@@ -58,7 +58,8 @@ impl Attempts {
                 .iter()
                 .filter_map(|words| words.get(which))
                 .map(|word| self.word(*word).load(Ordering::Relaxed))
-                .sum()
+                // A damaged file may have any number.
+                .fold(0, u64::saturating_add)
         };
         Attempted { failed: sum(0), barred: sum(1) }
     }

@@ -42,7 +42,8 @@ pub enum KeyError {
     },
     /// It is not 32 bytes long.
     #[error(
-        "key file `{path}` holds {bytes} bytes, expected 32; restore it, or remove it and create all tokens again"
+        "key file `{path}` holds {bytes} bytes, expected 32; restore it from the backup; if it is lost, remove it and run `enfilade keys init \
+        --accept-loss`"
     )]
     Length {
         /// The file.
@@ -67,6 +68,15 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
             _ => {}
         }
     }
+    load(path, group)
+}
+
+/// Reads an existing key.
+///
+/// # Errors
+/// [`KeyError`].
+pub fn load(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyError> {
+    let failed = |why| KeyError::Io { path: path.to_owned(), why };
     // The mode of the opened file, not of a file that may have replaced it.
     let file = bounded::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;

@@ -6,13 +6,15 @@ use super::reading::Reading;
 use super::rewrite::Rewrite;
 use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
-use super::{OpenError, Terms, lost_map, newest, place, unavailable};
+use super::{OpenError, Terms, newest, place, unavailable};
+use crate::faults::{self, FAULTED, Store, within};
 use crate::files::mirror_leader::MirrorLeader;
 use crate::mapping::{lock_file_bytes, reserve};
 use crate::new_map;
+use crate::structure::{self, Depth};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
-use enfilade_facts::{At, Revision, SourceError, StoreId, Table, View};
+use enfilade_facts::{At, CommitError, Revision, SourceError, StoreId, Table, View};
 use heed::{Env, EnvFlags, RoTxn, RwTxn, WithTls};
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -37,6 +39,8 @@ pub(super) struct Environment {
     number: u64,
     /// The lock that shows other processes that the store is open.
     pub(super) live: File,
+    /// For the message of a fault.
+    pub(super) store: Store,
 }
 
 /// The checks of a store that is opened.
@@ -91,16 +95,20 @@ impl Environment {
         begin: impl for<'e> Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
         look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
     ) -> Result<R, SourceError> {
-        let (txn, revision) = self.begun(begin).map_err(unavailable)?;
-        let reading = self.reading_at(&txn, self.at(revision?), txn.id() as u64);
-        Ok(look(&reading, &View::new(&reading)))
+        within(self.store, || {
+            let (txn, revision) = self.begun(begin).map_err(unavailable)?;
+            let reading = self.reading_at(&txn, self.at(revision?), txn.id() as u64);
+            Ok(look(&reading, &View::new(&reading)))
+        })
     }
 
     /// As `reading`, for a store whose head may be damaged: then views are refused, and only the raw records can be read.
     pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
-        let (txn, revision) = self.begun(|env| env.read_txn())?;
-        let at = self.at(revision.unwrap_or(Revision(0)));
-        Ok(look(&self.reading_at(&txn, at, txn.id() as u64)))
+        within(self.store, || {
+            let (txn, revision) = self.begun(|env| env.read_txn())?;
+            let at = self.at(revision.unwrap_or(Revision(0)));
+            Ok(look(&self.reading_at(&txn, at, txn.id() as u64)))
+        })
     }
 
     /// The records of a transaction, at the revision that is in the head.
@@ -164,9 +172,17 @@ impl Environment {
         Ok(())
     }
 
+    /// Calls `work` while no other process and no other thread writes.
+    ///
+    /// # Errors
+    /// As those of [`Writers::alone`].
+    pub(super) fn alone<R>(&self, work: impl FnOnce() -> R) -> Result<R, CommitError> {
+        within(self.store, || self.writers.alone(work))
+    }
+
     /// How much of the map is in use.
     pub(super) fn used_bytes(&self) -> heed::Result<u64> {
-        self.used_in(&*self.env.read_txn()?)
+        within(self.store, || self.used_in(&*self.env.read_txn()?))
     }
 
     pub(super) fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
@@ -219,7 +235,7 @@ impl Environment {
             self.high_water.begin(identity.store, revision);
             Ok(())
         };
-        self.writers.alone(begin).map_err(|why| OpenError::io(path, &why))?
+        self.alone(begin).map_err(|why| OpenError::io(path, &why))?
     }
 }
 
@@ -260,11 +276,7 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
         Ordering::Equal => {}
     }
     if let Some(table) = Table::ALL.into_iter().find(|table| environment.find(*table).is_none()) {
-        let why = format!(
-            "table `{}` is missing: pages are damaged; restore a backup with `enfilade facts restore FILE --set-aside`",
-            table.name()
-        );
-        return Err(OpenError::io(path, &why));
+        return Err(OpenError::Damaged { path: place, why: format!("table `{}` is missing", table.name()) });
     }
     if trust == Trust::Checked {
         environment.check(path)?;
@@ -275,11 +287,37 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
 /// The environment in this directory, with its existing tables, and the format of the store. The identity of the store is not
 /// checked yet. If there is no store, one is made.
 pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environment, u32), OpenError> {
+    let store = Store::new(path, ADVICE).map_err(|why| OpenError::io(path, &why))?;
+    faults::end_with_a_message();
+    within(store, || open_with_tables(path, terms, store))
+}
+
+/// What the message of a fault advises.
+const ADVICE: &str =
+    "run `enfilade facts check`, then restore a backup with `enfilade facts restore FILE --set-aside`\n";
+
+/// Refuses a store whose pages are damaged, before LMDB maps it.
+pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
+    let data = path.join("data.mdb");
+    let why = match data.exists() {
+        true => {
+            structure::damage(&data, depth).map_err(|why| OpenError::heed(path, &heed::Error::Io(why)))?
+        }
+        // LMDB would begin an empty store.
+        false => path.join(place::HIGH_WATER).exists().then(|| "`data.mdb` is missing".to_owned()),
+    };
+    why.map_or(Ok(()), |why| Err(OpenError::Damaged { path: path.to_owned(), why }))
+}
+
+fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environment, u32), OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
-    lost_map::end_cleanly();
     reserve(&path.join(place::LOCK_FILE), lock_file_bytes(READERS_MAX)).map_err(|why| failed(&why))?;
     let live = place::live(path)?;
+    if path.join(FAULTED).exists() {
+        return Err(OpenError::Faulted(path.to_owned()));
+    }
+    check_pages(path, Depth::ByLength)?;
     let is_marked = path.join(place::HIGH_WATER).exists() || !path.join("data.mdb").exists();
     new_map::make_where_missing(path, |place| open_map_of(place, MAP_BYTES[2], EnvFlags::empty()))
         .map_err(lmdb_failed)?;
@@ -300,12 +338,14 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     }
     let (format, tables) = match there {
         There::Store(format, tables) => (format, *tables),
-        There::Damaged(why) => return Err(failed(&why)),
+        There::Damaged(why) => {
+            return Err(OpenError::Damaged { path: path.to_owned(), why: why.to_string() });
+        }
         There::Nothing | There::Foreign => return Err(OpenError::Foreign(path.to_owned())),
     };
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
-    Ok((Environment { env, high_water, mirror_leader, writers, tables, number, live }, format))
+    Ok((Environment { env, high_water, mirror_leader, writers, tables, number, live, store }, format))
 }
 
 /// Checks the newest commit of a store without a high-water mark, and opens the map again if the commit is sound.
@@ -314,14 +354,12 @@ fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>
     env.prepare_for_closing().wait();
     match newest::damage(path, map_bytes).map_err(|why| OpenError::heed(path, &why))? {
         None => open_map(path, terms).map_err(|why| OpenError::heed(path, &why)),
-        Some(why) => Err(OpenError::io(
-            path,
-            &format!(
-                "pages are damaged, and `{}`, which records the newest revision of the store, is missing: {why}; restore a backup with \
-                `enfilade facts restore FILE --set-aside`",
-                place::HIGH_WATER
-            ),
-        )),
+        Some(why) => {
+            let mark = place::HIGH_WATER;
+            let why =
+                format!("{why} (and `{mark}`, which records the newest revision of the store, is missing)");
+            Err(OpenError::Damaged { path: path.to_owned(), why })
+        }
     }
 }
 

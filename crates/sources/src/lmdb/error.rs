@@ -15,6 +15,23 @@ pub enum OpenError {
         /// The error of the system.
         why: String,
     },
+    /// Pages or files of the store are damaged.
+    #[error(
+        "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory, then restore a \
+        backup with `enfilade facts restore FILE --set-aside`"
+    )]
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// The damage.
+        why: String,
+    },
+    /// A process ended because LMDB came upon damaged pages.
+    #[error(
+        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of them (the file `faulted` there says \
+        when); run `enfilade facts check`; if it finds damage, restore a backup with `enfilade facts restore FILE --set-aside`"
+    )]
+    Faulted(PathBuf),
     /// Another process uses the store exclusively.
     #[error(
         "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that is done"

@@ -3,6 +3,7 @@
 
 use super::environment::Environment;
 use super::unavailable;
+use crate::faults::within;
 use enfilade_facts::journal::{Write, only_takes};
 use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{CommitError, Requester, Snapshot};
@@ -55,8 +56,7 @@ impl Environment {
 
     /// Whether changes of this requester that only take rights away fit in the map.
     pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
-        let txn = self.env.read_txn().map_err(unavailable)?;
-        let space = self.map_space(&txn).map_err(unavailable)?;
+        let space = within(self.store, || self.map_space(&*self.env.read_txn()?)).map_err(unavailable)?;
         bound(true, requester).map_or(Ok(()), |bound| space.keep(bound, space.used_bytes))
     }
 }

@@ -33,7 +33,7 @@ impl Lmdb {
         let environment = &*self.environment;
         let Copy { origin, records } = copy;
         let revision = Revision(origin.revision);
-        environment.writers.alone(|| {
+        environment.alone(|| {
             let acknowledged = environment.high_water.revision();
             if revision < acknowledged && !accept_rollback {
                 return Err(RestoreError::GoesBack { found: revision, expected: acknowledged });

@@ -166,7 +166,7 @@ impl Older {
         let store = self.identity.store;
         let at = At { store, revision: self.revision }.next();
         let mut done = plan.records;
-        let rewritten = self.environment.writers.alone(|| {
+        let rewritten = self.environment.alone(|| {
             self.rewrite(at, audit, &mut || {
                 done += 1;
                 progress(done, all);

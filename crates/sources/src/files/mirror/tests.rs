@@ -28,7 +28,7 @@ fn facts() -> Memory {
     let source = Memory::new(StoreId(1));
     let audit = AuditRecord { who: "a test".into(), what: "begin".into(), unix_seconds: 0 };
     let mut change = Change::new(audit);
-    change.put(&SidSpaceKey, &SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID });
+    change.put(&SidSpaceKey, &SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID, token_key: None });
     source.commit(&change).unwrap();
     source
 }

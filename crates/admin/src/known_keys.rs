@@ -1,0 +1,78 @@
+//! Which keys the facts need. A key is not in the facts, so it can be lost, or be another one after a restore; then its tokens fail as wrong.
+
+use crate::change_context::ChangeContext;
+use crate::error::Error;
+use enfilade_facts::tables::{Credential, KnownKey, Revocation, Revoked, SidSpace, SidSpaceKey, Verifier};
+use enfilade_facts::{Read, Source};
+use enfilade_identity::HashKey;
+use std::ops::ControlFlow;
+
+/// What the facts record of a key of token hashes.
+pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
+    KnownKey { check: key.check_value(), since }
+}
+
+/// Whether a key of token hashes is the one that the facts need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKey {
+    /// It is the recorded one.
+    Known,
+    /// No token needs another one, and it is not recorded yet.
+    Unrecorded,
+    /// These tokens need another one.
+    Lost {
+        /// How many tokens have a hash by the other key.
+        tokens: u64,
+        /// Since when the other key was in use, seconds since the epoch, if the facts record it.
+        since: Option<i64>,
+    },
+}
+
+/// Judges a key of token hashes; `None` if there is no key. Reads all tokens, but only if the key is not the recorded one.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn judge_token_key(source: &dyn Source, key: Option<&HashKey>) -> Result<TokenKey, Error> {
+    source.read(|view| {
+        let recorded = view.get::<SidSpace>(&SidSpaceKey)?.and_then(|space| space.token_key);
+        let is_another = |key: &HashKey| recorded.is_some_and(|known| known.check != key.check_value());
+        match key {
+            Some(key) if recorded.is_some() && !is_another(key) => return Ok(TokenKey::Known),
+            // A store from before keys were recorded: the key that is there counts.
+            Some(_) if recorded.is_none() => return Ok(TokenKey::Unrecorded),
+            _ => {}
+        }
+        let mut tokens = 0;
+        view.scan::<Credential>(&[], |_, token| {
+            tokens += u64::from(matches!(token.verifier, Verifier::Keyed(_)));
+            ControlFlow::Continue(())
+        })?;
+        Ok(match tokens {
+            0 => TokenKey::Unrecorded,
+            tokens => TokenKey::Lost { tokens, since: recorded.map(|known| known.since) },
+        })
+    })?
+}
+
+/// Records the key of token hashes.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn record_token_key(ctx: &ChangeContext<'_>, key: &HashKey) -> Result<(), Error> {
+    ctx.commit("record the key of token hashes", |view, change| {
+        if let Some(space) = view.get::<SidSpace>(&SidSpaceKey)? {
+            let token_key = Some(known(key, ctx.now.unix_seconds));
+            change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &SidSpace { token_key, ..space });
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Whether sessions were issued on these facts. They need the keys of sessions.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn has_issued_sessions(source: &dyn Source) -> Result<bool, Error> {
+    Ok(source.read(|view| view.get::<Revocation>(&Revoked::Horizon))??.is_some())
+}

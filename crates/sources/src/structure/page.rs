@@ -1,0 +1,242 @@
+//! The form of single pages.
+
+use std::ops::Range;
+
+/// The bytes of a meta page that are used: the header of the page, then LMDB's `MDB_meta`.
+pub(super) const META_BYTES: usize = PAGE_HEAD + 136;
+/// The header of a page, in bytes (`PAGEHDRSZ`).
+pub(super) const PAGE_HEAD: usize = 16;
+/// The header of a node, in bytes (`NODESIZE`).
+const NODE_HEAD: usize = 8;
+/// A record that describes a tree, in bytes (`MDB_db`).
+const TREE_BYTES: usize = 48;
+/// The longest key, in bytes (`MDB_MAXKEYSIZE`).
+const KEY_BYTES_MAX: usize = 511;
+/// The root of an empty tree.
+const NO_ROOT: u64 = u64::MAX;
+/// The most levels of a tree (`CURSOR_STACK`).
+const DEPTH_MAX: u16 = 32;
+
+const MAGIC: u32 = 0xbeef_c0de;
+const VERSION: u32 = 1;
+const BRANCH: u16 = 1;
+const LEAF: u16 = 2;
+const OVERFLOW: u16 = 4;
+const META: u16 = 8;
+/// The keys of the tree are numbers (`MDB_INTEGERKEY`): the tree of free pages.
+const NUMBERS: u16 = 8;
+/// The value is in pages of its own.
+const BIG: u16 = 1;
+/// The value describes a tree.
+const TREE: u16 = 2;
+
+/// A tree, as a meta page or a record describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    /// The number of the page; `None` if the tree is empty.
+    pub(super) page: Option<u64>,
+    /// The number of its levels.
+    pub(super) depth: u16,
+}
+
+impl Root {
+    /// Reads `MDB_db` (pad 4, flags 2, depth 2, counts 32, root 8).
+    pub(super) fn read(bytes: &[u8], flags: u16) -> Option<Self> {
+        let (found, depth, root) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?, u64_at(bytes, 40)?);
+        let page = (root != NO_ROOT).then_some(root);
+        let is_sound = found == flags && depth <= DEPTH_MAX && page.is_some() == (depth > 0);
+        is_sound.then_some(Root { page, depth })
+    }
+}
+
+/// A meta page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meta {
+    /// The length of a page, in bytes.
+    pub(super) page_bytes: u64,
+    /// LMDB's number of the commit.
+    pub(super) commit: u64,
+    /// The last page in use.
+    pub(super) last_page: u64,
+    /// The tree of free pages.
+    pub(super) free: Root,
+    /// The tree of trees, or of records.
+    pub(super) main: Root,
+}
+
+impl Meta {
+    /// Reads the meta page with this number, 0 or 1.
+    pub(super) fn read(bytes: &[u8], number: u64) -> Result<Self, String> {
+        Self::find(bytes, number).ok_or_else(|| match bytes.len() {
+            0 => format!("meta page {number} is missing: the file was cut short"),
+            _ => format!("meta page {number} has a wrong form"),
+        })
+    }
+
+    fn find(bytes: &[u8], number: u64) -> Option<Self> {
+        let meta = bytes.get(PAGE_HEAD..META_BYTES)?;
+        let [free, main] = [24, 24 + TREE_BYTES].map(|at| meta.get(at..at + TREE_BYTES));
+        let page_bytes = u64::from(u32_at(free?, 0)?);
+        let (last_page, commit) = (u64_at(meta, 120)?, u64_at(meta, 128)?);
+        let is_sound = u64_at(bytes, 0)? == number
+            && u16_at(bytes, 10)? == META
+            && (u32_at(meta, 0)?, u32_at(meta, 4)?) == (MAGIC, VERSION)
+            && page_bytes.is_power_of_two()
+            && (512..=32_768).contains(&page_bytes)
+            // A commit is written to the meta page of its parity; a new file has commit 0 in both.
+            && (commit == 0 || commit % 2 == number);
+        let (free, main) = (Root::read(free?, NUMBERS)?, Root::read(main?, 0)?);
+        is_sound.then_some(Meta { page_bytes, commit, last_page, free, main })
+    }
+}
+
+/// The content of a page of a tree.
+pub(super) enum Page {
+    /// The numbers of the pages below.
+    Branch(Vec<u64>),
+    /// Its records.
+    Leaf(Vec<Record>),
+}
+
+/// A record of a leaf.
+pub(super) struct Record {
+    /// The value, as a part of the page.
+    pub(super) value: Range<usize>,
+    /// The kind of the value.
+    pub(super) kind: Kind,
+}
+
+/// The kind of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// In the page.
+    Inside,
+    /// In pages of its own, of this length in bytes; the page has the number of the first of them.
+    Big(u64),
+    /// It describes a tree.
+    Tree,
+}
+
+/// A node of a page.
+struct Node<'p> {
+    at: usize,
+    end: usize,
+    key: &'p [u8],
+}
+
+/// Reads a page of a tree; `None` if it has a wrong form. The page has this number, and is a leaf or a branch. The keys of the tree of free pages
+/// are numbers.
+pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) -> Option<Page> {
+    let kind = if is_leaf { LEAF } else { BRANCH };
+    let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
+    let is_sound = u64_at(page, 0)? == number
+        && u16_at(page, 10)? == kind
+        && lower.is_multiple_of(2)
+        && lower <= upper
+        && upper <= page.len();
+    let count = lower.checked_sub(PAGE_HEAD)? / 2;
+    // A branch of the tree of free pages may have one node (ITS#8336).
+    let fewest = if is_leaf || is_free { 1 } else { 2 };
+    if !is_sound || count < fewest {
+        return None;
+    }
+    let offsets = (0..count).map(|index| u16_at(page, PAGE_HEAD + 2 * index).map(usize::from));
+    let offsets = offsets.collect::<Option<Vec<_>>>()?;
+    let (mut nodes, mut below, mut records) = (Vec::with_capacity(count), Vec::new(), Vec::new());
+    for offset in offsets {
+        let node = match is_leaf {
+            true => {
+                let (node, record) = leaf_node(page, offset)?;
+                records.push(record);
+                node
+            }
+            false => {
+                let (low, high) = (u32_at(page, offset)?, u16_at(page, offset + 4)?);
+                below.push(u64::from(low) | u64::from(high) << 32);
+                let key = offset + NODE_HEAD..offset + NODE_HEAD + usize::from(u16_at(page, offset + 6)?);
+                Node { at: offset, end: key.end, key: page.get(key)? }
+            }
+        };
+        nodes.push(node);
+    }
+    // LMDB never looks at the first key of a branch.
+    let keys = nodes.iter().skip(usize::from(!is_leaf)).map(|node| node.key);
+    let is_sorted = are_sorted(keys, is_free)?;
+    (is_sorted && are_packed(nodes, upper, page.len())).then_some(match is_leaf {
+        true => Page::Leaf(records),
+        false => Page::Branch(below),
+    })
+}
+
+fn leaf_node(page: &[u8], at: usize) -> Option<(Node<'_>, Record)> {
+    let (bytes, flags) = (u32_at(page, at)?, u16_at(page, at + 4)?);
+    let key = at + NODE_HEAD..at + NODE_HEAD + usize::from(u16_at(page, at + 6)?);
+    let inside = usize::try_from(bytes).ok()?;
+    let (kind, inside) = match flags {
+        0 => (Kind::Inside, inside),
+        BIG => (Kind::Big(u64::from(bytes)), size_of::<u64>()),
+        TREE if inside == TREE_BYTES => (Kind::Tree, inside),
+        _ => return None,
+    };
+    let value = key.end..key.end.checked_add(inside)?;
+    page.get(value.clone())?;
+    Some((Node { at, end: value.end, key: page.get(key)? }, Record { value, kind }))
+}
+
+/// Whether each key is greater than the key before it. Returns `None` if one has a wrong length.
+fn are_sorted<'p>(keys: impl Iterator<Item = &'p [u8]>, is_free: bool) -> Option<bool> {
+    let mut before: Option<&[u8]> = None;
+    for key in keys {
+        let has_length = if is_free { key.len() == 8 } else { (1..=KEY_BYTES_MAX).contains(&key.len()) };
+        if !has_length {
+            return None;
+        }
+        let is_greater = before.is_none_or(|before| match is_free {
+            true => u64_at(before, 0) < u64_at(key, 0),
+            false => before < key,
+        });
+        if !is_greater {
+            return Some(false);
+        }
+        before = Some(key);
+    }
+    Some(true)
+}
+
+/// Whether the nodes fill the page from `upper` to its end, without a gap and without sharing a byte: LMDB moves bytes by these lengths.
+fn are_packed(mut nodes: Vec<Node<'_>>, upper: usize, page_bytes: usize) -> bool {
+    nodes.sort_unstable_by_key(|node| node.at);
+    let mut end = upper;
+    let follow = nodes.iter().all(|node| {
+        let follows = node.at == end;
+        end = node.end.next_multiple_of(2);
+        follows
+    });
+    follow && end == page_bytes
+}
+
+/// How many pages the large value has that begins in this page; `None` if the page is not such a page.
+pub(super) fn of_value(page: &[u8], number: u64) -> Option<u64> {
+    let is_sound = u64_at(page, 0)? == number && u16_at(page, 10)? == OVERFLOW;
+    u32_at(page, 12).filter(|pages| is_sound && *pages > 0).map(u64::from)
+}
+
+/// The free pages that a record of the tree of free pages names: their count, then their numbers, the greatest first.
+pub(super) fn free_pages(value: &[u8]) -> Option<Vec<u64>> {
+    let count = usize::try_from(u64_at(value, 0)?).ok()?;
+    let numbers = value.get(8..)?.as_chunks().0.get(..count)?;
+    let numbers: Vec<u64> = numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect();
+    numbers.is_sorted_by(|before, next| next < before).then_some(numbers)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+}

@@ -1,0 +1,184 @@
+//! The trees of a file: every page that its newest commit reaches.
+
+use super::page::{self, Kind, Meta, PAGE_HEAD, Page, Record, Root};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// The pages before the first one of a tree: the meta pages.
+const METAS: u64 = 2;
+
+/// Why the walk over the pages ends: damage, or an error of the disk.
+enum Stop {
+    Damaged(String),
+    Failed(io::Error),
+}
+
+type Walked<T> = Result<T, Stop>;
+
+fn damaged<T>(number: u64, why: &str) -> Walked<T> {
+    Err(Stop::Damaged(format!("page {number} {why}")))
+}
+
+/// A tree, and its level that is read.
+#[derive(Clone, Copy)]
+struct Place {
+    what: What,
+    /// How many levels are below.
+    below: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// The free pages.
+    Free,
+    /// The trees by their names, or records.
+    Main,
+    /// Records.
+    Records,
+}
+
+/// The trees of one commit.
+pub(super) struct Trees<'f> {
+    file: &'f File,
+    meta: &'f Meta,
+    /// How many pages the file has. It can be shorter than the pages in use, if the last ones are free.
+    pages: u64,
+    with_leaves: bool,
+    /// The pages that were reached, one bit each.
+    reached: Vec<u64>,
+}
+
+impl<'f> Trees<'f> {
+    pub(super) fn new(file: &'f File, meta: &'f Meta, file_bytes: u64, with_leaves: bool) -> Self {
+        let pages = file_bytes / meta.page_bytes;
+        let words = usize::try_from(pages / 64 + 1).unwrap_or(usize::MAX);
+        Trees { file, meta, pages, with_leaves, reached: vec![0; words] }
+    }
+
+    /// Walks over every tree. Returns the first damage.
+    pub(super) fn check(mut self) -> io::Result<Result<(), String>> {
+        match self.walk_all() {
+            Ok(()) => Ok(Ok(())),
+            Err(Stop::Damaged(why)) => Ok(Err(why)),
+            Err(Stop::Failed(why)) => Err(why),
+        }
+    }
+
+    fn walk_all(&mut self) -> Walked<()> {
+        // LMDB reserves address space for all pages in use: a wild number would be more than there is.
+        if self.pages.saturating_mul(2).saturating_add(1 << 24) < self.meta.last_page {
+            return Err(Stop::Damaged(
+                "its meta page gives a number of pages that the file cannot have".into(),
+            ));
+        }
+        let (free, main) = (self.meta.free, self.meta.main);
+        self.root(free, What::Free)?;
+        self.root(main, What::Main)
+    }
+
+    fn root(&mut self, root: Root, what: What) -> Walked<()> {
+        match root.page {
+            Some(page) => self.walk(page, Place { what, below: root.depth.saturating_sub(1) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Walks over a page and all pages below. The levels of a tree are few, so a path of pages cannot be long.
+    fn walk(&mut self, number: u64, place: Place) -> Walked<()> {
+        self.reach(number, 1)?;
+        let is_leaf = place.below == 0;
+        if is_leaf && place.what == What::Records && !self.with_leaves {
+            return Ok(());
+        }
+        let bytes = self.read(number, self.page_bytes())?;
+        match page::of_tree(&bytes, number, is_leaf, place.what == What::Free) {
+            None => damaged(number, "has a wrong form"),
+            Some(Page::Branch(below)) => {
+                let place = Place { below: place.below - 1, ..place };
+                below.into_iter().try_for_each(|page| self.walk(page, place))
+            }
+            Some(Page::Leaf(records)) => {
+                records.into_iter().try_for_each(|record| self.record(number, &bytes, &record, place.what))
+            }
+        }
+    }
+
+    fn record(&mut self, number: u64, page: &[u8], record: &Record, what: What) -> Walked<()> {
+        let value = page.get(record.value.clone()).unwrap_or_default();
+        match (what, record.kind) {
+            (What::Main, Kind::Tree) => match Root::read(value, 0) {
+                Some(root) => self.root(root, What::Records),
+                None => damaged(number, "describes a tree that cannot be"),
+            },
+            (_, Kind::Tree) => damaged(number, "has a wrong form"),
+            (What::Free, Kind::Inside) => self.free(number, value),
+            (_, Kind::Inside) => Ok(()),
+            (_, Kind::Big(bytes)) => {
+                let first = page::u64_at(value, 0).unwrap_or_default();
+                self.big(first, bytes)?;
+                match what {
+                    What::Free => {
+                        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                        let whole = self.read(first, PAGE_HEAD.saturating_add(bytes))?;
+                        self.free(number, whole.get(PAGE_HEAD..).unwrap_or_default())
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The pages of a large value.
+    fn big(&mut self, first: u64, bytes: u64) -> Walked<()> {
+        self.reach(first, 1)?;
+        let head = self.read(first, PAGE_HEAD)?;
+        match page::of_value(&head, first) {
+            Some(pages) if bytes + PAGE_HEAD as u64 <= pages * self.meta.page_bytes => {
+                self.reach(first + 1, pages - 1)
+            }
+            _ => damaged(first, "does not begin the large value that it should"),
+        }
+    }
+
+    /// The free pages that a record lists.
+    fn free(&mut self, number: u64, value: &[u8]) -> Walked<()> {
+        let Some(pages) = page::free_pages(value) else {
+            return damaged(number, "has a wrong list of free pages");
+        };
+        pages.into_iter().try_for_each(|page| match page {
+            beyond if self.pages <= beyond && beyond <= self.meta.last_page => Ok(()),
+            page => self.reach(page, 1),
+        })
+    }
+
+    /// Records that these pages were reached. A page that is reached twice, or that there is not, is damage.
+    fn reach(&mut self, first: u64, count: u64) -> Walked<()> {
+        let end = first.saturating_add(count);
+        if first < METAS || self.pages.min(self.meta.last_page.saturating_add(1)) < end {
+            return damaged(first, "is referred to, and the file has no such page");
+        }
+        for number in first..end {
+            let (word, bit) = (usize::try_from(number / 64).unwrap_or(usize::MAX), 1 << (number % 64));
+            match self.reached.get_mut(word) {
+                Some(word) if *word & bit == 0 => *word |= bit,
+                _ => return damaged(number, "is used twice"),
+            }
+        }
+        Ok(())
+    }
+
+    fn page_bytes(&self) -> usize {
+        usize::try_from(self.meta.page_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The bytes from the beginning of a page on. The file has them.
+    fn read(&self, number: u64, bytes: usize) -> Walked<Vec<u8>> {
+        let mut found = vec![0; bytes];
+        match self.file.read_exact_at(&mut found, number * self.meta.page_bytes) {
+            Ok(()) => Ok(found),
+            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => damaged(number, "is cut off"),
+            Err(why) => Err(Stop::Failed(why)),
+        }
+    }
+}
