@@ -1,7 +1,9 @@
 //! Datastores, which are mirrored from `datastore.cfg`: a change is written to the file first, and then read like any edit.
 
+mod chunks;
 mod describe;
 
+pub(crate) use chunks::is_chunk_store;
 pub use describe::{
     DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
 };

@@ -12,6 +12,7 @@ mod certificates;
 mod chosen;
 mod datastores;
 mod error;
+mod example;
 mod files;
 mod foreign_sids;
 mod groups;
@@ -40,13 +41,15 @@ pub use enfilade_content::{Reserved, ReservedPaths};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;
+pub use example::{ExampleLogin, example_datastore, example_login};
 pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
-pub use import::{Imported, import_proxmox};
+pub use import::{Imported, ProxmoxTerms, import_proxmox};
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
-    KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
+    KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,
+    rotate_due_keys, rotate_keys,
 };
 pub use locks::{EndedLock, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};

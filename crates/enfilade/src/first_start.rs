@@ -1,5 +1,6 @@
 //! The first start: what `enfilade serve` and `enfilade init` create in an empty data directory.
 
+use crate::example;
 use crate::home::{Home, make_directory};
 use crate::output;
 use crate::reserved::DATASTORES;
@@ -22,13 +23,11 @@ const CERTIFICATE: &str = "localhost.pem";
 /// Makes an administrator, a datastore and a certificate, unless the data directory is in use already.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     make_certificate(home)?;
+    // Users may exist already, for example in a `user.cfg`: their logins need keys, too.
+    example::make_first_keys(home)?;
     let source = home.source();
     if !enfilade_admin::is_empty(source)? {
         return Ok(None);
-    }
-    // If the configuration names a key repository, its owner makes the keys.
-    if home.config.identity.fernet_keys.is_none() {
-        enfilade_admin::init_keys(&home.fernet_keys())?;
     }
     let admin: Userid = "admin@local".parse()?;
     // The random part of a generated secret is used as the password.

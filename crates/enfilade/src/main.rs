@@ -8,6 +8,7 @@ mod cli;
 mod clock;
 mod command;
 mod config;
+mod example;
 mod files;
 mod first_start;
 mod home;

@@ -4,6 +4,7 @@ use crate::access_log::AccessLog;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{Check, TransportSecurity};
+use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Admission, Door, Tls};
@@ -129,6 +130,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
         http: http.as_ref().map(TcpListener::local_addr).transpose()?,
     };
     tell(home, settled, json, &addresses);
+    files::tell_passwords(home);
 
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
@@ -271,12 +273,6 @@ struct Addresses {
 
 fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses) {
     let Addresses { tls, operations, plain, http } = addresses;
-    let url = format!("https://{tls}/dav/main/");
-    let certificate = home.certificates().path().join("localhost.crt");
-    let trust =
-        if certificate.exists() { format!("--cacert '{}' ", certificate.display()) } else { String::new() };
-    let login =
-        settled.as_ref().map_or("admin@local".into(), |made| format!("{}:{}", made.admin, made.password));
     if json {
         output::json_line(&json!({
             "listen": tls.to_string(), "ops_listen": operations.to_string(),
@@ -288,9 +284,11 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses
         return;
     }
     output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
-    output::line(&format!("  files       {url}"));
+    let path = example::path(home);
+    output::line(&format!("  files       https://{}{path}", example::reachable(*tls)));
     if let Some(plain) = plain {
-        output::line(&format!("  plain       http://{plain}/dav/main/   (no TLS: for a proxy in front)"));
+        let plain = example::reachable(*plain);
+        output::line(&format!("  plain       http://{plain}{path}   (no TLS: for a proxy in front)"));
     }
     output::line(&format!("  operations  http://{operations}/metrics"));
     output::line(&format!("  ACLs        {}", acl_note(home)));
@@ -300,8 +298,10 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses
             made.admin, made.password
         ));
     }
-    output::line("try:");
-    output::line(&format!("  curl {trust}-u '{login}' -X PROPFIND -H 'Depth: 1' {url}"));
+    let made = settled.map(|made| format!("{}:{}", made.admin, made.password));
+    let (heading, line) = example::first_request(home, made, *tls);
+    output::line(heading);
+    output::line(&format!("  {line}"));
 }
 
 /// The extended attribute for new ACLs: it decides whether Samba can serve the same tree.

@@ -1,5 +1,6 @@
 //! Details and warnings of datastores.
 
+use super::chunks::is_chunk_store;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage};
@@ -184,6 +185,13 @@ pub fn datastore_warnings(
         if let Err(refused @ Refusal::Reserved { .. }) = &opened {
             warnings.push(warning(name, refused.to_string(), true));
             continue;
+        }
+        if row.maintenance.is_none() && is_chunk_store(Path::new(&root)).unwrap_or(false) {
+            let says = format!(
+                "`{root}` is a chunk store of Proxmox Backup Server, and clients with a write role can change its backups: run \
+                 `enfilade datastore maintenance {name} read-only`"
+            );
+            warnings.push(warning(name, says, false));
         }
         let says = state(&root, meta.map(|meta| meta.is_dir()), opened);
         warnings.extend(says.map(|says| warning(name, says, !is_there)));
