@@ -59,7 +59,7 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         ("token ann@pbs!backup", "taken"),
         ("token ann@pbs!lost", "token.shadow has no hash of its secret"),
         ("token ann@pbs!weak", "the hash of its secret cannot be used: unknown scheme"),
-        ("section bob@pbs", "user.cfg, line 13: unknown property 'foo'"),
+        ("user bob@pbs", "user.cfg, line 13: unknown property 'foo'"),
         ("roles ann@pbs on /datastore/old", "taken"),
         ("roles ann@pbs!backup on /datastore/old", "taken"),
         ("roles @staff on /datastore/old", "there is no group `staff@local`"),

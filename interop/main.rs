@@ -32,6 +32,7 @@ mod headers;
 mod identity_alike;
 mod import;
 mod import_cloud;
+mod migration;
 mod keys;
 mod key_directory;
 mod last_room;

@@ -128,12 +128,22 @@ impl CertificateFiles {
     }
 
     fn list(&self) -> io::Result<Arc<Listing>> {
-        let listing = Arc::new(Listing::read(&self.place, &self.terms)?);
+        let listing = Arc::new(Listing::read(&self.place, &self.terms, |path| self.is_usable(path))?);
         // Only a crt-list is kept; the list of a directory is read again each time.
         if matches!(self.place, CertificatePlace::List(_)) {
             *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
         }
         Ok(listing)
+    }
+
+    /// Whether a certificate can be used, or why not. A file that does not exist may be a bundle of several files.
+    fn is_usable(&self, path: &Path) -> Result<(), String> {
+        let now = self.looked.load(Ordering::Relaxed);
+        let kinds = files_of_kinds(path);
+        match path.exists() || kinds.is_empty() {
+            true => self.whole(path, now).map(drop),
+            false => kinds.iter().try_for_each(|path| self.whole(path, now).map(drop)),
+        }
     }
 
     /// Reads the leaf certificate of every file: after that every name can be answered. Unchanged files are taken from the index of an
@@ -157,10 +167,8 @@ impl CertificateFiles {
             read += kinds.len();
             bad.extend(self.leaves_into(&listing, &kinds, &mut files)?);
         }
-        if let Some(bound) = bad.iter().find(|bad| listing.is_bound(Path::new(&bad.file))) {
-            let why = "its line has terms of its own, and no other certificate may answer in its place";
-            return Err(io::Error::other(format!("certificate `{}`: {}; {why}", bound.file, bound.why)));
-        }
+        let bad: Vec<BadCertificate> = bad.into_iter().map(|bad| listing.at_lines(bad)).collect();
+        listing.check_bound(&bad)?;
         let certificates = Certificates::new(self.digest, rules, files);
         Ok(Looked { certificates, bad, warnings: listing.warnings.clone(), read })
     }
@@ -291,6 +299,8 @@ impl CertificateFiles {
         }
         let changed: BTreeSet<OsString> = self.changed(listing, &names, known).into_iter().collect();
         let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings.clone(), Vec::new());
+        // Unusable certificates without an old version that could stay in use.
+        let mut lost: Vec<BadCertificate> = Vec::new();
         for name in &names {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
@@ -302,13 +312,13 @@ impl CertificateFiles {
                     (self.version(), leaf, identity)
                 }
                 (Some(Err(why)), old) => {
-                    bad.push(BadCertificate { file: text.to_string(), why: why.clone() });
+                    bad.push(listing.at_lines(BadCertificate { file: text.to_string(), why }));
                     match old {
                         Some(old) => (old.version, old.leaf(), None),
-                        None if listing.is_bound(&path) => {
-                            return Err(io::Error::other(format!("certificate `{text}`: {why}")));
+                        None => {
+                            lost.extend(bad.last().cloned());
+                            continue;
                         }
-                        None => continue,
                     }
                 }
                 (None, Some(old)) => (old.version, old.leaf(), old.identity.get().copied()),
@@ -318,6 +328,7 @@ impl CertificateFiles {
             listing.put(listing.file(&text, version, leaf), &self.digest, &mut files);
             files.iter().skip(before).for_each(|file| file.verified_as(identity));
         }
+        listing.check_bound(&lost)?;
         Ok(Looked {
             certificates: Certificates::new(self.digest, rules, files),
             bad,
@@ -420,7 +431,7 @@ impl CertificateFiles {
                     changes.extend(files.into_iter().map(FileChange::Put));
                     warnings.extend(amiss.map(|why| BadCertificate { file: text.into_owned(), why }));
                 }
-                Err(why) => bad.push(BadCertificate { file: text.into_owned(), why }),
+                Err(why) => bad.push(listing.at_lines(BadCertificate { file: text.into_owned(), why })),
             }
         }
         Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
@@ -484,7 +495,8 @@ impl CertificateFiles {
                         if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
                             found.out.push(FileChange::Remove(file.path.clone()));
                         }
-                        found.bad.push(BadCertificate { file: file.path.to_string(), why });
+                        let bad = BadCertificate { file: file.path.to_string(), why };
+                        found.bad.push(listing.as_ref().map_or(bad.clone(), |listing| listing.at_lines(bad)));
                     }
                 }
             }

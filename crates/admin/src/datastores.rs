@@ -1,10 +1,11 @@
 //! Datastores, which are mirrored from `datastore.cfg`: a change is written to the file first, and then read like any edit.
 
+mod chunks;
 mod describe;
 
+pub(crate) use chunks::is_chunk_store;
 pub use describe::{
-    DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, first_datastore,
-    list_datastores, show_datastore,
+    DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
 };
 pub(crate) use describe::{overlap, roots};
 

@@ -1,6 +1,8 @@
 //! The keys of Fernet tokens. They are files, not facts; this module decides when a key may be deleted.
 
 use crate::error::Error;
+use enfilade_facts::tables::{Revocation, Revoked};
+use enfilade_facts::{Read, Source};
 use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysError, Rotation, STAGED};
 
 /// The settings that decide how long keys are needed.
@@ -103,6 +105,19 @@ pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
     keys.init().map_err(|why| {
         Error::File(format!("keys in `{}` cannot be created: {why}", keys.directory().display()))
     })
+}
+
+/// Creates keys for facts that never allowed a session to be issued: no token can depend on keys that were lost. Returns whether keys were
+/// created.
+///
+/// # Errors
+/// When the facts cannot be read, or a key cannot be created.
+pub fn init_first_keys(facts: &dyn Source, keys: &FernetKeys) -> Result<bool, Error> {
+    let was_issued = facts.read(|view| view.get::<Revocation>(&Revoked::Horizon))??.is_some();
+    match was_issued {
+        true => Ok(false),
+        false => init_keys(keys),
+    }
 }
 
 /// Refuses the deletion of a key that tokens may still need, with the reason.

@@ -14,6 +14,7 @@ mod certificates;
 mod chosen;
 mod datastores;
 mod error;
+mod example;
 mod files;
 mod foreign_sids;
 mod groups;
@@ -41,19 +42,21 @@ pub use certificates::{
 pub use change_context::ChangeContext;
 pub use datastores::{
     DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
-    edit_profile, first_datastore, list_datastores, show_datastore,
+    edit_profile, list_datastores, show_datastore,
 };
 pub use enfilade_content::{Reserved, ReservedPaths};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;
+pub use example::{ExampleLogin, example_datastore, example_login};
 pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
-pub use import::{Imported, import_proxmox};
+pub use import::{Imported, ProxmoxTerms, import_proxmox};
 pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
-    KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
+    KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,
+    rotate_due_keys, rotate_keys,
 };
 pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key};
 pub use locks::{EndedLock, end_locks_of, unlock};

@@ -2,12 +2,15 @@
 
 use crate::home::Home;
 use crate::look::look;
-use crate::{clock, output};
+use crate::{clock, example, output};
+use enfilade_admin::{Imported, ProxmoxTerms, import_proxmox};
 use enfilade_faces::{Faces, FileLook};
+use enfilade_facts::tables::FileName;
 use enfilade_passage::PenaltyCounts;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::files::proxmox_logins::SHADOW;
 use enfilade_sources::lmdb::Lmdb;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +62,28 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Logs that passwords of a Proxmox server lie next to its `user.cfg` and are not used: the server does not follow `shadow.json`.
+pub(crate) fn tell_passwords(home: &Home) {
+    let has = |name: &str| home.files.directory().join(name).exists();
+    if !has(SHADOW) || !has(FileName::Users.as_str()) {
+        return;
+    }
+    let directory = home.files.directory().display().to_string();
+    let command = example::command(home, &format!("import proxmox {}", example::quoted(&directory)));
+    let terms = ProxmoxTerms { pretend: true, without_second_factor: false };
+    let is_new = |item: &&Imported| item.kind == "password" && item.left_out.is_none();
+    match import_proxmox(&home.change_context(), &home.files, terms) {
+        Ok((items, _)) => match items.iter().filter(is_new).count() {
+            0 => {}
+            1 => output::note(&format!("{SHADOW} has 1 password that is not in use: run `{command}`")),
+            count => {
+                output::note(&format!("{SHADOW} has {count} passwords that are not in use: run `{command}`"))
+            }
+        },
+        Err(why) => output::note(&format!("warning: the passwords of {SHADOW} cannot be imported: {why}")),
+    }
 }
 
 /// Sets the metrics of the files from the facts. Returns the problems as text.

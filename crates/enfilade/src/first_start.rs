@@ -1,6 +1,7 @@
 //! The first start: what `enfilade serve` and `enfilade init` create in an empty data directory.
 
 use crate::config;
+use crate::example;
 use crate::home::{Home, make_directory};
 use crate::reserved::DATASTORES;
 use crate::{clock, output, self_made};
@@ -47,6 +48,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         home.config.tls.names(),
         clock::now().unix_seconds,
     )?;
+    // Users may exist already, for example in a `user.cfg`: their logins need keys, too.
+    example::make_first_keys(home)?;
     let source = home.source();
     if !enfilade_admin::is_empty(source)? {
         return Ok(None);
@@ -56,10 +59,6 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let written =
             atomic::write_shared(&configuration, config::example()?.as_bytes(), home.config.facts.group);
         written.with_context(|| format!("configuration `{}` cannot be written", configuration.display()))?;
-    }
-    // If the configuration names a key repository, its owner makes the keys.
-    if home.config.identity.fernet_keys.is_none() {
-        enfilade_admin::init_keys(&home.fernet_keys())?;
     }
     let admin = admin()?;
     // The random part of a generated secret is used as the password.

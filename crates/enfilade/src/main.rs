@@ -9,6 +9,7 @@ mod clock;
 mod command;
 mod config;
 mod control;
+mod example;
 mod files;
 mod first_start;
 mod home;

@@ -4,6 +4,7 @@ use crate::access_log::AccessLog;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{Check, TransportSecurity, without_effect};
+use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Tls};
@@ -133,7 +134,8 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let bound = listeners.bound()?;
     let Listeners { tls, operations, plain, http } = listeners;
-    tell(home, settled.as_ref(), json, &bound)?;
+    tell(home, settled.as_ref(), json, &bound);
+    files::tell_passwords(home);
 
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
@@ -321,7 +323,7 @@ impl Bound {
 }
 
 /// Prints the addresses and, at the first start, the login.
-fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) -> anyhow::Result<()> {
+fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     let (tls, plain) = (bound.first_tls(), bound.plain.first());
     if json {
         output::json_line(&json!({
@@ -333,32 +335,25 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) -> an
             "password": settled.map(|made| made.password.clone()),
         }));
         settled.inspect(|made| made.was_shown(home, json));
-        return Ok(());
+        return;
     }
-    let datastore = enfilade_admin::first_datastore(home.source())?;
     output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
-    match &datastore {
-        Some(name) => output::line(&format!("  files       https://{}/dav/{name}/", reachable(tls))),
-        None => {
-            output::line("  files       no datastore yet: `enfilade datastore create NAME --path DIRECTORY`")
-        }
-    }
-    if let Some(plain) = plain {
-        output::line(&format!(
-            "  plain       http://{}/dav/   (no TLS: for a proxy in front)",
-            reachable(*plain)
-        ));
-    }
+    let path = example::path(home);
+    output::line(&format!("  files       https://{}{path}", example::reachable(tls)));
     for more in bound.tls.iter().skip(1) {
-        output::line(&format!("              https://{}/dav/", reachable(*more)));
+        output::line(&format!("              https://{}{path}", example::reachable(*more)));
+    }
+    for plain in &bound.plain {
+        let plain = example::reachable(*plain);
+        output::line(&format!("  plain       http://{plain}{path}   (no TLS: for a proxy in front)"));
     }
     for operations in &bound.operations {
-        output::line(&format!("  operations  http://{}/metrics", reachable(*operations)));
+        output::line(&format!("  operations  http://{}/metrics", example::reachable(*operations)));
     }
     output::line(&format!("  ACLs        {}", acl_note(home)));
     match (settled, first_start::first_password(&home.data)) {
         (Some(made), _) => {
-            output::line(&format!("  login       {}   password {}", made.admin, made.shown(home)))
+            output::line(&format!("  login       {}   password {}", made.admin, made.shown(home)));
         }
         (None, Some(file)) => output::line(&format!(
             "  login       admin@local   password in {}: change it with `enfilade user passwd admin@local`",
@@ -366,28 +361,11 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) -> an
         )),
         (None, None) => {}
     }
-    if let Some(name) = datastore {
-        let certificate = home.certificates().path().join("localhost.crt");
-        let trust = match certificate.exists() {
-            true => format!("--cacert '{}' ", certificate.display()),
-            false => String::new(),
-        };
-        // Without a password in the command line curl asks for it.
-        let login = settled.map_or("USER@REALM".to_owned(), |made| made.login(home));
-        let url = format!("https://{}/dav/{name}/", reachable(tls));
-        output::line("try:");
-        output::line(&format!("  curl {trust}-u {login} -X PROPFIND -H 'Depth: 1' {url}"));
-    }
+    let login = settled.map(|made| made.login(home));
+    let (heading, line) = example::first_request(home, login, &example::reachable(tls).to_string());
+    output::line(heading);
+    output::line(&format!("  {line}"));
     settled.inspect(|made| made.was_shown(home, json));
-    Ok(())
-}
-
-/// The address for a client on this machine: no client can connect to the unspecified address.
-fn reachable(address: SocketAddr) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("localhost:{}", address.port()),
-        false => address.to_string(),
-    }
 }
 
 /// The extended attribute for new ACLs: it decides whether Samba can serve the same tree.

@@ -16,6 +16,7 @@ pub mod last_used;
 pub mod lock;
 pub mod mirror_leader;
 pub mod mirror;
+pub mod proxmox_logins;
 pub mod section_config;
 mod slots;
 pub mod token_shadow;

@@ -60,13 +60,31 @@ struct Lines {
     read: BTreeSet<PathBuf>,
 }
 
+/// The most problems in one error.
+const LISTED_MAX: usize = 100;
+
+fn listed(bad: &[BadCertificate]) -> String {
+    let mut said: Vec<String> =
+        bad.iter().take(LISTED_MAX).map(|bad| format!("{}: {}", bad.file, bad.why)).collect();
+    let more = bad.len().saturating_sub(LISTED_MAX);
+    if more > 0 {
+        said.push(format!("and {more} more"));
+    }
+    said.join("; ")
+}
+
 impl Listing {
     /// Reads the place. A list is used completely or not at all: if one line were left out, another line with other terms would answer
-    /// for its names.
+    /// for its names. If lines are invalid, `is_usable` is asked about the certificate of each line, so that one error names all lines that
+    /// cannot be used.
     ///
     /// # Errors
     /// When the place cannot be read, or lines of the list are invalid.
-    pub(super) fn read(place: &CertificatePlace, terms: &CertificateTerms) -> io::Result<Self> {
+    pub(super) fn read(
+        place: &CertificatePlace,
+        terms: &CertificateTerms,
+        is_usable: impl Fn(&Path) -> Result<(), String>,
+    ) -> io::Result<Self> {
         let usual = Arc::clone(&terms.usual);
         let list_path = match place {
             CertificatePlace::Directory(base) => {
@@ -106,7 +124,7 @@ impl Listing {
                         }
                         Err(why) => {
                             bad.push(at(line.number, why));
-                            continue;
+                            Arc::clone(&usual)
                         }
                     }
                 }
@@ -117,12 +135,43 @@ impl Listing {
             }
             lines.push((line, policy));
         }
-        if !bad.is_empty() {
-            let said: Vec<String> = bad.iter().map(|bad| format!("{}: {}", bad.file, bad.why)).collect();
-            return Err(io::Error::other(said.join("; ")));
-        }
         let warnings = warnings.into_iter().map(|(number, why)| at(number, why)).collect();
-        Ok(Listing { base, names, lines: Some(all), warnings, usual })
+        let listing = Listing { base, names, lines: Some(all), warnings, usual };
+        if bad.is_empty() {
+            return Ok(listing);
+        }
+        let files = listing.names.iter().map(|name| listing.base.join(name));
+        let unusable = files.filter_map(|path| Some((is_usable(&path).err()?, path)));
+        let file = |path: &Path| path.display().to_string();
+        bad.extend(unusable.map(|(why, path)| listing.at_lines(BadCertificate { file: file(&path), why })));
+        Err(io::Error::other(listed(&bad)))
+    }
+
+    /// The same problem, with the lines of the list that name the file.
+    pub(super) fn at_lines(&self, bad: BadCertificate) -> BadCertificate {
+        let lines = self.lines_of(Path::new(&bad.file)).unwrap_or_default();
+        let numbers: Vec<String> = lines.iter().map(|(line, _)| line.number.to_string()).collect();
+        let noun = if numbers.len() == 1 { "line" } else { "lines" };
+        match numbers.is_empty() {
+            true => bad,
+            false => BadCertificate {
+                why: format!("{} (crt-list, {noun} {})", bad.why, numbers.join(", ")),
+                file: bad.file,
+            },
+        }
+    }
+
+    /// Why the list cannot be used: a certificate that cannot be used is on a line with options, and no other certificate may answer in its
+    /// place. The reason names all certificates that cannot be used.
+    pub(super) fn check_bound(&self, bad: &[BadCertificate]) -> io::Result<()> {
+        match bad.iter().find(|bad| self.is_bound(Path::new(&bad.file))) {
+            None => Ok(()),
+            Some(bound) => Err(io::Error::other(format!(
+                "{}; the line of `{}` has options, so no other certificate may answer in its place: repair the file or remove the line",
+                listed(bad),
+                bound.file
+            ))),
+        }
     }
 
     /// The listing of a directory, limited to these files and the bundles they belong to.

@@ -184,8 +184,40 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     // At a start no other certificate may answer for a file with terms of its own.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look(rules, None, LATE).unwrap_err().to_string();
-    assert!(why.contains("a.pem") && why.contains("terms of its own"), "{why}");
+    assert!(
+        why.contains("a.pem") && why.contains("the line of") && why.contains("(crt-list, line 2)"),
+        "{why}"
+    );
     assert_eq!(files.directories(), [shelf.place.clone()].into());
+}
+
+#[test]
+fn every_line_of_a_list_that_cannot_be_used_is_named_at_once() {
+    let shelf = Shelf::new("lines", Box::new(Threads::default()));
+    shelf.write("a.pem", &["a.example"]);
+    shelf.write("c.pem.rsa", &["c.example"]);
+    std::fs::write(shelf.place.join("junk.pem"), "junk").unwrap();
+    let list = shelf.place.join("list");
+    let files = CertificateFiles::new(CertificatePlace::List(list.clone()), digest(), terms());
+    let look = |text: &str| {
+        std::fs::write(&list, text).unwrap();
+        files.look(Rules::default(), None, LATE)
+    };
+    let why = look(
+        "a.pem [nonsense]\na.pem\na.pem [verify required ca-file nowhere.pem]\nc.pem\ngone.pem\n\njunk.pem\ngone.pem x.example\n",
+    );
+    let why = why.unwrap_err().to_string();
+    for expected in ["list:1: `nonsense`", "list:3: ", "(crt-list, lines 5, 8)", "(crt-list, line 7)"] {
+        assert!(why.contains(expected), "{expected}: {why}");
+    }
+    assert!(!why.contains("c.pem") && !why.contains("line 2)"), "{why}");
+    // One unusable certificate on a line with options is enough; the others are named as well.
+    let why = look("a.pem\ngone.pem [no-alpn]\njunk.pem\n").unwrap_err().to_string();
+    assert!(why.contains("(crt-list, line 2)") && why.contains("(crt-list, line 3)"), "{why}");
+    // Without options the others are served, and each that is left out is named with its line.
+    let looked = look("a.pem\ngone.pem\njunk.pem\n").unwrap();
+    let lines: Vec<bool> = looked.bad.iter().map(|bad| bad.why.contains("(crt-list, line ")).collect();
+    assert_eq!((looked.certificates.count(), lines), (1, vec![true, true]));
 }
 
 #[test]

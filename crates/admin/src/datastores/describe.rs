@@ -1,5 +1,6 @@
 //! Details and warnings of datastores.
 
+use super::chunks::is_chunk_store;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage};
@@ -8,7 +9,6 @@ use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
 use std::fs::Metadata;
-use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -58,21 +58,6 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
         comment: row.comment,
     };
     Ok(rows.into_iter().map(summary).collect())
-}
-
-/// The name of the first datastore, in the order of names.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn first_datastore(source: &dyn Source) -> Result<Option<DatastoreName>, Error> {
-    let mut first = None;
-    source.read(|view| {
-        view.page::<Datastore>(&[], None, |name, _| {
-            first = Some(name);
-            ControlFlow::Break(())
-        })
-    })??;
-    Ok(first)
 }
 
 /// The details of a datastore. With a quota its content is counted, which reads the attributes of every file.
@@ -200,6 +185,13 @@ pub fn datastore_warnings(
         if let Err(refused @ Refusal::Reserved { .. }) = &opened {
             warnings.push(warning(name, refused.to_string(), true));
             continue;
+        }
+        if row.maintenance.is_none() && is_chunk_store(Path::new(&root)).unwrap_or(false) {
+            let says = format!(
+                "`{root}` is a chunk store of Proxmox Backup Server, and clients with a write role can change its backups: run \
+                 `enfilade datastore maintenance {name} read-only`"
+            );
+            warnings.push(warning(name, says, false));
         }
         let says = state(&root, meta.map(|meta| meta.is_dir()), opened);
         warnings.extend(says.map(|says| warning(name, says, !is_there)));

@@ -12,10 +12,11 @@ use enfilade_facts::tables::{
     RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, RoleId, ServiceId, TokenName, UserId,
-    Userid,
+    CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, Realm, RoleId, ServiceId, TokenName,
+    UserId, Userid,
 };
 use enfilade_facts::{Change, Read, View};
+use std::collections::HashMap;
 
 /// A record of a Keystone. Keystone has no SIDs: users and groups get new ones here.
 #[derive(Clone, Debug)]
@@ -116,11 +117,16 @@ pub fn import_cloud(
         super::sweep_all(ctx)?;
     }
     let mut report = Vec::with_capacity(things.len());
+    let domains = things.iter().filter_map(|thing| match thing {
+        CloudRecord::Domain(id, row) => Some((*id, row.name.clone())),
+        _ => None,
+    });
+    let domains: HashMap<DomainId, Realm> = domains.collect();
     // Later records refer to earlier ones, so a pretended import is one change, which is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
-            let mut taking = Taking { view, change, space: None, taken: Vec::new() };
+            let mut taking = Taking { view, change, domains: &domains, space: None, taken: Vec::new() };
             let report = some.iter().map(|thing| taking.one(thing)).collect::<Result<Vec<_>, _>>()?;
             taking.keep_space()?;
             Ok(report)
@@ -141,6 +147,8 @@ pub fn import_cloud(
 struct Taking<'a, 'v> {
     view: &'a View<'v>,
     change: &'a mut Change,
+    /// The names of the domains in the source.
+    domains: &'a HashMap<DomainId, Realm>,
     space: Option<(SidSpace, SidSpace)>,
     /// The names and ids that this change creates.
     taken: Vec<Vec<u8>>,
@@ -150,10 +158,10 @@ type Left = Result<(), String>;
 
 impl Taking<'_, '_> {
     fn one(&mut self, thing: &CloudRecord) -> Result<Imported, Error> {
-        let (what, left) = match thing {
+        let (kind, name, left) = match thing {
             CloudRecord::Domain(id, row) => {
-                let what = format!("domain {}", row.name);
-                (what, self.named(id, row, NameKey::domain(&row.name), *id.bytes())?)
+                let left = self.named(id, row, NameKey::domain(&row.name), *id.bytes())?;
+                ("domain", row.name.to_string(), left)
             }
             CloudRecord::Role(id, row) => {
                 let fits = check_name("role", &row.name).map_err(|why| why.to_string());
@@ -162,32 +170,47 @@ impl Taking<'_, '_> {
                     Ok(()) => self.named(id, row, name, *id.bytes())?,
                     left => left,
                 };
-                (format!("role {}", row.name), left)
+                ("role", row.name.clone(), left)
             }
-            CloudRecord::Project(id, row) => (format!("project {}", row.name), self.project(id, row)?),
-            CloudRecord::Immutable(id) => self.immutable(id)?,
-            CloudRecord::User(id, user) => (format!("user {}", user.name), self.user(id, user)?),
+            CloudRecord::Project(id, row) => ("project", row.name.clone(), self.project(id, row)?),
+            CloudRecord::Immutable(id) => {
+                let (name, left) = self.immutable(id)?;
+                ("option `immutable` of", name, left)
+            }
+            CloudRecord::User(id, user) => {
+                return self.user_or_password(id, user);
+            }
             CloudRecord::Group(id, domain, name, comment) => {
-                (format!("group {name}"), self.group(id, domain, name, comment.as_deref())?)
+                let full = self.full(name, domain)?;
+                ("group", full, self.group(id, domain, name, comment.as_deref())?)
             }
-            CloudRecord::Member(key) => (format!("member of group {}", key.group), self.member(key)?),
-            CloudRecord::Grant(key) => (format!("role {} on {:?}", key.role, key.scope), self.grant(key)?),
-            CloudRecord::Region(id, row) => (format!("region {}", id.0), self.add(id, row)?),
+            CloudRecord::Member(key) => ("member of group", key.group.to_string(), self.member(key)?),
+            CloudRecord::Grant(key) => {
+                ("role assignment", format!("{} on {:?}", key.role, key.scope), self.grant(key)?)
+            }
+            CloudRecord::Region(id, row) => ("region", id.0.clone(), self.add(id, row)?),
             CloudRecord::Service(id, row) => {
-                (format!("service {} {}", row.kind, row.name), self.add(id, row)?)
+                ("service", format!("{} {}", row.kind, row.name), self.add(id, row)?)
             }
             CloudRecord::Endpoint(id, row) => {
                 let left = match self.has::<Service>(&row.service)? {
                     true => self.add(id, row)?,
                     false => Err(format!("service {} does not exist in this store", row.service)),
                 };
-                (format!("endpoint {}", row.url), left)
+                ("endpoint", row.url.clone(), left)
             }
             CloudRecord::Credential(id, row) => {
-                (format!("application credential {}", row.name), self.credential(id, row)?)
+                let left = self.credential(id, row)?;
+                let owner = self.view.get::<User>(&row.owner)?;
+                let name = match owner {
+                    Some(owner) => format!("{}!{}", self.full(&owner.name, &owner.domain)?, row.name),
+                    None => row.name.clone(),
+                };
+                let differs = Some("without its secret, which Keystone does not give".to_owned());
+                return Ok(Imported::of("application credential", name, left.err()).but(differs));
             }
         };
-        Ok(Imported { what, left_out: left.err() })
+        Ok(Imported::of(kind, name, left.err()))
     }
 
     /// Whether a record exists, or is created by this change.
@@ -253,22 +276,44 @@ impl Taking<'_, '_> {
             true => self.add(&key, &Extra(IMMUTABLE.to_owned()))?,
             false => Err(format!("{what} does not exist in this store")),
         };
-        Ok((format!("option `immutable` of {what}"), left))
+        Ok((what, left))
     }
 
-    /// The domain, if it exists.
-    fn realm(&self, domain: &DomainId) -> Result<Option<Domain>, Error> {
-        Ok(self.view.get::<Domain>(domain)?)
+    /// The name of the domain, if the domain exists or is created by this change.
+    fn realm(&self, domain: &DomainId) -> Result<Option<Realm>, Error> {
+        match self.view.get::<Domain>(domain)? {
+            Some(row) => Ok(Some(row.name)),
+            None if self.has::<Domain>(domain)? => Ok(self.domains.get(domain).cloned()),
+            None => Ok(None),
+        }
+    }
+
+    /// The name with the name of its domain, for the report.
+    fn full(&self, name: &str, domain: &DomainId) -> Result<String, Error> {
+        let realm = self.realm(domain)?.or_else(|| self.domains.get(domain).cloned());
+        Ok(realm.map_or_else(|| name.to_owned(), |realm| format!("{name}@{realm}")))
+    }
+
+    /// Imports a user. A user that exists without a password gets the one of the source.
+    fn user_or_password(&mut self, id: &UserId, user: &CloudUser) -> Result<Imported, Error> {
+        let name = self.full(&user.name, &user.domain)?;
+        let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
+        if let (Some(known), Some(hash)) = (known, &user.password) {
+            let with = User { password: Some(Password::of(hash.clone())), ..known.clone() };
+            self.change.expect_same(id, &known).put(id, &with);
+            return Ok(Imported::taken("password", name));
+        }
+        let without = user.password.is_none().then(|| "without a password".to_owned());
+        Ok(Imported::of("user", name, self.user(id, user)?.err()).but(without))
     }
 
     fn user(&mut self, id: &UserId, user: &CloudUser) -> Result<Left, Error> {
         match self.realm(&user.domain)? {
-            Some(domain) => {
-                if let Err(why) = format!("{}@{}", user.name, domain.name).parse::<Userid>() {
+            Some(realm) => {
+                if let Err(why) = format!("{}@{realm}", user.name).parse::<Userid>() {
                     return Ok(Err(why.to_string()));
                 }
             }
-            None if self.has::<Domain>(&user.domain)? => {}
             None => {
                 return Ok(Err(format!("domain {} does not exist in this store", user.domain.to_keystone())));
             }
@@ -308,11 +353,10 @@ impl Taking<'_, '_> {
     ) -> Result<Left, Error> {
         match self.realm(domain)? {
             Some(realm) => {
-                if let Err(why) = format!("{name}@{}", realm.name).parse::<GroupName>() {
+                if let Err(why) = format!("{name}@{realm}").parse::<GroupName>() {
                     return Ok(Err(why.to_string()));
                 }
             }
-            None if self.has::<Domain>(domain)? => {}
             None => return Ok(Err(format!("domain {} does not exist in this store", domain.to_keystone()))),
         }
         let key = NameKey::group(domain, name);

@@ -224,6 +224,7 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     let verified = progress::shown("verifying certificates", all, |done| {
         files.verify(&looked.certificates, cores, done)
     });
+    let good = all - verified.bad.len().min(all);
     let bad = [looked.bad, verified.bad].concat();
     for BadCertificate { file, why } in &verified.warnings {
         match json {
@@ -232,7 +233,6 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
         }
     }
     tell_bad(&bad, json);
-    let good = all - bad.len().min(all);
     if !json {
         let noun = if good == 1 { "certificate" } else { "certificates" };
         output::line(&format!("{good} {noun} can be used, {} cannot", bad.len()));

@@ -2,18 +2,22 @@
 
 use super::{enabled, or_dash};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
+use crate::example;
 use crate::home::Home;
 use crate::{output, prompt};
-use enfilade_admin::init_keys;
 use enfilade_admin::keystone as admin;
+use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
+use enfilade_facts::vocabulary::Userid;
 use serde_json::{Value, json};
 
 pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Result<()> {
     let password = prompt::new_password(new.password_stdin)?;
-    let usual = format!("https://{}/v3", home.config.tls.listen);
-    let public = new.public_url.unwrap_or(usual);
+    let address = home.config.tls.listen.for_client();
+    let is_local = new.public_url.is_none()
+        && ["127.", "localhost:", "[::1]"].iter().any(|own| address.starts_with(own));
+    let public = new.public_url.unwrap_or_else(|| format!("https://{address}/v3"));
     let internal = new.internal_url.unwrap_or_else(|| public.clone());
     let administrators = new.admin_url.unwrap_or_else(|| public.clone());
     let keys = home.fernet_keys();
@@ -31,21 +35,67 @@ pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Resu
             (Interface::Admin, administrators),
         ],
     };
+    let before = list_users(home.source())?;
     let project = admin::bootstrap(&home.change_context(), &wanted)?;
-    let (user, realm) = (wanted.user.name(), wanted.user.realm());
-    let value = json!({ "user": wanted.user.to_string(), "project": project.to_string(), "url": public });
-    let text = format!(
-        "{} is {} of project {} and of the system\ntry:\n  export OS_AUTH_URL={public} OS_USERNAME={user} \
-         OS_USER_DOMAIN_NAME={realm} OS_PROJECT_NAME={} OS_PROJECT_DOMAIN_NAME={realm} OS_IDENTITY_API_VERSION=3\n  \
-         openstack --os-password … --os-cacert '{}' token issue",
-        wanted.user,
-        wanted.role,
-        wanted.project,
-        wanted.project,
-        home.certificates().path().join("localhost.crt").display()
-    );
-    output::done(json, &value, &text);
+    let full = wanted.user.to_string();
+    let is_new = before.iter().all(|row| row.userid != full);
+    let name = wanted.user.name();
+    let has_name = |userid: &str| userid.rsplit_once('@').is_some_and(|(user, _)| user == name);
+    let others: Vec<&str> = before
+        .iter()
+        .map(|row| row.userid.as_str())
+        .filter(|userid| *userid != full && has_name(userid))
+        .collect();
+    if json {
+        output::json_line(&json!({
+            "user": full, "created": is_new, "project": project.to_string(), "url": public, "same_name": others,
+        }));
+        return Ok(());
+    }
+    let made = if is_new { "created" } else { "already existed and has the new password" };
+    output::line(&format!(
+        "user {full} {made}: {} of project {} and of the system",
+        wanted.role, wanted.project
+    ));
+    if is_local {
+        output::line(&format!(
+            "the catalog names {public}, which only this machine reaches: for other machines add --public-url https://HOST:PORT/v3"
+        ));
+    }
+    tell_same_name(home, &wanted.user, &others);
+    tell_bootstrap_example(home, &wanted, &public);
     Ok(())
+}
+
+/// Clients that search for a user by name alone find all users of that name, as in Keystone.
+fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
+    let Some(other) = others.first() else { return };
+    let (name, realm) = (example::quoted(user.name()), example::quoted(user.realm().as_str()));
+    output::line(&format!(
+        "another user has the name {}: {}; `openstack user show {name}` then says \"more than one\": name the domain, or use one \
+         administrator for both:\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
+        user.name(),
+        others.join(", "),
+        example::command(
+            home,
+            &format!("role assign --path / --auth-id {} Admin", example::quoted(&user.to_string()))
+        ),
+        example::command(home, &format!("user remove {}", example::quoted(other))),
+    ));
+}
+
+fn tell_bootstrap_example(home: &Home, new: &admin::Bootstrap, public: &str) {
+    let user = example::quoted(new.user.name());
+    let (realm, project) = (example::quoted(new.user.realm().as_str()), example::quoted(&new.project));
+    let trust = example::authority(home)
+        .map(|path| format!(" OS_CACERT={}", example::quoted(&path.display().to_string())))
+        .unwrap_or_default();
+    output::line(&format!(
+        "try, while `{}` runs:\n  export OS_AUTH_URL={} OS_USERNAME={user} OS_USER_DOMAIN_NAME={realm} OS_PROJECT_NAME={project} \
+         OS_PROJECT_DOMAIN_NAME={realm} OS_IDENTITY_API_VERSION=3{trust}\n  openstack token issue      # asks for the password",
+        example::command(home, "serve"),
+        example::quoted(public),
+    ));
 }
 
 pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result<()> {

@@ -44,6 +44,13 @@ impl Addresses {
         }
     }
 
+    /// The first address, for a client on this machine: no client can connect to the unspecified address.
+    pub(crate) fn for_client(&self) -> String {
+        let first = self.0.first().map(String::as_str).unwrap_or_default();
+        let port = ["0.0.0.0:", "[::]:", ":"].iter().find_map(|every| first.strip_prefix(every));
+        port.map_or_else(|| first.to_owned(), |port| format!("localhost:{port}"))
+    }
+
     /// Binds a listening socket for each address. A host name stands for all addresses that the system's resolver gives for it.
     pub(crate) async fn bind(&self, what: &str) -> anyhow::Result<Vec<TcpListener>> {
         let mut listeners = Vec::new();

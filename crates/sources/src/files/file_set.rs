@@ -56,7 +56,15 @@ impl FileSet {
     /// # Errors
     /// When it cannot be read, or is larger than 128 MiB.
     pub fn read(&self, file: FileName) -> io::Result<Option<Vec<u8>>> {
-        match bounded::read(&self.path(file), FILE_BYTES_MAX) {
+        self.read_named(file.as_str())
+    }
+
+    /// The bytes of another file in the directory; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_named(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match bounded::read(&self.directory.join(name), FILE_BYTES_MAX) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }

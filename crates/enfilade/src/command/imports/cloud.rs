@@ -138,11 +138,32 @@ impl Api {
 
     /// Reads a whole list, page by page.
     pub(super) async fn list(&mut self, path: &str, many: &str) -> anyhow::Result<Vec<Value>> {
+        self.pages(path, many).await?.map_err(|(_, why)| anyhow!(why))
+    }
+
+    /// Reads a whole list; an empty one if the server does not serve it. The inner error says why the server refuses it.
+    pub(super) async fn list_if_served(
+        &mut self,
+        path: &str,
+        many: &str,
+    ) -> anyhow::Result<Result<Vec<Value>, String>> {
+        Ok(match self.pages(path, many).await? {
+            Err((StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED, _)) => Ok(Vec::new()),
+            read => read.map_err(|(_, why)| why),
+        })
+    }
+
+    async fn pages(
+        &mut self,
+        path: &str,
+        many: &str,
+    ) -> anyhow::Result<Result<Vec<Value>, (StatusCode, String)>> {
         let (mut rows, mut next) = (Vec::new(), format!("/v3/{path}"));
         loop {
             let (status, _, body) = self.ask(Method::GET, &next, "").await?;
             if status != StatusCode::OK {
-                bail!("`GET {next}` failed with {status}: {}", message(&body));
+                let why = format!("`GET {next}` failed with {status}: {}", message(&body));
+                return Ok(Err((status, why)));
             }
             rows.extend(body.get(many).and_then(Value::as_array).cloned().unwrap_or_default());
             let link = body.get("links").and_then(|links| links.get("next")).and_then(Value::as_str);
@@ -150,7 +171,7 @@ impl Api {
                 link.and_then(|link| link.parse::<Uri>().ok()?.path_and_query().map(ToString::to_string));
             match link {
                 Some(link) if link != next => next = link,
-                _ => return Ok(rows),
+                _ => return Ok(Ok(rows)),
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use super::cloud::{Api, Cloud};
 use super::dump;
-use crate::clock;
+use super::report::{Report, Step, some};
 use crate::home::Home;
 use crate::progress::Progress;
+use crate::{clock, example};
 use anyhow::Context as _;
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud};
@@ -18,12 +19,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
-pub(super) fn run(
-    home: &Home,
-    name: &str,
-    dump: Option<&Path>,
-    pretend: bool,
-) -> anyhow::Result<Vec<Imported>> {
+pub(super) fn run(home: &Home, name: &str, dump: Option<&Path>, pretend: bool) -> anyhow::Result<Report> {
     let hashes = match dump {
         None => HashMap::new(),
         Some(file) => {
@@ -40,7 +36,60 @@ pub(super) fn run(
     report.extend(import_cloud(&home.change_context(), &things, pretend, |done| {
         progress.at(done as u64, all)
     })?);
+    let at = home.change_context().facts.at();
+    let mut report = Report { items: report, at, pretend, notes: Vec::new(), next: Vec::new() };
+    if !pretend && example::make_first_keys(home)? {
+        report.notes.push("Fernet keys were created: tokens are issued with them.".to_owned());
+    }
+    report.next = next(home, name, dump, &report);
     Ok(report)
+}
+
+fn next(home: &Home, name: &str, dump: Option<&Path>, report: &Report) -> Vec<Step> {
+    let command = |rest: &str| example::command(home, rest);
+    let import = format!("import keystone --os-cloud {}", example::quoted(name));
+    if report.pretend {
+        let dump = dump.map(|file| format!(" --passwords {}", example::quoted(&file.display().to_string())));
+        let commands = vec![command(&format!("{import}{}", dump.unwrap_or_default()))];
+        return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
+    }
+    let mut next = Vec::new();
+    let without = report.names("user", |item| item.left_out.is_none() && item.differs.is_some());
+    if let Some(first) = without.first() {
+        let why = format!(
+            "{} users cannot log in with a password until each has one: {}",
+            without.len(),
+            some(&without)
+        );
+        let one = command(&format!("user passwd {}", example::quoted(first)));
+        let all = match dump {
+            Some(_) => vec![one],
+            None => vec![
+                "mysqldump keystone local_user password > keystone.sql      # on the database server of Keystone".to_owned(),
+                command(&format!("{import} --passwords keystone.sql")),
+                one,
+            ],
+        };
+        next.push(Step { why, commands: all });
+    }
+    let credentials = report.names("application credential", |item| item.left_out.is_none());
+    if let Some(first) = credentials.first() {
+        let why = format!(
+            "{} application credentials work only after each got a new secret: {}",
+            credentials.len(),
+            some(&credentials)
+        );
+        let commands = vec![command(&format!("token regenerate {}", example::quoted(first)))];
+        next.push(Step { why, commands });
+    }
+    let why = format!(
+        "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
+         here, then check them",
+        home.fernet_keys().directory().display()
+    );
+    let commands = vec![command("keys check")];
+    next.push(Step { why, commands });
+    next
 }
 
 /// The records read so far, and those that cannot be imported.
@@ -52,18 +101,16 @@ struct Asked {
 
 impl Asked {
     /// Records each row, or the reason why it cannot be imported.
-    fn each(&mut self, what: &str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudRecord>) {
+    fn each(&mut self, what: &'static str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudRecord>) {
         for row in rows {
             match thing(row) {
                 Some(thing) => self.things.push(thing),
                 None => {
                     let called =
                         text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
-                    let left_out = Some(
-                        "one of its ids does not have 32 hexadecimal digits, or its name is not valid here"
-                            .to_owned(),
-                    );
-                    self.left.push(Imported { what: format!("{what} {called}"), left_out });
+                    let why =
+                        "one of its ids does not have 32 hexadecimal digits, or its name is not valid here";
+                    self.left.push(Imported::left(what, called, why));
                 }
             }
         }
@@ -120,15 +167,13 @@ async fn ask(
     for row in &users {
         let mut hash = text(row, "id").and_then(|id| hashes.get(&id));
         if let Some(name) = text(row, "name").filter(|_| hash.is_some() && wants_second_factor(row)) {
-            let why = "the user needs a second factor, and none is checked here".to_owned();
-            asked.left.push(Imported { what: format!("password of {name}"), left_out: Some(why) });
+            let why = "the user needs a second factor, and none is checked here";
+            asked.left.push(Imported::left("password", name, why));
             hash = None;
         }
         let refused = hash.and_then(|hash| enfilade_identity::check_hash(hash).err());
         if let (Some(why), Some(name)) = (&refused, text(row, "name")) {
-            asked
-                .left
-                .push(Imported { what: format!("password of {name}"), left_out: Some(why.to_string()) });
+            asked.left.push(Imported::left("password", name, why.to_string()));
         }
         let password = hash.filter(|_| refused.is_none()).cloned();
         asked.each("user", std::slice::from_ref(row), |row| user(row, password.clone()));
@@ -151,6 +196,8 @@ async fn ask(
     catalog(&mut api, &mut asked).await?;
     progress.at(7, LISTS);
     credentials(&mut api, &mut asked, &users).await?;
+    progress.at(8, LISTS);
+    others(&mut api, &mut asked).await?;
     Ok((asked.things, asked.left))
 }
 
@@ -293,6 +340,60 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
         };
         Some(CloudRecord::Endpoint(id(row, "id")?, endpoint))
     });
+    Ok(())
+}
+
+/// Lists of Keystone that are not imported: the path, the key of the list, the kind of record, and the reason.
+const OTHERS: [(&str, &str, &str, &str); 9] = [
+    ("OS-TRUST/trusts", "trusts", "trust", "trusts are not imported: let its trustor create it again"),
+    (
+        "credentials",
+        "credentials",
+        "credential",
+        "keys of EC2 and other credentials are not imported: let its user create it again",
+    ),
+    ("policies", "policies", "policy", "stored policies are not imported: no service reads them"),
+    ("registered_limits", "registered_limits", "registered limit", "limits of services are not imported"),
+    ("limits", "limits", "limit", "limits of services are not imported"),
+    (
+        "OS-FEDERATION/identity_providers",
+        "identity_providers",
+        "identity provider",
+        "this server does not log in users through an identity provider",
+    ),
+    (
+        "OS-FEDERATION/mappings",
+        "mappings",
+        "mapping",
+        "this server does not log in users through an identity provider",
+    ),
+    (
+        "OS-OAUTH1/consumers",
+        "consumers",
+        "OAuth consumer",
+        "OAuth 1.0a is not served: use an application credential",
+    ),
+    (
+        "OS-EP-FILTER/endpoint_groups",
+        "endpoint_groups",
+        "endpoint group",
+        "here every project sees the whole catalog",
+    ),
+];
+
+/// Records each record that is not imported, and each list that may not be read.
+async fn others(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
+    for (path, many, kind, why) in OTHERS {
+        match api.list_if_served(path, many).await? {
+            Ok(rows) => asked.left.extend(rows.iter().map(|row| {
+                let name = text(row, "name").or_else(|| text(row, "id")).unwrap_or_default();
+                Imported::left(kind, name, why)
+            })),
+            Err(refused) => {
+                asked.left.push(Imported::left(kind, "", format!("unknown whether there are any: {refused}")))
+            }
+        }
+    }
     Ok(())
 }
 

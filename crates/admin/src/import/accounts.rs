@@ -1,0 +1,318 @@
+//! Imports accounts: realms, users with passwords, tokens with hashes, and roles on paths. All of it is one change.
+
+use super::passwords::Passwords;
+use super::source::{Files, ProxmoxTerms};
+use super::{HERE, Imported};
+use crate::change_context::random;
+use crate::error::Error;
+use crate::resolve::{Target, dangling, token_id, user_id, who};
+use enfilade_facts::tables::{
+    Assignment, AssignmentKey, Credential, Domain, FileName, Name, NameKey, Password, SidSpace, SidSpaceKey,
+    User, Verifier, Who,
+};
+use enfilade_facts::vocabulary::{
+    Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid,
+};
+use enfilade_facts::{Change, View};
+use enfilade_sources::files::acl_cfg::Roles;
+use enfilade_sources::files::section_config::LineError;
+use enfilade_sources::files::user_cfg::Entry;
+use std::collections::BTreeMap;
+
+pub(super) struct Import<'c, 'v, 's> {
+    view: &'v View<'s>,
+    change: &'c mut Change,
+    files: &'c Files,
+    passwords: Passwords<'c>,
+    report: Vec<Imported>,
+    users: BTreeMap<Userid, UserId>,
+    domains: BTreeMap<Realm, DomainId>,
+    tokens: BTreeMap<Authid, CredentialId>,
+    space: Option<(SidSpace, SidSpace)>,
+    now: i64,
+}
+
+impl<'c, 'v, 's> Import<'c, 'v, 's> {
+    pub(super) fn new(
+        view: &'v View<'s>,
+        change: &'c mut Change,
+        files: &'c Files,
+        terms: ProxmoxTerms,
+        now: i64,
+    ) -> Self {
+        Import {
+            view,
+            change,
+            files,
+            passwords: Passwords { files, terms },
+            report: Vec::new(),
+            users: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            space: None,
+            now,
+        }
+    }
+
+    /// Puts the records into the change. Returns a result for each record of the files.
+    pub(super) fn run(mut self) -> Result<Vec<Imported>, Error> {
+        self.realms()?;
+        match self.files.is_followed {
+            true => self.passwords_of_followed()?,
+            false => {
+                self.accounts()?;
+                self.roles_on_paths()?;
+            }
+        }
+        self.report.extend(self.passwords.of_nobody());
+        self.report.extend(self.passwords.second_factors());
+        if let Some((before, after)) = self.space {
+            self.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &after);
+        }
+        Ok(self.report)
+    }
+
+    fn realms(&mut self) -> Result<(), Error> {
+        let files = self.files;
+        for (realm, section) in &files.realms.realms {
+            let is_here = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
+            let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
+            self.domain(realm, row)?;
+            let kind = section.kind.as_str();
+            let differs = (kind != "pbs").then(|| format!("logins are not checked with {kind} here"));
+            self.report
+                .push(Imported::of("realm", realm.as_str(), is_here.then(|| HERE.to_owned())).but(differs));
+        }
+        for (id, error) in &files.realms.broken {
+            let LineError { line, reason } = error;
+            self.report.push(Imported::left("realm", id, format!("domains.cfg, line {line}: {reason}")));
+        }
+        Ok(())
+    }
+
+    fn accounts(&mut self) -> Result<(), Error> {
+        let users = &self.files.users;
+        for (authid, entry) in &users.entries {
+            match &authid.token {
+                None => self.user(&authid.user, entry)?,
+                Some(_) => {
+                    let left_out = self.token(authid, entry)?;
+                    self.report.push(Imported::of("token", authid.to_string(), left_out));
+                }
+            }
+        }
+        let root = Userid::root_pam();
+        if !users.entries.is_empty() && !users.entries.contains_key(&root.clone().into()) {
+            // The administrator root@pam exists without a section.
+            self.user(&root, &Entry::default())?;
+        }
+        for (authid, (error, _)) in &users.broken {
+            let kind = if authid.token.is_some() { "token" } else { "user" };
+            self.report.push(Imported::left(kind, authid.to_string(), at_line(FileName::Users, error)));
+        }
+        let problems = users.problems.iter().map(|error| at_line(FileName::Users, error));
+        self.report.extend(problems.map(|why| Imported::left("section", "", why)));
+        if let (Some(root), Ok(everywhere)) = (self.users.get(&root), "/".parse()) {
+            let key = AssignmentKey { path: everywhere, who: Who::User(*root) };
+            self.change.put(&key, &Assignment { roles: vec![(Role::Admin, true)], fault: None });
+        }
+        Ok(())
+    }
+
+    fn roles_on_paths(&mut self) -> Result<(), Error> {
+        const KIND: &str = "roles";
+        let acl = &self.files.acl;
+        for ((path, ugid), roles) in &acl.entries {
+            let left_out = self.roles(path, ugid, roles)?;
+            self.report.push(Imported::of(KIND, format!("{ugid} on {path}"), left_out));
+        }
+        for ((path, ugid), error) in &acl.broken {
+            self.report.push(Imported::left(
+                KIND,
+                format!("{ugid} on {path}"),
+                at_line(FileName::Acl, error),
+            ));
+        }
+        let problems = acl.problems.iter().map(|error| at_line(FileName::Acl, error));
+        self.report.extend(problems.map(|why| Imported::left(KIND, "", why)));
+        Ok(())
+    }
+
+    /// The users are in a file that the server follows: only their passwords are imported.
+    fn passwords_of_followed(&mut self) -> Result<(), Error> {
+        let files = self.files;
+        for authid in files.users.entries.keys().filter(|authid| authid.token.is_none()) {
+            match user_id(self.view, &authid.user) {
+                Ok(id) => self.password(&authid.user, &id)?,
+                Err(Error::Missing { .. }) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an existing user without a password the one of `shadow.json`.
+    fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
+        if !self.passwords.has(userid) {
+            return Ok(());
+        }
+        let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
+        let left_out = match self.passwords.of(userid) {
+            _ if user.password.is_some() => Some("the user already has a password here".to_owned()),
+            Err(why) => Some(why),
+            Ok(hash) => {
+                let with = User { password: Some(Password::of(hash.to_owned())), ..user.clone() };
+                self.change.expect_same(id, &user).put(id, &with);
+                None
+            }
+        };
+        self.report.push(Imported::of("password", userid.to_string(), left_out));
+        Ok(())
+    }
+
+    fn user(&mut self, userid: &Userid, entry: &Entry) -> Result<(), Error> {
+        match user_id(self.view, userid) {
+            Ok(id) => {
+                self.users.insert(userid.clone(), id);
+                self.report.push(Imported::left("user", userid.to_string(), HERE));
+                return self.password(userid, &id);
+            }
+            Err(Error::Missing { .. }) => {}
+            Err(why) => return Err(why),
+        }
+        let password = self.passwords.of(userid);
+        self.new_user(userid, entry, password.as_ref().ok().map(|hash| Password::of((*hash).to_owned())))?;
+        let differs = password.as_ref().err().map(|why| format!("without a password: {why}"));
+        self.report.push(Imported::taken("user", userid.to_string()).but(differs));
+        if self.passwords.has(userid) {
+            self.report.push(Imported::of("password", userid.to_string(), password.err()));
+        }
+        Ok(())
+    }
+
+    fn new_user(&mut self, userid: &Userid, entry: &Entry, password: Option<Password>) -> Result<(), Error> {
+        let domain = self.domain(userid.realm(), Domain::new(userid.realm().clone()))?;
+        let space = match self.space {
+            Some((_, space)) => space,
+            None => {
+                let space = self.view.get::<SidSpace>(&SidSpaceKey)?;
+                let space = space.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+                self.space = Some((space, space));
+                space
+            }
+        };
+        let full = || Error::Invalid("no SID is left in this store".into());
+        let (sid, rest) = space.take().ok_or_else(full)?;
+        self.space = self.space.map(|(before, _)| (before, rest));
+        let id = random()?;
+        let Entry { enabled, expires, comment } = entry.clone();
+        let user = User {
+            domain,
+            name: userid.name().to_owned(),
+            sid,
+            also: Vec::new(),
+            uid: None,
+            gid: None,
+            enabled,
+            expires,
+            password,
+            comment,
+            mirrored: None,
+        };
+        let by_name = NameKey::user(&domain, userid.name());
+        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(id));
+        self.change.put(&UserId::from_bytes(id), &user);
+        self.users.insert(userid.clone(), UserId::from_bytes(id));
+        Ok(())
+    }
+
+    /// The domain of a realm; creates it if it does not exist.
+    fn domain(&mut self, realm: &Realm, new: Domain) -> Result<DomainId, Error> {
+        if let Some(id) = self.domains.get(realm) {
+            return Ok(*id);
+        }
+        let name = NameKey::domain(realm);
+        let id = match self.view.get::<Name>(&name)? {
+            Some(found) => found.domain(),
+            None => {
+                let id = DomainId::from_bytes(random()?);
+                self.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
+                self.change.put(&id, &new);
+                id
+            }
+        };
+        self.domains.insert(realm.clone(), id);
+        Ok(id)
+    }
+
+    fn token(&mut self, authid: &Authid, entry: &Entry) -> Result<Option<String>, Error> {
+        let Some(name) = &authid.token else { return Ok(None) };
+        let owner = match self.users.get(&authid.user) {
+            Some(owner) => *owner,
+            None => match user_id(self.view, &authid.user) {
+                Ok(owner) => owner,
+                Err(Error::Missing { .. }) => return Ok(Some(format!("there is no user `{}`", authid.user))),
+                Err(why) => return Err(why),
+            },
+        };
+        if let Ok(id) = token_id(self.view, &authid.user, name) {
+            self.tokens.insert(authid.clone(), id);
+            return Ok(Some(HERE.to_owned()));
+        }
+        let Some(hash) = self.files.hashes.hashes.get(&authid.to_string()) else {
+            return Ok(Some("token.shadow has no hash of its secret".to_owned()));
+        };
+        if let Err(why) = enfilade_identity::check_hash(hash) {
+            return Ok(Some(format!("the hash of its secret cannot be used: {why}")));
+        }
+        let id = CredentialId::from_bytes(random()?);
+        let Entry { enabled, expires, comment } = entry.clone();
+        let token = Credential {
+            owner,
+            name: name.clone(),
+            verifier: Verifier::Crypt(hash.to_owned()),
+            previous: None,
+            enabled,
+            expires,
+            created: self.now,
+            comment,
+            own_roles: true,
+            mirrored: None,
+        };
+        let by_name = NameKey::token(&owner, name);
+        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &token);
+        self.tokens.insert(authid.clone(), id);
+        Ok(None)
+    }
+
+    fn roles(&mut self, path: &RolePath, ugid: &Ugid, roles: &Roles) -> Result<Option<String>, Error> {
+        let found = match ugid {
+            Ugid::Authid(authid) => match &authid.token {
+                None => self.users.get(&authid.user).map(|id| Who::User(*id)),
+                Some(_) => self.tokens.get(authid).map(|id| Who::Token(*id)),
+            },
+            Ugid::Group(_) => None,
+        };
+        let who = match found {
+            Some(who) => who,
+            None => match ugid.to_string().parse::<Target>().and_then(|target| who(self.view, &target)) {
+                Ok(who) => who,
+                Err(Error::Missing { what, name, .. }) => {
+                    return Ok(Some(format!("there is no {what} `{name}`")));
+                }
+                Err(why) => return Err(why),
+            },
+        };
+        let key = AssignmentKey { path: path.clone(), who };
+        if self.view.get::<Assignment>(&key)?.is_some() {
+            return Ok(Some(HERE.to_owned()));
+        }
+        let roles = roles.iter().map(|(role, propagate)| (*role, *propagate)).collect();
+        self.change.expect_absent::<Assignment>(&key).put(&key, &Assignment { roles, fault: None });
+        Ok(None)
+    }
+}
+
+fn at_line(file: FileName, error: &LineError) -> String {
+    format!("{file}, line {}: {}", error.line, error.reason)
+}

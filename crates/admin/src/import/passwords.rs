@@ -1,0 +1,87 @@
+//! Which users of a Proxmox Backup Server get a password here, and why the others get none.
+
+use super::Imported;
+use super::source::{Files, ProxmoxTerms};
+use enfilade_facts::vocabulary::Userid;
+use std::collections::BTreeMap;
+
+/// The realm whose passwords are in `shadow.json`.
+const REALM_OF_SHADOW: &str = "pbs";
+
+/// The passwords of the source, under the terms of an import.
+#[derive(Clone, Copy)]
+pub(super) struct Passwords<'f> {
+    pub(super) files: &'f Files,
+    pub(super) terms: ProxmoxTerms,
+}
+
+impl<'f> Passwords<'f> {
+    /// The hash of the password that the user may have here, or why there is none.
+    pub(super) fn of(&self, user: &Userid) -> Result<&'f str, String> {
+        let realm = user.realm().as_str();
+        if realm != REALM_OF_SHADOW {
+            return Err(match self.files.realms.realms.get(user.realm()).map(|found| found.kind.as_str()) {
+                _ if realm == "pam" => "its password is that of a system account there".to_owned(),
+                Some(kind) => format!("its realm is checked with {kind} there, and not at all here"),
+                None => format!("the realm `{realm}` is not in domains.cfg"),
+            });
+        }
+        let Some(known) = &self.files.passwords else {
+            return Err("shadow.json is not in the directory".to_owned());
+        };
+        let hash = match known.get(user.name()) {
+            None => return Err("shadow.json has no password of this user".to_owned()),
+            Some(None) => return Err("its entry in shadow.json is not a string".to_owned()),
+            Some(Some(hash)) => hash,
+        };
+        enfilade_identity::check_hash(hash)
+            .map_err(|why| format!("its hash in shadow.json cannot be used: {why}"))?;
+        match self.files.factors.get(user) {
+            Some(kinds) if !self.terms.without_second_factor => {
+                Err(format!("it needs a second factor there ({}), and none is checked here", counted(kinds)))
+            }
+            _ => Ok(hash),
+        }
+    }
+
+    /// Whether `shadow.json` has an entry of the user.
+    pub(super) fn has(&self, user: &Userid) -> bool {
+        let known = self.files.passwords.as_ref();
+        user.realm().as_str() == REALM_OF_SHADOW && known.is_some_and(|known| known.contains_key(user.name()))
+    }
+
+    /// A result for each entry of `shadow.json` whose user is not in `user.cfg`.
+    pub(super) fn of_nobody(&self) -> Vec<Imported> {
+        let known =
+            self.files.passwords.iter().flatten().map(|(name, _)| format!("{name}@{REALM_OF_SHADOW}"));
+        let is_user = |id: &String| id.parse().is_ok_and(|id| self.files.users.entries.contains_key(&id));
+        let nobody = known.filter(|id| !is_user(id));
+        nobody.map(|id| Imported::left("password", id, "user.cfg has no such user")).collect()
+    }
+
+    /// A result for each user with a second factor, who has none here.
+    pub(super) fn second_factors(&self) -> Vec<Imported> {
+        let each = self.files.factors.iter().map(|(user, kinds)| {
+            let is_user =
+                self.files.users.entries.contains_key(&user.clone().into()) || *user == Userid::root_pam();
+            let then = match self.of(user) {
+                _ if !is_user => "user.cfg has no such user",
+                Ok(_) => "the password alone is enough here",
+                Err(_) if self.has(user) => "so the password was left out as well",
+                Err(_) => "the user has no password here either",
+            };
+            let why = format!("{}: no second factor is checked here; {then}", counted(kinds));
+            Imported::left("second factor", user.to_string(), why)
+        });
+        each.collect()
+    }
+}
+
+/// Kinds of second factors with their number, such as `recovery, 2 totp`.
+fn counted(kinds: &BTreeMap<String, usize>) -> String {
+    let each = kinds.iter().map(|(kind, count)| match count {
+        1 => kind.clone(),
+        count => format!("{count} {kind}"),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,87 @@
+//! Imports the files of a Proxmox Backup Server, once. To keep editing the files, put them into the data directory instead: then an import
+//! from there only adds the passwords of `shadow.json`.
+
+use super::accounts::Import;
+use super::source::{ProxmoxTerms, read};
+use super::{Imported, stores};
+use crate::change_context::ChangeContext;
+use crate::error::Error;
+use enfilade_facts::tables::FileName;
+use enfilade_facts::{At, Change, Read, View};
+use enfilade_sources::files::file_set::FileSet;
+use std::path::Path;
+
+/// Other files of a Proxmox Backup Server, and why they are left out.
+const OTHERS: [(&str, &str); 14] = [
+    ("remote.cfg", "remotes: this server pulls from no other"),
+    ("sync.cfg", "sync jobs: this server runs none"),
+    ("prune.cfg", "prune jobs: this server runs none"),
+    ("verification.cfg", "verification jobs: this server runs none"),
+    ("tape.cfg", "tape drives: this server uses none"),
+    ("tape-job.cfg", "tape jobs: this server runs none"),
+    ("media-pool.cfg", "tape media: this server uses none"),
+    ("notifications.cfg", "notifications: use the metrics and logs of this server"),
+    ("metricserver.cfg", "metric servers: let Prometheus read the metrics of this server"),
+    ("traffic-control.cfg", "limits of traffic: this server has none of this kind"),
+    ("s3.cfg", "S3 endpoints: this server stores in directories only"),
+    ("ldap_passwords.json", "passwords of directory servers: this server asks none"),
+    ("authkey.key", "the key of login tickets: this server has its own keys, so clients log in again"),
+    ("proxy.pem", "the certificate: add it with the command below, if clients have to trust the same one"),
+];
+
+/// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing
+/// records do not change, except that a user without a password gets the one of `shadow.json`. A user with a second factor gets no password
+/// unless the terms allow it. A datastore that may be a live chunk store becomes read-only.
+///
+/// # Errors
+/// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here and the directory is another one, or the facts cannot be changed.
+/// Accounts and roles are imported in one change, so all of them or none.
+pub fn import_proxmox(
+    ctx: &ChangeContext<'_>,
+    from: &FileSet,
+    terms: ProxmoxTerms,
+) -> Result<(Vec<Imported>, At), Error> {
+    let is_followed = is_followed(ctx, from)?;
+    let files = read(from, terms, is_followed)?;
+    let what = format!("import proxmox {}", from.directory().display());
+    let build = |view: &View<'_>, change: &mut Change| {
+        Import::new(view, change, &files, terms, ctx.now.unix_seconds).run()
+    };
+    let (mut report, mut at) = match terms.pretend {
+        false => ctx.commit(&what, build)?,
+        true => {
+            let mut change = Change::requested_by(ctx.requester, ctx.audit(&what));
+            (ctx.facts.read(|view| build(view, &mut change))??, ctx.facts.at())
+        }
+    };
+    if !is_followed {
+        let (stores, changed) = stores::import(ctx, &what, &files.datastores, terms.pretend)?;
+        report.extend(stores);
+        at = changed.unwrap_or(at);
+    }
+    let others = OTHERS.into_iter().filter(|(name, _)| from.directory().join(name).exists());
+    report.extend(others.map(|(name, why)| Imported::left("file", name, why)));
+    Ok((report, at))
+}
+
+/// Whether the server follows the files of this directory.
+fn is_followed(ctx: &ChangeContext<'_>, from: &FileSet) -> Result<bool, Error> {
+    let mut in_use = Vec::new();
+    for file in [FileName::Users, FileName::Acl] {
+        if ctx.uses(file)? {
+            in_use.push(file);
+        }
+    }
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_same = real(from.directory()) == real(ctx.files.directory());
+    match in_use.first() {
+        None => Ok(false),
+        Some(_) if is_same => Ok(true),
+        Some(file) => Err(Error::Invalid(format!(
+            "{file} is in use here and the truth for its records: put the files themselves into `{}`, then import their passwords with \
+             `enfilade import proxmox {}`",
+            ctx.files.directory().display(),
+            ctx.files.directory().display()
+        ))),
+    }
+}

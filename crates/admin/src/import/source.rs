@@ -1,0 +1,86 @@
+//! The files of a Proxmox Backup Server, parsed, and the terms of their import.
+
+use crate::error::Error;
+use enfilade_facts::tables::FileName;
+use enfilade_sources::files::acl_cfg::AclCfg;
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::files::proxmox_logins::{self, Passwords, Realms, SecondFactors};
+use enfilade_sources::files::section_config::{self, LineError, Section};
+use enfilade_sources::files::token_shadow::{Hashes, TokenShadow};
+use enfilade_sources::files::user_cfg::{self, UserCfg};
+
+/// What an import does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxmoxTerms {
+    /// Reports what would be imported, and changes nothing.
+    pub pretend: bool,
+    /// Users with a second factor there get their password here, although no second factor is checked here.
+    pub without_second_factor: bool,
+}
+
+/// The parsed files.
+pub(super) struct Files {
+    pub(super) users: UserCfg,
+    pub(super) hashes: Hashes,
+    pub(super) acl: AclCfg,
+    pub(super) datastores: Vec<Section>,
+    pub(super) realms: Realms,
+    /// `None` if `shadow.json` does not exist.
+    pub(super) passwords: Option<Passwords>,
+    pub(super) factors: SecondFactors,
+    /// Whether the server follows these very files: then only their passwords and realms are imported.
+    pub(super) is_followed: bool,
+}
+
+/// Reads the files. A file that does not exist is empty; one of the four that the server could follow must exist.
+pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Result<Files, Error> {
+    let bytes = |name: &str| {
+        from.read_named(name)
+            .map_err(|why| Error::File(format!("`{}`: {why}", from.directory().join(name).display())))
+    };
+    let wrong = |name: &str, why: LineError| {
+        let path = from.directory().join(name);
+        Error::File(format!("`{}`: line {}: {}", path.display(), why.line, why.reason))
+    };
+    let found = FileName::ALL.into_iter().map(|file| bytes(file.as_str())).collect::<Result<Vec<_>, _>>()?;
+    let [datastores, users, acl, secrets] = found.as_slice() else {
+        return Err(Error::Invalid("expected four files".into()));
+    };
+    if found.iter().all(Option::is_none) {
+        return Err(Error::Invalid(format!(
+            "none of datastore.cfg, user.cfg, acl.cfg and token.shadow exists in `{}`",
+            from.directory().display()
+        )));
+    }
+    let hashes = match secrets {
+        None => TokenShadow::default(),
+        Some(bytes) => TokenShadow::parse(bytes).map_err(|why| wrong(FileName::Secrets.as_str(), why))?,
+    };
+    let passwords = match bytes(proxmox_logins::SHADOW)? {
+        None => None,
+        Some(bytes) => {
+            let read = proxmox_logins::passwords(&bytes);
+            Some(read.map_err(|why| wrong(proxmox_logins::SHADOW, why))?)
+        }
+    };
+    let factors = match bytes(proxmox_logins::SECOND_FACTORS)? {
+        None => SecondFactors::new(),
+        Some(bytes) => match proxmox_logins::second_factors(&bytes) {
+            Ok(factors) => factors,
+            Err(_) if terms.without_second_factor => SecondFactors::new(),
+            // The users who need a second factor are unknown, so no password may come.
+            Err(why) => return Err(wrong(proxmox_logins::SECOND_FACTORS, why)),
+        },
+    };
+    let sections = |bytes: &Option<Vec<u8>>| section_config::parse(bytes.as_deref().unwrap_or_default());
+    Ok(Files {
+        users: user_cfg::read(&sections(users)),
+        hashes: hashes.hashes(),
+        acl: AclCfg::parse(acl.as_deref().unwrap_or_default()),
+        datastores: sections(datastores).sections,
+        realms: proxmox_logins::realms(&bytes(proxmox_logins::DOMAINS)?.unwrap_or_default()),
+        passwords,
+        factors,
+        is_followed,
+    })
+}

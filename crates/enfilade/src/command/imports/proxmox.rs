@@ -1,0 +1,92 @@
+//! `enfilade import proxmox`, and what to do after it.
+
+use super::report::{Report, Step, some};
+use crate::example;
+use crate::home::Home;
+use enfilade_admin::{Imported, ProxmoxTerms, import_proxmox};
+use enfilade_facts::vocabulary::Userid;
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::files::proxmox_logins::{SECOND_FACTORS, SHADOW};
+use std::path::Path;
+
+pub(super) fn run(home: &Home, directory: &Path, terms: ProxmoxTerms) -> anyhow::Result<Report> {
+    let (items, at) = import_proxmox(&home.change_context(), &FileSet::new(directory), terms)?;
+    let mut report = Report { items, at, pretend: terms.pretend, notes: notes(directory), next: Vec::new() };
+    if !terms.pretend && example::make_first_keys(home)? {
+        report.notes.push("Fernet keys were created: logins with `access/ticket` need them.".to_owned());
+    }
+    report.next = next(home, directory, &report, terms);
+    Ok(report)
+}
+
+/// Files that do not exist, where that could be a mistake.
+fn notes(directory: &Path) -> Vec<String> {
+    let is_absent = |name: &&str| !directory.join(name).exists();
+    let told = [
+        (SHADOW, "no password can be imported"),
+        (SECOND_FACTORS, "this import takes it that no user has a second factor there"),
+    ];
+    let absent = told.into_iter().filter(|(name, _)| is_absent(name));
+    absent.map(|(name, then)| format!("{name} is not in `{}`: {then}.", directory.display())).collect()
+}
+
+fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> Vec<Step> {
+    let command = |rest: &str| example::command(home, rest);
+    let directory = example::quoted(&directory.display().to_string());
+    if terms.pretend {
+        let flag = if terms.without_second_factor { " --without-second-factor" } else { "" };
+        let commands = vec![command(&format!("import proxmox {directory}{flag}"))];
+        return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
+    }
+    let passwd = |name: &str| command(&format!("user passwd {}", example::quoted(name)));
+    let root = Userid::root_pam().to_string();
+    let without = report.names("user", |item| item.differs.is_some());
+    let factors = report.names("second factor", |item| was_left_out(report, &item.name));
+    let others: Vec<&str> =
+        without.iter().copied().filter(|name| *name != root && !factors.contains(name)).collect();
+    let mut next = Vec::new();
+    if without.contains(&root.as_str()) {
+        let why = format!("{root} administers everything and has no password here: set one");
+        next.push(Step { why, commands: vec![passwd(&root)] });
+    }
+    if let Some(first) = factors.first() {
+        let why = format!(
+            "{} of the users had a second factor and cannot log in with a password: {}; set a new password for each, or let the old \
+             passwords alone be enough",
+            factors.len(),
+            some(&factors)
+        );
+        let all = command(&format!("import proxmox {directory} --without-second-factor"));
+        next.push(Step { why, commands: vec![passwd(first), all] });
+    }
+    if let Some(first) = others.first() {
+        let why = format!(
+            "{} of the users cannot log in with a password until each has one here: {}",
+            others.len(),
+            some(&others)
+        );
+        next.push(Step { why, commands: vec![passwd(first)] });
+    }
+    let shut = report.names("datastore", |item| item.differs.is_some());
+    if !shut.is_empty() {
+        let why = "the datastores below are read-only, because a client that writes into a chunk store damages its backups; open one \
+                   only when no Proxmox Backup Server uses it any more";
+        let open = |name: &&str| command(&format!("datastore maintenance {name} none"));
+        next.push(Step { why: why.to_owned(), commands: shut.iter().take(5).map(open).collect() });
+    }
+    if !report.names("file", |item| item.name == "proxy.pem").is_empty() {
+        let why = "clients trust the certificate of the old server: add it, if the name of the server stays";
+        let join = format!("cat {directory}/proxy.pem {directory}/proxy.key > proxmox.pem");
+        next.push(Step { why: why.to_owned(), commands: vec![join, command("certs add proxmox.pem")] });
+    }
+    next.extend(
+        example::try_it(home).map(|commands| Step { why: "start the server, then try".to_owned(), commands }),
+    );
+    next
+}
+
+/// Whether the password of this user was left out.
+fn was_left_out(report: &Report, user: &str) -> bool {
+    let of_user = |item: &&Imported| item.kind == "password" && item.name == user;
+    report.items.iter().find(of_user).is_some_and(|item| item.left_out.is_some())
+}

@@ -1,0 +1,155 @@
+//! The report of an import: what the source has, what was imported, what was left out and why, and what to do next.
+
+use crate::output;
+use enfilade_admin::Imported;
+use enfilade_facts::At;
+use serde_json::{Value, json};
+
+/// The most records of one kind that a table for people lists; `--json` has all.
+const LISTED_MAX: usize = 20;
+/// The most names in one sentence.
+const NAMED_MAX: usize = 5;
+
+/// Something to do after the import.
+pub(super) struct Step {
+    pub(super) why: String,
+    pub(super) commands: Vec<String>,
+}
+
+/// The result of an import.
+pub(super) struct Report {
+    pub(super) items: Vec<Imported>,
+    pub(super) at: At,
+    pub(super) pretend: bool,
+    /// What the operator should know about the source or the result, one sentence each.
+    pub(super) notes: Vec<String>,
+    pub(super) next: Vec<Step>,
+}
+
+/// The numbers of one kind of record.
+struct Count {
+    kind: &'static str,
+    there: usize,
+    taken: usize,
+}
+
+impl Report {
+    /// Prints the report. JSON has one line for each record, and the numbers and next steps in the last line.
+    pub(super) fn tell(&self, json: bool) {
+        match json {
+            true => self.tell_json(),
+            false => self.tell_people(),
+        }
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let mut counts: Vec<Count> = Vec::new();
+        for item in &self.items {
+            let taken = usize::from(item.left_out.is_none());
+            match counts.iter_mut().find(|count| count.kind == item.kind) {
+                Some(count) => {
+                    count.there += 1;
+                    count.taken += taken;
+                }
+                None => counts.push(Count { kind: item.kind, there: 1, taken }),
+            }
+        }
+        counts
+    }
+
+    fn tell_json(&self) {
+        for item in &self.items {
+            output::json_line(&json!({
+                "what": item.what(), "kind": item.kind, "name": item.name, "left_out": item.left_out,
+                "differs": item.differs,
+            }));
+        }
+        let counts = self.counts();
+        let taken: usize = counts.iter().map(|count| count.taken).sum();
+        let kind = |count: &Count| {
+            json!({
+                "kind": count.kind, "there": count.there, "taken": count.taken,
+                "left_out": count.there - count.taken,
+            })
+        };
+        let next = |step: &Step| json!({ "why": step.why, "commands": step.commands });
+        output::json_line(&json!({
+            "taken": taken, "left_out": self.items.len() - taken, "revision": self.at.revision.0,
+            "pretended": self.pretend, "kinds": counts.iter().map(kind).collect::<Vec<Value>>(),
+            "notes": self.notes, "next": self.next.iter().map(next).collect::<Vec<Value>>(),
+        }));
+    }
+
+    fn tell_people(&self) {
+        let verb = if self.pretend { "WOULD BE IMPORTED" } else { "IMPORTED" };
+        let counts = self.counts();
+        let row = |count: &Count| {
+            let [there, taken, left] =
+                [count.there, count.taken, count.there - count.taken].map(|count| count.to_string());
+            vec![count.kind.to_owned(), there, taken, left]
+        };
+        output::table(&["KIND", "IN SOURCE", verb, "LEFT OUT"], &counts.iter().map(row).collect::<Vec<_>>());
+        self.list(&counts, "LEFT OUT", |item| item.left_out.as_deref());
+        self.list(&counts, "DIFFERENT HERE", |item| {
+            item.differs.as_deref().filter(|_| item.left_out.is_none())
+        });
+        if !self.notes.is_empty() {
+            output::line("");
+            self.notes.iter().for_each(|note| output::line(note));
+        }
+        if !self.next.is_empty() {
+            output::line("\nnext:");
+        }
+        for Step { why, commands } in &self.next {
+            output::line(&format!("  {why}"));
+            commands.iter().for_each(|command| output::line(&format!("    {command}")));
+        }
+    }
+
+    /// A table of the records that have a reason of this sort, at most [`LISTED_MAX`] of each kind.
+    fn list(&self, counts: &[Count], heading: &str, why: fn(&Imported) -> Option<&str>) {
+        let mut rows = Vec::new();
+        for count in counts {
+            let of_kind = self.items.iter().filter(|item| item.kind == count.kind);
+            let all: Vec<_> = of_kind.filter_map(|item| Some((item, why(item)?))).collect();
+            rows.extend(all.iter().take(LISTED_MAX).map(|(item, why)| vec![item.what(), (*why).to_owned()]));
+            let more = all.len().saturating_sub(LISTED_MAX);
+            if more > 0 {
+                rows.push(vec![
+                    format!("and {more} more of kind {}", count.kind),
+                    "--json lists all".to_owned(),
+                ]);
+            }
+        }
+        if !rows.is_empty() {
+            output::line("");
+            output::table(&[heading, "WHY"], &rows);
+        }
+    }
+
+    /// The names of the records of a kind for which this is so.
+    pub(super) fn names(&self, kind: &str, is_so: impl Fn(&Imported) -> bool) -> Vec<&str> {
+        let found = self.items.iter().filter(|item| item.kind == kind && is_so(item));
+        found.map(|item| item.name.as_str()).collect()
+    }
+}
+
+/// Some names, such as `a, b and 7 more`.
+pub(super) fn some(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_of_names_ends_with_a_number() {
+        assert_eq!(some(&["a", "b"]), "a, b");
+        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    }
+}

@@ -1,0 +1,120 @@
+//! Commands and addresses for an operator to copy. They name only users, datastores and files that exist.
+
+use crate::home::{Home, data_directory};
+use enfilade_admin::{CertificatePlace, ExampleLogin, example_datastore, example_login, init_first_keys};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// An address at which a client on this machine reaches a listener. A listener on all addresses is reached on the loopback address.
+pub(crate) fn reachable(listener: SocketAddr) -> SocketAddr {
+    let ip = match listener.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listener.port())
+}
+
+/// The certificate that clients have to trust: the self-signed one, if it exists or the next start creates it.
+pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
+    let CertificatePlace::Directory(directory) = home.certificates() else { return None };
+    let certificate = directory.join("localhost.crt");
+    (certificate.exists() || !directory.exists()).then_some(certificate)
+}
+
+/// A command line of this program for the same data directory.
+pub(crate) fn command(home: &Home, rest: &str) -> String {
+    let usual = data_directory(None).and_then(|usual| Ok(std::fs::canonicalize(usual)?));
+    match usual {
+        Ok(usual) if usual == home.data => format!("enfilade {rest}"),
+        _ => format!("enfilade --data {} {rest}", quoted(&home.data.display().to_string())),
+    }
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => in_quotes(word),
+    }
+}
+
+fn in_quotes(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A request that lists a datastore; `login` is a word for the shell. Without a secret in it curl asks for the secret.
+fn listing(home: &Home, login: &str, address: &str) -> String {
+    let trust = authority(home).map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
+    format!(
+        "curl {}-u {login} -X PROPFIND -H 'Depth: 1' https://{address}{}",
+        trust.unwrap_or_default(),
+        path(home)
+    )
+}
+
+/// The path of a datastore that exists, else of the list of datastores.
+pub(crate) fn path(home: &Home) -> String {
+    let datastore = example_datastore(home.source()).ok().flatten();
+    datastore.map_or_else(|| "/dav/".to_owned(), |name| format!("/dav/{name}/"))
+}
+
+/// What to try after a start, and its heading. `login` is that of a first start, as a word for the shell. Without it, a user with a password or a token
+/// is named. If there is none, the command sets a password.
+pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (&'static str, String) {
+    if let Some(login) = login {
+        return ("try:", listing(home, &login, address));
+    }
+    match example_login(home.source(), crate::clock::now().unix_seconds) {
+        Ok(Some(ExampleLogin::Secret(login))) => {
+            ("try:", listing(home, &in_quotes(&login.to_string()), address))
+        }
+        Ok(Some(ExampleLogin::NoSecret(user))) => (
+            "nobody can log in yet; set a password:",
+            command(home, &format!("user passwd {}", quoted(&user.to_string()))),
+        ),
+        _ => ("nobody can log in yet; create a user:", command(home, "user add admin@local --password")),
+    }
+}
+
+/// The first commands with this house: start the server, and list a datastore. `None` if nobody could log in.
+pub(crate) fn try_it(home: &Home) -> Option<Vec<String>> {
+    let login = match example_login(home.source(), crate::clock::now().unix_seconds).ok()?? {
+        ExampleLogin::Secret(login) => login.to_string(),
+        ExampleLogin::NoSecret(_) => return None,
+    };
+    let address = home.config.tls.listen.for_client();
+    Some(vec![command(home, "serve"), listing(home, &in_quotes(&login), &address)])
+}
+
+/// Creates the Fernet keys of a house that never issued a session. If the configuration names a key repository, its owner makes the keys.
+pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
+    match &home.config.identity.fernet_keys {
+        Some(_) => Ok(false),
+        None => Ok(init_first_keys(home.source(), &home.fernet_keys())?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_never_sent_to_the_unspecified_address() {
+        for (listener, expected) in
+            [("0.0.0.0:8443", "127.0.0.1:8443"), ("[::]:443", "[::1]:443"), ("192.0.2.7:1", "192.0.2.7:1")]
+        {
+            assert_eq!(reachable(listener.parse().unwrap()).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_read_them_otherwise() {
+        for (word, expected) in
+            [("a@b", "a@b"), ("a@b!c", "'a@b!c'"), ("it's", r"'it'\''s'"), ("", "''"), ("/x y", "'/x y'")]
+        {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+}

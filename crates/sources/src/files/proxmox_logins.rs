@@ -1,0 +1,166 @@
+//! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms)
+//! and `tfa.json` (second factors). They are read for an import and never written. No error quotes them.
+
+use super::section_config::{self, LineError, shown};
+use enfilade_facts::limits::COMMENT_BYTES_MAX;
+use enfilade_facts::vocabulary::{Realm, Userid};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The name of the file with hashes of passwords.
+pub const SHADOW: &str = "shadow.json";
+/// The name of the file with realms.
+pub const DOMAINS: &str = "domains.cfg";
+/// The name of the file with second factors.
+pub const SECOND_FACTORS: &str = "tfa.json";
+
+/// The hashes of passwords by the name of the user, without the realm `pbs`. `None` for an entry that is not a string.
+pub type Passwords = BTreeMap<String, Option<String>>;
+
+/// Reads `shadow.json`. Of two entries with one name the last counts, as in Proxmox.
+///
+/// # Errors
+/// When it is no JSON object.
+pub fn passwords(bytes: &[u8]) -> Result<Passwords, LineError> {
+    let entries = object(bytes, "names and hashes")?;
+    Ok(entries.into_iter().map(|(name, hash)| (name, hash.as_str().map(str::to_owned))).collect())
+}
+
+/// A realm of `domains.cfg`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealmSection {
+    /// How Proxmox checks logins of its users: `pam`, `pbs`, `ldap`, `ad`, `openid`.
+    pub kind: String,
+    /// Its comment.
+    pub comment: Option<String>,
+}
+
+/// The parsed `domains.cfg`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Realms {
+    /// The realms.
+    pub realms: BTreeMap<Realm, RealmSection>,
+    /// Sections that cannot be used: the id, if there is one, and the problem.
+    pub broken: Vec<(String, LineError)>,
+}
+
+/// Reads `domains.cfg`. Properties that only Proxmox uses, such as the address of a directory server, are not checked.
+pub fn realms(bytes: &[u8]) -> Realms {
+    let parsed = section_config::parse(bytes);
+    let mut found = Realms::default();
+    for section in parsed.sections {
+        let wrong = |reason: String| LineError { line: section.line, reason };
+        let comment = section.properties.iter().find(|(key, _)| key == "comment");
+        let comment = comment.map(|(_, text)| text.clone()).filter(|text| text.len() <= COMMENT_BYTES_MAX);
+        match (section.error, section.id.parse::<Realm>()) {
+            (None, Ok(realm)) => {
+                found.realms.insert(realm, RealmSection { kind: section.kind, comment });
+            }
+            (Some(error), _) => found.broken.push((shown(&section.id), error)),
+            (None, Err(why)) => found.broken.push((shown(&section.id), wrong(why.to_string()))),
+        }
+    }
+    found.broken.extend(parsed.errors.into_iter().map(|error| (String::new(), error)));
+    found
+}
+
+/// The kinds of second factors of each user, and how many of each kind.
+pub type SecondFactors = BTreeMap<Userid, BTreeMap<String, usize>>;
+
+/// Reads `tfa.json`. A disabled factor counts, because its owner wanted one. An entry of unknown form counts as a factor, too.
+///
+/// # Errors
+/// When it has another form than Proxmox's: then the users with a second factor are unknown.
+pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
+    let wrong = |reason: &str| LineError { line: 0, reason: reason.to_owned() };
+    let users = match object(bytes, "`users` and their second factors")?.remove("users") {
+        None | Some(Value::Null) => return Ok(SecondFactors::new()),
+        Some(Value::Object(users)) => users,
+        Some(_) => return Err(wrong("expected an object as `users`")),
+    };
+    let mut found = SecondFactors::new();
+    for (userid, factors) in users {
+        let userid =
+            userid.parse().map_err(|_| wrong("expected names of the form USER@REALM below `users`"))?;
+        let Value::Object(factors) = factors else {
+            return Err(wrong("expected an object below each user's name"));
+        };
+        let kinds: BTreeMap<String, usize> = factors
+            .into_iter()
+            .filter(|(kind, _)| !STATES.contains(&kind.as_str()))
+            .map(|(kind, entries)| (shown(&kind), count(&entries)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        if !kinds.is_empty() {
+            found.insert(userid, kinds);
+        }
+    }
+    Ok(found)
+}
+
+/// Keys of a user in `tfa.json` that are no second factors.
+const STATES: [&str; 2] = ["totp-locked", "tfa-locked-until"];
+
+fn count(entries: &Value) -> usize {
+    match entries {
+        Value::Null | Value::Bool(false) => 0,
+        Value::Array(entries) => entries.len(),
+        // Recovery keys are one object.
+        _ => 1,
+    }
+}
+
+fn object(bytes: &[u8], of: &str) -> Result<Map<String, Value>, LineError> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(text).map_err(|why| LineError {
+        line: u32::try_from(why.line()).unwrap_or(0),
+        // The rest of the message could contain a piece of a secret.
+        reason: format!("expected a JSON object of {of} (column {})", why.column()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_read_by_name_and_no_error_quotes_them() {
+        let read = passwords(br#"{"ann":"$5$a","bob":7}"#).unwrap();
+        assert_eq!(read["ann"].as_deref(), Some("$5$a"));
+        assert_eq!(read["bob"], None);
+        for bad in [&br#"["$5$secret"]"#[..], br#"{"ann":"$5$secret""#, b""] {
+            let why = passwords(bad).unwrap_err();
+            assert!(!why.reason.contains("secret"), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn realms_with_their_kind_and_comment() {
+        let text = "ldap: corp\n\tserver1 ldap.example.org\n\tcomment The company\n\nopenid: sso\n\tissuer-url x\n\n\
+                    ad: -\n\tserver1 x\n\nldap: half\n\tserver1\n\n";
+        let read = realms(text.as_bytes());
+        let of = |name: &str| read.realms[&name.parse().unwrap()].clone();
+        assert_eq!(of("corp"), RealmSection { kind: "ldap".into(), comment: Some("The company".into()) });
+        assert_eq!(of("sso").kind, "openid");
+        let broken: Vec<_> = read.broken.iter().map(|(id, why)| (id.as_str(), why.line)).collect();
+        assert_eq!(broken, [("-", 8), ("half", 12)]);
+    }
+
+    #[test]
+    fn a_user_with_anything_like_a_second_factor_has_one() {
+        let text = br#"{"webauthn":{"id":"x"},"users":{
+            "ann@pbs":{"totp":[{"info":{"enable":false}},{}],"recovery":{"secret":"s"},"u2f":[]},
+            "bob@pam":{"future":"x"},
+            "eve@pbs":{"totp":[],"recovery":null,"totp-locked":true,"tfa-locked-until":7}}}"#;
+        let read = second_factors(text).unwrap();
+        let of = |name: &str| read.get(&name.parse().unwrap()).cloned();
+        assert_eq!(of("ann@pbs").unwrap(), BTreeMap::from([("recovery".into(), 1), ("totp".into(), 2)]));
+        assert_eq!(of("bob@pam").unwrap(), BTreeMap::from([("future".into(), 1)]));
+        assert_eq!(of("eve@pbs"), None);
+        assert!(second_factors(b"{}").unwrap().is_empty());
+        for bad in [&b"[]"[..], br#"{"users":[]}"#, br#"{"users":{"ann":{}}}"#, br#"{"users":{"a@pbs":[]}}"#]
+        {
+            assert!(second_factors(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What the imports say: what the source has, what was imported, what was left out and why, and what to do next.
+
+use crate::curl::{PROPFIND_0, curl};
+use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn hash(secret: &str) -> String {
+    let output = Command::new("openssl").args(["passwd", "-5", secret]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn enfilade(data: &Path, arguments: &[&str]) -> Output {
+    Command::new(BINARY).arg("--data").arg(data).args(arguments).output().unwrap()
+}
+
+/// The standard output of a command that succeeds.
+fn said(data: &Path, arguments: &[&str]) -> String {
+    let output = enfilade(data, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The files of a Proxmox Backup Server: ann has a password, bob and root@pam second factors, carl is of a directory server.
+fn proxmox(directory: &Path, stores: &Path) {
+    for made in ["chunks/.chunks", "plain"] {
+        std::fs::create_dir_all(stores.join(made)).unwrap();
+    }
+    std::fs::create_dir_all(directory).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+    let users = "user: ann@pbs\n\nuser: bob@pbs\n\nuser: carl@corp\n\nuser: dan@pbs\n\nuser: root@pam\n\n";
+    write("user.cfg", users);
+    write("acl.cfg", "acl:1:/datastore:ann@pbs:DatastorePowerUser\n");
+    let shadow = format!(
+        "{{\"ann\":\"{}\",\"bob\":\"{}\",\"ghost\":\"{}\"}}",
+        hash("ann's"),
+        hash("bob's"),
+        hash("ghost's")
+    );
+    write("shadow.json", &shadow);
+    write("domains.cfg", "ldap: corp\n\tcomment The company\n\tserver1 ldap.example.org\n\n");
+    write(
+        "tfa.json",
+        "{\"users\":{\"bob@pbs\":{\"totp\":[{\"info\":{\"id\":\"1\"},\"entry\":\"otpauth://x\"}]},\"root@pam\":{\"recovery\":{\"secret\":\"s\"}}}}",
+    );
+    write("remote.cfg", "remote: other\n\thost x\n\n");
+    let store = |name: &str| format!("datastore: {name}\n\tpath {}/{name}\n\n", stores.display());
+    write("datastore.cfg", &(store("chunks") + &store("plain") + &store("gone")));
+}
+
+fn whoami(server: &Server, login: &str) -> u16 {
+    curl(server, login, "/whoami", &[]).status
+}
+
+fn ticket(server: &Server, user: &str, password: &str) -> u16 {
+    let form = [format!("username={user}"), format!("password={password}")];
+    let [user, password] = &form;
+    let form = ["--data-urlencode", user, "--data-urlencode", password];
+    curl(server, "", "/api2/json/access/ticket", &form).status
+}
+
+#[test]
+fn a_proxmox_server_is_imported_and_every_difference_is_told() {
+    let there = Scratch::new();
+    let (directory, stores) = (there.path().join("pbs"), there.path().join("stores"));
+    proxmox(&directory, &stores);
+    let from = directory.to_str().unwrap();
+    let mut told = (String::new(), String::new());
+    let server = Server::start_on(
+        |data| {
+            told.0 = said(data, &["import", "proxmox", from, "--pretend"]);
+            told.1 = said(data, &["--json", "import", "proxmox", from]);
+        },
+        &[WITHOUT_PENALTIES],
+    );
+    let report = lines(&told.1);
+    let find = |what: &str, key: &str| {
+        let item = report.iter().find(|item| item["what"] == what);
+        item.unwrap_or_else(|| panic!("{what}: {report:#?}"))[key].as_str().unwrap_or_default().to_owned()
+    };
+    for (what, key, expected) in [
+        ("password ann@pbs", "left_out", ""),
+        ("user ann@pbs", "differs", ""),
+        ("password bob@pbs", "left_out", "it needs a second factor there (totp), and none is checked here"),
+        (
+            "second factor bob@pbs",
+            "left_out",
+            "totp: no second factor is checked here; so the password was left out as well",
+        ),
+        (
+            "second factor root@pam",
+            "left_out",
+            "recovery: no second factor is checked here; the user has no password here either",
+        ),
+        (
+            "user carl@corp",
+            "differs",
+            "without a password: its realm is checked with ldap there, and not at all here",
+        ),
+        ("user dan@pbs", "differs", "without a password: shadow.json has no password of this user"),
+        ("user root@pam", "differs", "without a password: its password is that of a system account there"),
+        ("realm corp", "differs", "logins are not checked with ldap here"),
+        ("password ghost@pbs", "left_out", "user.cfg has no such user"),
+        ("file remote.cfg", "left_out", "remotes: this server pulls from no other"),
+        ("datastore plain", "differs", ""),
+    ] {
+        assert_eq!(find(what, key), expected, "{what}");
+    }
+    assert!(find("datastore chunks", "differs").starts_with("read-only: "));
+    assert!(find("datastore gone", "differs").contains("may be a chunk store"));
+    let last = report.last().unwrap();
+    let users = last["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "user").unwrap();
+    assert_eq!((&users["there"], &users["taken"]), (&Value::from(5), &Value::from(5)));
+    assert!(last["notes"].to_string().contains("Fernet keys were created"), "{last}");
+    let next = last["next"].to_string();
+    for expected in [
+        "user passwd root@pam --password-stdin",
+        "user passwd bob@pbs --password-stdin",
+        "user passwd carl@corp --password-stdin",
+        "--without-second-factor",
+        "datastore maintenance chunks none",
+        "-u 'ann@pbs' -X PROPFIND",
+        "https://127.0.0.1:8443/dav/chunks/",
+    ] {
+        assert!(next.contains(expected), "{expected}: {next}");
+    }
+    // The report for people has the same content, and a pretended import changes nothing.
+    for expected in ["WOULD BE IMPORTED", "second factor bob@pbs", "nothing was changed; import with", from] {
+        assert!(told.0.contains(expected), "{expected}: {}", told.0);
+    }
+
+    assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "ann@pbs:bob's")), (200, 401));
+    assert_eq!((whoami(&server, "bob@pbs:bob's"), ticket(&server, "bob@pbs", "bob's")), (401, 401));
+    assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());
+    let put = |path: &str| curl(&server, "ann@pbs:ann's", path, &["--upload-file", "/etc/hostname"]).status;
+    assert_eq!(curl(&server, "ann@pbs:ann's", "/dav/chunks/", &PROPFIND_0).status, 207);
+    assert_eq!((put("/dav/plain/a"), put("/dav/chunks/a")), (201, 503));
+    server.cli(&["datastore", "maintenance", "chunks", "none"]);
+    assert_eq!(put("/dav/chunks/a"), 201);
+    // From now on it is writable, and the doctor says so.
+    let doctor = server.cli_output(&["doctor"], "");
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("is a chunk store of Proxmox Backup Server"));
+
+    let again = server.cli(&["import", "proxmox", from, "--without-second-factor"]);
+    let taken: Vec<&Value> =
+        again.iter().filter(|item| item["kind"] == "password" && item["left_out"].is_null()).collect();
+    assert_eq!((taken.len(), &taken[0]["name"]), (1, &Value::from("bob@pbs")), "{again:#?}");
+    assert_eq!((again.last().unwrap()["taken"].as_u64(), whoami(&server, "bob@pbs:bob's")), (Some(1), 200));
+}
+
+#[test]
+fn second_factors_that_cannot_be_read_stop_the_import() {
+    let there = Scratch::new();
+    let directory = there.path().join("pbs");
+    proxmox(&directory, there.path());
+    std::fs::write(directory.join("tfa.json"), "{\"users\":[\"otpauth://secret\"]}").unwrap();
+    let (data, from) = (there.path().join("data"), directory.to_str().unwrap());
+    let refused = enfilade(&data, &["import", "proxmox", from]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("tfa.json") && !why.contains("secret"), "{why}");
+    assert_eq!(said(&data, &["user", "list"]).lines().count(), 1);
+    said(&data, &["import", "proxmox", from, "--without-second-factor"]);
+}
+
+#[test]
+fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
+    let there = Scratch::new();
+    let server = Server::start_on(|data| proxmox(data, there.path()), &[WITHOUT_PENALTIES]);
+    assert_eq!(whoami(&server, "ann@pbs:ann's"), 401);
+    assert!(server.log().contains("is a chunk store of Proxmox Backup Server"), "{}", server.log());
+    let data = server.data();
+    assert!(server.log().contains("shadow.json has 1 password"), "{}", server.log());
+    let before = std::fs::read(data.join("user.cfg")).unwrap();
+    let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
+    assert!(report.iter().all(|item| item["kind"] != "user" && item["kind"] != "datastore"), "{report:#?}");
+    assert_eq!(std::fs::read(data.join("user.cfg")).unwrap(), before);
+    assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "bob@pbs:bob's")), (200, 401));
+    assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());
+    let elsewhere = there.path().join("elsewhere");
+    proxmox(&elsewhere, there.path());
+    let refused = server.cli_output(&["import", "proxmox", elsewhere.to_str().unwrap()], "");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("user.cfg is in use here"));
+}
+
+/// The lines of a start, up to the line after `try:` or a similar heading.
+fn start_lines(data: &Path) -> String {
+    let mut command = Command::new(BINARY);
+    command.arg("--data").arg(data).args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut text = String::new();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    while reader.read_line(&mut text).unwrap() > 0 && !text.contains("try:\n") && !text.contains("yet; ") {}
+    reader.read_line(&mut text).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    text
+}
+
+#[test]
+fn a_start_names_only_users_and_datastores_that_exist() {
+    let there = Scratch::new();
+    let (data, stores) = (there.path().join("data"), there.path().join("stores"));
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
+    let text = start_lines(&data);
+    assert!(text.contains("nobody can log in yet; set a password:\n"), "{text}");
+    assert!(text.contains("user passwd root@pam --password-stdin"), "{text}");
+    assert!(!text.contains("admin@local") && !text.contains("main"), "{text}");
+    let store = stores.join("tank");
+    said(&data, &["datastore", "create", "tank", "--path", store.to_str().unwrap()]);
+    said(&data, &["token", "create", "ann@pbs!laptop"]);
+    let text = start_lines(&data);
+    assert!(text.contains("-u 'ann@pbs!laptop' ") && text.contains("/dav/tank/\n"), "{text}");
+}
+
+/// The output of `bootstrap`.
+fn bootstrap(data: &Path, more: &[&str]) -> String {
+    let mut command = Command::new(BINARY);
+    command.arg("--data").arg(data).args(more).args(["bootstrap", "--password-stdin"]);
+    command.env("ENFILADE_TLS__LISTEN", "0.0.0.0:8443").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"a long password\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
+    let there = Scratch::new();
+    let data = there.path().join("data");
+    said(&data, &["init"]);
+    let text = bootstrap(&data, &[]);
+    for expected in [
+        "user admin@Default created: admin of project admin and of the system\n",
+        "another user has the name admin: admin@local;",
+        "openstack user show --domain Default admin\n",
+        "OS_AUTH_URL=https://127.0.0.1:8443/v3 ",
+        "--public-url https://HOST:PORT/v3",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("0.0.0.0"), "{text}");
+    assert!(bootstrap(&data, &[]).contains("already existed and has the new password"));
+    // Before a first start there is one administrator, and none is added later.
+    let alone = there.path().join("alone");
+    let made: Value = serde_json::from_str(&bootstrap(&alone, &["--json"])).unwrap();
+    assert_eq!((&made["same_name"], &made["created"]), (&Value::Array(Vec::new()), &Value::Bool(true)));
+    let init = enfilade(&alone, &["init"]);
+    assert!(!init.status.success());
+    assert_eq!(said(&alone, &["--json", "user", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn every_line_of_a_crt_list_that_cannot_be_used_is_named() {
+    let there = Scratch::new();
+    let data = there.path().join("data");
+    said(&data, &["init"]);
+    let list = there.path().join("crt-list");
+    let good = data.join("tls/localhost.pem");
+    let good = good.display();
+    let check = |text: String| {
+        std::fs::write(&list, text).unwrap();
+        let mut command = Command::new(BINARY);
+        command.arg("--data").arg(&data).args(["certs", "check"]).env("ENFILADE_TLS__CRT_LIST", &list);
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap() + std::str::from_utf8(&output.stdout).unwrap()
+    };
+    let text = check(format!(
+        "{good}\n{good} [sigalgs x]\n{good}\n\nmissing.pem\n{good} [verify required ca-file none.pem]\n"
+    ));
+    for expected in ["crt-list:2: ", "crt-list:6: ", "missing.pem: ", "(crt-list, line 5)"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let text = check(format!("{good}\nmissing.pem\n"));
+    assert!(
+        text.contains("(crt-list, line 2)") && text.contains("1 certificate can be used, 1 cannot"),
+        "{text}"
+    );
+}
