@@ -76,7 +76,7 @@ impl Pebble {
 }
 
 #[test]
-fn certbot_and_lego_get_certificates_beside_a_running_server() {
+fn certbot_and_lego_get_certificates_for_a_running_server() {
     let scratch = Scratch::new();
     let place = scratch.path();
     let webroot = place.join("webroot");

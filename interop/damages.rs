@@ -71,10 +71,10 @@ impl House {
         let files = [&[STORE][..], &SMALL].concat().into_iter().map(read).collect();
         let mut house =
             House { scratch, files, logins: [login, wrong], said: BTreeMap::new(), answers: Vec::new() };
-        for number in 0..COMMANDS.len() {
+        for (number, command) in COMMANDS.into_iter().enumerate() {
             house.restore();
-            let ran = house.run(COMMANDS[number]);
-            assert!(ran.status.success(), "{:?}: {}", COMMANDS[number], ran.errors);
+            let ran = house.run(command);
+            assert!(ran.status.success(), "{command:?}: {}", ran.errors);
             house.said.insert(number, ran.said);
         }
         house.restore();

@@ -174,12 +174,12 @@ impl House {
     }
 
     fn run(&self, data: &Path, line: &str, prepare: impl FnOnce(&mut Command)) -> Output {
-        let beside = data.parent().unwrap().to_str().unwrap().to_owned();
+        let next_to = data.parent().unwrap().to_str().unwrap().to_owned();
         let words = line.split(' ').filter(|word| !word.is_empty());
         let words = words.map(|word| match word {
             "{S}" => self.service.clone(),
             "{E}" => self.endpoint.clone(),
-            word => word.replace("{D}", &beside),
+            word => word.replace("{D}", &next_to),
         });
         let mut command = Command::new(BINARY);
         command.args(["--json", "--data"]).arg(data).args(words).envs(short_passwords(data));

@@ -209,7 +209,7 @@ fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure>
     std::fs::create_dir(&place)?;
     let lmdb = Lmdb::open(&place.join("facts"))?;
     let mut change = Change::new(audit("begin"));
-    change.put(&SidSpaceKey, &SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID });
+    change.put(&SidSpaceKey, &SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID, token_key: None });
     lmdb.commit(&change)?;
     let users: String = (0..lines)
         .map(|n| match n % TOKENS_EACH {

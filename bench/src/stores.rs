@@ -186,7 +186,7 @@ pub(crate) fn fill(
 ) -> Result<(), Failure> {
     let mut change = Change::new(audit("begin"));
     let words = [1, 2, 3];
-    change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
+    change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2, token_key: None });
     change.put(&LOCAL, &Domain::new("local".parse()?));
     change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
     let mut shown = now();

@@ -51,7 +51,7 @@ impl Cloud {
         let lmdb = Arc::new(Lmdb::open(place)?);
         let mut change = Change::new(audit("a cloud"));
         let words = [1, 2, 3];
-        change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
+        change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2, token_key: None });
         change.put(&DomainId::DEFAULT, &Domain::new("Default".parse()?));
         change.put(&NameKey::domain(&"Default".parse()?), &Name(*DomainId::DEFAULT.bytes()));
         change.put(&PROJECT, &plain_project("p".into()));

@@ -20,7 +20,7 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{At, Read};
 use enfilade_sources::files::section_config::{Section, set};
-use enfilade_sources::files::{datastore_cfg, directory};
+use enfilade_sources::files::{datastore_cfg, directory, owner};
 use enfilade_sources::mounts::network_mount_over;
 use std::path::{Path, PathBuf};
 
@@ -201,7 +201,7 @@ fn make_content_directory(ctx: &ChangeContext<'_>, path: &str, made: &mut Vec<Pa
     let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
     // The server of the data directory's owner must be able to use what a command of root makes.
-    made.iter().try_for_each(|new| directory::give(new, ctx.files.directory())).map_err(failed)?;
+    made.iter().try_for_each(|new| owner::give(new, ctx.files.directory())).map_err(failed)?;
     open_to_roles(ctx, path, AclDialect::default())
 }
 

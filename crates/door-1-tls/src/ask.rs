@@ -1,8 +1,8 @@
 //! What door 1 needs of the ClientHello: the server name, and the kinds of keys that the client accepts.
 
+use core::net::IpAddr;
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
-use std::net::IpAddr;
 
 /// What a ClientHello asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

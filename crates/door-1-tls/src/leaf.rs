@@ -3,9 +3,9 @@
 //!
 //! Tests compare these fields with those that a full parser finds (`x509-parser`). A length that exceeds its container is an error.
 
+use core::net::IpAddr;
 use enfilade_facts::vocabulary::days_of;
 use std::io::BufRead as _;
-use std::net::IpAddr;
 
 /// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,10 @@ use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
-use enfilade_admin::{CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths};
+use enfilade_admin::{
+    CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths, TokenKey,
+    judge_token_key, record_token_key,
+};
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
@@ -16,7 +19,7 @@ use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::issued::IssuedSessions;
-use enfilade_sources::files::key::SecretKey;
+use enfilade_sources::files::key::{self, SecretKey};
 use enfilade_sources::files::last_used::LastUsed;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -137,7 +140,7 @@ impl Home {
     pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
         let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
         make_directory(&installation.data.join("keys"), installation.config.facts.group)?;
-        let hash_key = token_key::find(&installation, &source)?;
+        let hash_key = token_key::find(&installation.data, installation.config.facts.group, &source)?;
         let Installation { data, config, config_file } = installation;
         let who = caller();
         let written = config.clone();
@@ -158,6 +161,55 @@ impl Home {
         enfilade_admin::ensure_local_realm(&home.change_context(), home.loaded_key().as_ref())?;
         home.look_at_files()?;
         Ok(home)
+    }
+
+    /// The key of token hashes.
+    ///
+    /// # Errors
+    /// When tokens need another key, or the facts cannot be read.
+    pub(crate) fn hash_key(&self) -> anyhow::Result<HashKey> {
+        let key = self.loaded_key();
+        let judged = judge_token_key(self.source(), key.as_ref())?;
+        match (key, token_key::fault(&self.data, judged, self.hash_key.is_none())) {
+            (Some(key), None) => {
+                if judged == TokenKey::Unrecorded {
+                    // The key also serves if it cannot be recorded: a full store still has to be served.
+                    let _ = record_token_key(&self.change_context(), &key);
+                }
+                Ok(key)
+            }
+            (_, why) => {
+                Err(anyhow::anyhow!(why.unwrap_or_else(|| "there is no key of token hashes".to_owned())))
+            }
+        }
+    }
+
+    /// The key of the file, which may be another one than the facts need.
+    pub(crate) fn loaded_key(&self) -> Option<HashKey> {
+        self.hash_key.as_ref().map(|key| HashKey::new(key.bytes()))
+    }
+
+    /// A key for commands that ask the doors and check no secret: they also work, and revoke, while the key is lost.
+    pub(crate) fn hash_key_to_ask(&self) -> HashKey {
+        self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
+    }
+
+    /// Accepts that the key of token hashes is lost: makes one where there is none, and records the one that is there. Returns how many tokens
+    /// need a new secret.
+    ///
+    /// # Errors
+    /// When the key cannot be made or recorded.
+    pub(crate) fn accept_lost_token_key(&self) -> anyhow::Result<u64> {
+        let made = key::load_or_make(&token_key::path(&self.data), self.config.facts.group)?;
+        let key = HashKey::new(made.bytes());
+        let judged = judge_token_key(self.source(), self.loaded_key().as_ref())?;
+        if judged != TokenKey::Known {
+            record_token_key(&self.change_context(), &key)?;
+        }
+        Ok(match judged {
+            TokenKey::Lost { tokens, .. } => tokens,
+            TokenKey::Known | TokenKey::Unrecorded => 0,
+        })
     }
 
     pub(crate) fn source(&self) -> &dyn Source {

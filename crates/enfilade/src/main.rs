@@ -34,6 +34,7 @@ mod self_made;
 mod serve;
 mod start;
 mod sweeping;
+mod time_service;
 mod token_key;
 mod upkeep;
 

@@ -52,7 +52,7 @@ pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     let owner = name_of(geteuid().as_raw());
     let path = directory.display();
     Some(format!(
-        "warning: user {owner}, as whom the server runs, cannot read and write `{path}`: run `chown {owner} '{path}'`"
+        "warning: user {owner}, the owner of the data directory, cannot read and write `{path}`: run `chown {owner} '{path}'`"
     ))
 }
 

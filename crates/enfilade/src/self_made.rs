@@ -4,7 +4,7 @@ use crate::home::{Home, make_directory};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificatePlace;
 use enfilade_sources::files::lock::FileLock;
-use enfilade_sources::files::{atomic, directory};
+use enfilade_sources::files::{atomic, owner};
 use enfilade_tls::Leaf;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -183,7 +183,7 @@ impl Authority {
 fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
     let path = place.join(".making.lock");
     let lock = FileLock::take(&path, Duration::from_secs(10))?;
-    directory::give(&path, data)?;
+    owner::give(&path, data)?;
     Ok(lock)
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     make_directory(place, None)?;
-    let given = directory::give(place, data);
+    let given = owner::give(place, data);
     given.with_context(|| format!("`{}` cannot be given to the owner of the data directory", place.display()))
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
     // Before anything is made or served: without the key every API token would fail as wrong.
     home.hash_key()?;
-    if let Some(why) = token_key::lost_session_keys(&home)? {
+    if let Some(why) = token_key::lost_session_keys(&home.fernet_keys(), home.source())? {
         output::note(&format!("warning: {why}"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -15,6 +15,7 @@ pub mod key;
 pub mod last_used;
 pub mod lock;
 pub mod mirror_leader;
+pub mod owner;
 pub mod mirror;
 pub mod proxmox_logins;
 pub mod section_config;

@@ -58,14 +58,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         Datastore::Show { name } => return show(home, &name, json),
         Datastore::Create { name, path, comment, quota, acls, mut properties } => {
             profile = Profile { quota: quota.map(Some), acls, ..Profile::default() };
-            let path = std::path::absolute(&path).with_context(|| format!("path `{}`", path.display()))?;
-            let path = path.to_str().context("the path is not UTF-8")?.to_owned();
-            // When a network file system is unmounted, an empty directory remains.
-            let point = mounts::network_mount_over(&path).ok().flatten();
-            let needs = point
-                .as_ref()
-                .map(|point| format!("; it is served only while a file system is mounted at {point}"));
-            let needs = needs.unwrap_or_default();
+            let (path, needs) = place(&path)?;
             let text = format!("datastore {name} created, its content is in {path}{needs}");
             properties.extend(comment.map(|comment| ("comment".to_owned(), comment)));
             (name, DatastoreEdit::Create { path, properties }, text)
@@ -143,6 +136,15 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
     }
     Ok(())
+}
+
+/// The absolute path of a new datastore, and on what it depends: when a network file system is unmounted, an empty directory remains.
+fn place(path: &Path) -> anyhow::Result<(String, String)> {
+    let path = std::path::absolute(path).with_context(|| format!("path `{}`", path.display()))?;
+    let path = path.to_str().context("the path is not UTF-8")?.to_owned();
+    let point = mounts::network_mount_over(&path).ok().flatten();
+    let needs = point.map(|point| format!("; it is served only while a file system is mounted at {point}"));
+    Ok((path, needs.unwrap_or_default()))
 }
 
 /// Waits until writes that began before the datastore was closed have ended. Unless the datastore can still be read, waits also until reads

@@ -4,7 +4,7 @@ mod names;
 
 use crate::config::without_effect;
 use crate::home::{Installation, file_set};
-use crate::{clock, output, owner, token_key};
+use crate::{clock, output, owner, time_service, token_key};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
@@ -130,7 +130,7 @@ fn descriptors() -> Finding {
 
 /// Expiry dates, sessions and revocations of several servers are compared by their clocks.
 fn synchronised() -> Finding {
-    match clock::is_synchronised() {
+    match time_service::is_synchronised() {
         Some(true) => well("clock", "synchronised"),
         Some(false) => warning(
             "clock",

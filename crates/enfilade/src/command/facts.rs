@@ -242,7 +242,9 @@ fn put_in_place(
         "set_aside": aside, "secrets": origin.secrets,
     });
     output::done(json, &value, &text);
-    if let Some(why) = open(installation).ok().and_then(|lmdb| token_key::after_restore(installation, &lmdb))
+    if let Some(why) = open(installation)
+        .ok()
+        .and_then(|lmdb| token_key::after_restore(&installation.data, installation.config.facts.group, &lmdb))
     {
         output::note(&format!("warning: {why}"));
     }

@@ -54,7 +54,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
 }
 
 fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow::Result<()> {
-    let lost_sessions = token_key::lost_session_keys(home)?;
+    let lost_sessions = token_key::lost_session_keys(&home.fernet_keys(), home.source())?;
     let is_made = enfilade_admin::init_keys(keys)?;
     let directory = keys.directory().display();
     let mut text = match is_made {

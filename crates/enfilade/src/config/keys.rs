@@ -116,7 +116,7 @@ keys! {
         hsts: Option<TransportSecurity>, "not sent", Restart;
         /// The directory of PEM bundles.
         certificates: Option<PathBuf>, "`tls` in the data directory", Reload;
-        /// The host names and IP addresses in the certificate that the server makes for itself, besides localhost.
+        /// The host names and IP addresses in the certificate that the server makes for itself, in addition to localhost.
         names: Option<Names>, "localhost only", Restart;
         /// A crt-list as HAProxy takes it, used instead of `certificates`: it names the file and the options for each server name.
         crt_list: Option<PathBuf>, "off", Reload;

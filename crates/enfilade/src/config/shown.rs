@@ -51,7 +51,7 @@ pub(crate) fn settings(data: &Path, file: Option<&Path>) -> anyhow::Result<Vec<S
     Ok(keys().map(|(key, _)| setting(key)).collect())
 }
 
-/// Settings that have no effect beside others, each with the reason and the next step.
+/// Settings that have no effect because of others, each with the reason and the next step.
 pub(crate) fn without_effect(config: &Config) -> Vec<String> {
     let tls = &config.tls;
     let rules = [

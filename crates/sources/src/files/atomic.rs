@@ -1,7 +1,7 @@
 //! Replacing a file so that every reader sees the old bytes or the new ones, also after a power cut. A file that root writes belongs to the owner
 //! of its directory.
 
-use super::directory;
+use super::owner;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -77,7 +77,7 @@ fn write_beside(
     let temp = path.with_file_name(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp)?;
-        directory::give_opened(&file, directory::parent(path))?;
+        owner::give_opened(&file, owner::parent(path))?;
         fill(&mut file)?;
         // The umask may have removed bits of `mode`.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;

@@ -1,11 +1,12 @@
 //! Making directories that are still there after a power cut, and giving new files to their owner and to a group.
 
 use super::atomic::sync_directory;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use super::owner::{give, give_opened, opened, parent};
+use rustix::fs::{AtFlags, Gid};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory that only its owner can enter, and the missing directories above it, and syncs the parent of each new directory. Each new
@@ -63,33 +64,6 @@ pub fn share_file(path: &Path, group: Option<u32>) -> io::Result<()> {
     }
 }
 
-/// Gives a file or directory of root to the owner of `directory`, if that is another user: a command of root must not make what a server of that
-/// user cannot open. Every other caller changes nothing.
-///
-/// # Errors
-/// When the owner is not known, or cannot be changed.
-pub fn give(path: &Path, directory: &Path) -> io::Result<()> {
-    if rustix::process::geteuid().is_root() { give_opened(&opened(path)?, directory) } else { Ok(()) }
-}
-
-/// As [`give`], for an open file.
-pub(crate) fn give_opened(file: impl AsFd, directory: &Path) -> io::Result<()> {
-    if !rustix::process::geteuid().is_root() || rustix::fs::fstat(&file)?.st_uid != 0 {
-        return Ok(());
-    }
-    let owner = std::fs::metadata(directory)?;
-    if owner.uid() == 0 {
-        return Ok(());
-    }
-    let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
-    Ok(rustix::fs::chownat(file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?)
-}
-
-/// The directory that a path is in.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// Opens a file, or makes it, and lets the members of a group read and write it, where a group is named.
 ///
 /// # Errors
@@ -101,22 +75,6 @@ pub fn open_for<F>(
 ) -> io::Result<F> {
     let file = open(path)?;
     share_file(path, group)?;
-    Ok(file)
-}
-
-/// The file or directory of this name. A symbolic link is refused: a member of the group may have made it, and it may name another file of the
-/// owner.
-///
-/// The descriptor is opened with `O_PATH`: closing one that can read would release the locks that LMDB has on the file (fcntl(2)).
-fn opened(path: &Path) -> io::Result<OwnedFd> {
-    let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Symlink {
-        let text = format!(
-            "`{}` is a symbolic link, expected a file of this data directory: remove it",
-            path.display()
-        );
-        return Err(io::Error::other(text));
-    }
     Ok(file)
 }
 
@@ -144,6 +102,7 @@ pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn makes_what_is_missing_and_tells_of_it() {

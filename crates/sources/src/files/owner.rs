@@ -1,0 +1,50 @@
+//! The owner of new files: what root makes belongs to the owner of the directory it is in.
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Gives a file or directory of root to the owner of `directory`, if that is another user: a command of root must not make what a server of that
+/// user cannot open. Every other caller changes nothing.
+///
+/// # Errors
+/// When the owner is not known, or cannot be changed.
+pub fn give(path: &Path, directory: &Path) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() { give_opened(&opened(path)?, directory) } else { Ok(()) }
+}
+
+/// As [`give`], for an open file.
+pub(crate) fn give_opened(file: impl AsFd, directory: &Path) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() || rustix::fs::fstat(&file)?.st_uid != 0 {
+        return Ok(());
+    }
+    let owner = std::fs::metadata(directory)?;
+    if owner.uid() == 0 {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+    Ok(rustix::fs::chownat(file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?)
+}
+
+/// The directory that a path is in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The file or directory of this name. A symbolic link is refused: a member of the group may have made it, and it may name another file of the
+/// owner.
+///
+/// The descriptor is opened with `O_PATH`: closing one that can read would release the locks that LMDB has on the file (fcntl(2)).
+pub(super) fn opened(path: &Path) -> io::Result<OwnedFd> {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Symlink {
+        let text = format!(
+            "`{}` is a symbolic link, expected a file of this data directory: remove it",
+            path.display()
+        );
+        return Err(io::Error::other(text));
+    }
+    Ok(file)
+}
