@@ -10,8 +10,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A leaf for `nas.example`, its issuer and the key of the leaf, as `leaf.crt`, `chain.crt` and `plain.key`; another key is `other.key`.
+/// A data directory `data`; a leaf for `nas.example`, its issuer and the key of the leaf, as `leaf.crt`, `chain.crt` and `plain.key`; another key is `other.key`.
 fn write_parts(place: &Path) {
+    assert!(enfilade(place, &["init"], "").status.success());
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name.push(DnType::CommonName, "issuer");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -148,7 +149,8 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
         assert!(!added.status.success() && said.contains(why), "{arguments:?}: {said}");
         assert!(!said.contains("s3cret") && !said.contains("wrong\n"), "{said}");
     }
-    assert!(!place.join("data/tls").exists());
+    let written = std::fs::read_dir(place.join("data/tls")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(written.into_iter().all(|name| name.to_str().is_some_and(|name| name.starts_with("localhost."))));
     // A file name that tools give to each certificate does not replace the certificate of other names.
     assert!(
         enfilade(place, &["certs", "add", "leaf.crt", "plain.key", "--name", "cert.pem"], "")
@@ -301,9 +303,9 @@ fn files_that_root_adds_belong_to_the_owner_of_the_data_directory() {
     }
     let scratch = Scratch::new();
     let place = scratch.path();
-    write_parts(place);
     std::fs::create_dir(place.join("data")).unwrap();
     std::os::unix::fs::chown(place.join("data"), Some(65_534), Some(65_534)).unwrap();
+    write_parts(place);
     for arguments in [
         &["add", "leaf.crt", "plain.key"][..],
         &["self-signed", "nas.lan"],

@@ -27,12 +27,13 @@ enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command with arguments that are right in the prepared house. `{D}` is a directory next to the data directory.
-const COMMANDS: [(&str, Kind, &str); 85] = [
+const COMMANDS: [(&str, Kind, &str); 90] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
     ("user add", Changes, "new@local"),
     ("user list", Reads, ""),
+    ("user access", Reads, "ann@local"),
     ("user passwd", Changes, "ann@local --password-stdin"),
     ("user set", Changes, "ann@local --comment x"),
     ("user remove", Changes, "ann@local"),
@@ -79,6 +80,8 @@ const COMMANDS: [(&str, Kind, &str); 85] = [
     ("revoke user", Changes, "ann@local"),
     ("revoke project", Changes, "demo@corp"),
     ("revoke domain", Changes, "corp"),
+    ("revoke group", Changes, "staff"),
+    ("revoke session", Changes, "AAAAAAAAAAAAAAAAAAAAAA"),
     ("revoke list", Reads, ""),
     ("session list", Reads, ""),
     ("session end", Changes, "ann@local"),
@@ -103,6 +106,8 @@ const COMMANDS: [(&str, Kind, &str); 85] = [
     ("certs add", Reads, "{D}/data/tls/localhost.pem --name other.pem"),
     ("certs remove", Reads, "localhost.pem"),
     ("certs check", Reads, ""),
+    ("certs ca", Reads, ""),
+    ("certs self-signed", Reads, "nas.lan"),
     ("config check", Free, ""),
     ("config show", Free, ""),
     ("config reference", Free, ""),

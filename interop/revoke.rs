@@ -368,7 +368,16 @@ fn everything_of_a_user_of_user_cfg_is_deleted_in_the_files() {
     let whoami = |login: &str| curl(&server, login, "/whoami", &[]).status;
     let logins = ["kept@local!t", "other@local!t"].map(|token| server.add_token(token));
     for who in ["kept@local!t", "kept@local", "other@local!t"] {
-        server.cli(&["role", "assign", "--path", "/datastore/main", "--auth-id", who, "DatastoreReader"]);
+        server.cli(&[
+            "role",
+            "assign",
+            "--path",
+            "/datastore/main",
+            "--auth-id",
+            who,
+            "DatastoreReader",
+            "--before-creation",
+        ]);
     }
     assert!(server.cli_output(&["user", "passwd", "kept@local", "--password-stdin"], "pw").status.success());
     let passwords = || whoami("kept@local:pw");

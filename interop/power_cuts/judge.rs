@@ -38,7 +38,8 @@ fn between<T>(versions: &Versions<T>, from: usize, to: usize) -> impl Iterator<I
 
 /// What each process counts or notes for people to read, and nothing is decided by: written in place and never synced, so any of it may be left.
 /// Nothing in it may keep the house from opening.
-const NOTES: [&str; 4] = ["data/attempts", "data/last-used", "data/sessions", "data/operations"];
+const NOTES: [&str; 5] =
+    ["data/attempts", "data/control", "data/last-used", "data/sessions", "data/operations"];
 
 /// Not names nobody can ask for, nor the stores, nor notes, nor files that are only locked.
 fn is_judged(path: &str) -> bool {

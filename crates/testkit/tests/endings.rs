@@ -313,6 +313,7 @@ fn take(what: &str, world: &World) -> Taken {
             let look = |view: &View<'_>| enfilade_admin::users_in_group(view, &outer);
             let (group, members) = world.house.facts().read(look).unwrap().unwrap();
             assert_eq!(members, [world.ann.1], "a member of a group in the group");
+            members.into_iter().for_each(|member| world.revoke(Revoked::User(member)));
             world.revoke(Revoked::Group(group));
             ("in person", &[], undo(|_| {}))
         }
