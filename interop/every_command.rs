@@ -27,7 +27,7 @@ enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command with arguments that are right in the prepared house. `{D}` is a directory next to the data directory.
-const COMMANDS: [(&str, Kind, &str); 90] = [
+const COMMANDS: [(&str, Kind, &str); 91] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
@@ -116,13 +116,15 @@ const COMMANDS: [(&str, Kind, &str); 90] = [
     ("facts check", Reads, ""),
     ("facts log", Reads, ""),
     ("facts backup", Reads, "{D}/backup"),
+    ("backup", Reads, "{D}/house"),
     ("explain", Reads, "admin@local main /"),
     ("doctor", Reads, ""),
 ];
 
 /// Commands that have tests of their own for these situations, with the reason.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
+    ("restore", "makes the data directory itself: interop `backup`"),
     ("certs watch", "runs until it is ended"),
     ("facts restore", "interop `facts`, `without_exchange` and `every_io`"),
     ("facts upgrade", "interop `upgrade`"),

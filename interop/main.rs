@@ -7,6 +7,7 @@
 mod acme;
 mod activity;
 mod attributes;
+mod backup;
 mod alike;
 mod answers;
 mod canary;

@@ -18,6 +18,11 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "clocks", test: &["-p", "enfilade", "--test", "interop", "clocks"], n: 300 },
     Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
     Campaign { name: "damage", test: &["-p", "enfilade", "--test", "interop", "no_damage_ends"], n: 10_000 },
+    Campaign {
+        name: "drill",
+        test: &["-p", "enfilade", "--test", "interop", "backup::a_drill"],
+        n: 1_000_000,
+    },
     Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
     Campaign {
         name: "framing",

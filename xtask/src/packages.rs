@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and its program that the tests run; empty if the package is a library for another program.
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: [(&str, &str); 19] = [
     ("rclone", "rclone"),
     ("curl", "curl"),
     ("openssl", "openssl"),
@@ -23,6 +23,7 @@ const PACKAGES: [(&str, &str); 18] = [
     ("litmus", "litmus"),
     ("cadaver", "cadaver"),
     ("davfs2", "mount.davfs"),
+    ("age", "age"),
 ];
 
 /// Installs missing packages, or prints how to.

@@ -1,6 +1,7 @@
 //! The command line: commands, options and help.
 
 pub(crate) mod acl;
+mod backup;
 pub(crate) mod certs;
 mod config;
 mod facts;
@@ -10,6 +11,7 @@ pub(crate) mod keystone;
 pub(crate) mod revoke;
 mod times;
 
+pub(crate) use backup::{Backup, Restore};
 pub(crate) use config::Config;
 pub(crate) use facts::Facts;
 pub(crate) use import::Import;
@@ -90,6 +92,10 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
+    /// Back up the whole house: facts, keys, certificates, configuration and edited files; servers may run
+    Backup(Backup),
+    /// Restore a backup of the whole house into an empty or new data directory
+    Restore(Restore),
     /// The configuration: check it, show it, look up its keys
     #[command(subcommand)]
     Config(Config),

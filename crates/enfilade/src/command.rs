@@ -2,6 +2,7 @@
 
 mod access;
 mod acls;
+mod backup;
 mod certs;
 mod config;
 mod datastores;
@@ -43,6 +44,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
         Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
+        // The data directory of a restore gets its name when it is complete.
+        Command::Restore(command) => {
+            return backup::restore(cli.data, command, json).map(|()| ExitCode::SUCCESS);
+        }
         Command::Config(command) => {
             return config::run(command.clone(), cli.data, cli.config.as_deref(), json);
         }
@@ -52,6 +57,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let command = match cli.command {
         // These commands must also run if the store cannot be opened: they examine or restore it.
         Command::Facts(command) => return facts::run(&installation, command, json),
+        Command::Backup(command) => {
+            return backup::run(&installation, &command, json).map(|()| ExitCode::SUCCESS);
+        }
         Command::Doctor => return doctor::run(&installation, json),
         Command::Certs(command) => return certs::run(&installation, command, json),
         command => command,
@@ -65,6 +73,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     match command {
         Command::Facts(_)
+        | Command::Backup(_)
+        | Command::Restore(_)
         | Command::Doctor
         | Command::Penalties(_)
         | Command::Certs(_)

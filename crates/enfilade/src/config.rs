@@ -13,7 +13,7 @@ use enfilade_admin::{CertificatePlace, IndexUse, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
-use keys::{Access, Datastores, Effect, Http, Operations};
+use keys::{Access, Backup, Datastores, Effect, Http, Operations};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) datastores: Datastores,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
+    pub(crate) backup: Backup,
     pub(crate) limits: Bounds,
 }
 

@@ -114,6 +114,11 @@ impl Installation {
         Ok(Installation { data, config, config_file })
     }
 
+    /// The path of the configuration file.
+    pub(crate) fn config_path(&self) -> PathBuf {
+        config::path(&self.data, self.config_file.as_deref())
+    }
+
     /// Paths that no datastore may reach.
     pub(crate) fn reserved(&self) -> Reserved {
         reserved(&self.data, &self.config, self.config_file.as_deref())
@@ -214,6 +219,12 @@ impl Home {
 
     pub(crate) fn source(&self) -> &dyn Source {
         &*self.source
+    }
+
+    /// The data directory and its configuration.
+    pub(crate) fn installation(&self) -> Installation {
+        let (data, config) = (self.data.clone(), self.config.clone());
+        Installation { data, config, config_file: self.config_file.clone() }
     }
 
     /// The context of changes by the user of this command.

@@ -3,6 +3,7 @@
 
 mod access_log;
 mod audit_log;
+mod backup;
 mod certificates;
 mod cli;
 mod clock;

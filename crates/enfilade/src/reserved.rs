@@ -11,8 +11,8 @@ pub(crate) const DATASTORES: &str = "datastores";
 
 /// Every directory and file the server itself reads or writes (invariant S8).
 pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
-    let Config { tls, identity, facts, .. } = config;
-    let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges];
+    let Config { tls, identity, facts, backup, .. } = config;
+    let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges, &backup.directory];
     // `/proc` is reserved, too: it shows the memory of processes.
     let others = [data.to_owned(), PathBuf::from("/proc")];
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
@@ -24,7 +24,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
 }
 
 /// The directories that contain the certificates of a place. A crt-list that cannot be read counts as empty.
-fn certificate_directories(place: &CertificatePlace) -> BTreeSet<PathBuf> {
+pub(crate) fn certificate_directories(place: &CertificatePlace) -> BTreeSet<PathBuf> {
     let CertificatePlace::List(list) = place else { return [place.path().to_owned()].into() };
     let base = list.parent().map(Path::to_owned).unwrap_or_default();
     let text = std::fs::read_to_string(list).unwrap_or_default();

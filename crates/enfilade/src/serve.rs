@@ -1,6 +1,7 @@
 //! `enfilade serve`.
 
 use crate::access_log::AccessLog;
+use crate::backup::schedule;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{Check, TransportSecurity, without_effect};
@@ -250,6 +251,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     operations::look_after(faces)?;
     operations::remove_abandoned(faces)?;
     keys::follow(home, house)?;
+    schedule::follow(home, faces)?;
     self_made::follow(home)?;
     sweeping::follow(home, house)
 }

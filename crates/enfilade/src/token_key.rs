@@ -41,6 +41,21 @@ pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<S
     ))
 }
 
+/// Judges the key file of a data directory; `None` if there is no file.
+///
+/// # Errors
+/// When the key or the facts cannot be read.
+pub(crate) fn judge(
+    data: &Path,
+    group: Option<u32>,
+    source: &dyn Source,
+) -> anyhow::Result<(TokenKey, Option<HashKey>)> {
+    let path = path(data);
+    let key = path.exists().then(|| key::load(&path, group)).transpose()?;
+    let key = key.map(|key| HashKey::new(key.bytes()));
+    Ok((judge_token_key(source, key.as_ref())?, key))
+}
+
 /// What `facts restore` says of a key that is not the one of the restored facts.
 pub(crate) fn after_restore(data: &Path, group: Option<u32>, source: &dyn Source) -> Option<String> {
     let key = key::load(&path(data), group).ok();

@@ -58,6 +58,8 @@ metrics! {
     FILE_PROBLEMS = gauge "enfilade_file_problems" ["file"] "problems in the file";
     FILE_PROBLEM = gauge "enfilade_file_problem" ["file", "line", "reason"] "1 for each line that cannot be read; only the first lines if there are many";
     FILE_REFUSES = gauge "enfilade_file_refuses" ["file"] "1 if all records of the file are refused";
+    BACKUP = gauge "enfilade_backup_timestamp_seconds" [] "time of the last complete scheduled backup; absent if there is none";
+    BACKUP_FAILED = gauge "enfilade_backup_failed" [] "1 if the last scheduled backup failed; absent if none are scheduled";
     REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
     ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
     LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations that entered a datastore or were refused by it";
@@ -126,7 +128,16 @@ pub struct Metrics {
     reload_failed: AtomicU64,
     forwarded_ignored: AtomicU64,
     connections: AtomicU64,
+    backup: Mutex<Option<Backup>>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
+}
+
+/// The state of scheduled backups.
+#[derive(Clone, Copy, Debug)]
+struct Backup {
+    /// The time of the last one, in seconds since the epoch.
+    last: Option<i64>,
+    has_failed: bool,
 }
 
 /// The result of the last look at a file that people edit.
@@ -211,6 +222,11 @@ impl Metrics {
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) = looks;
     }
 
+    /// Sets the time of the last scheduled backup, in seconds since the epoch, and whether a later one failed.
+    pub fn set_backup(&self, last: Option<i64>, has_failed: bool) {
+        *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
+    }
+
     /// Sets the number of warnings about each datastore.
     pub fn set_amiss(&self, amiss: BTreeMap<DatastoreName, u64>) {
         *self.amiss.lock().unwrap_or_else(PoisonError::into_inner) = amiss;
@@ -263,6 +279,10 @@ impl Metrics {
         // No sample if the revocations cannot be read: then each session is refused too, which other metrics show.
         REVOCATIONS.write(&mut text, house.revocations().ok().map(alone));
         self.render_files(&mut text);
+        let backup = *self.backup.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = backup.and_then(|backup| u64::try_from(backup.last?).ok());
+        BACKUP.write(&mut text, last.map(alone));
+        BACKUP_FAILED.write(&mut text, backup.map(|backup| alone(u64::from(backup.has_failed))));
         REVISION.write(&mut text, [alone(at.revision.0)]);
         self.render_datastores(&mut text, house);
         self.render_process(&mut text);

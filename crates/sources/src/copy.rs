@@ -159,18 +159,26 @@ fn first_line(from: &mut impl BufRead, kind: &str) -> Result<Origin, CopyError> 
 }
 
 impl Gathered {
+    /// The bytes of a backup, from the first one on.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn backup(&mut self) -> io::Result<impl Read + '_> {
+        let mut line = serde_json::to_vec(&self.origin)?;
+        line.push(b'\n');
+        Ok(io::Cursor::new(line).chain(self.body()?))
+    }
+
     /// Writes a backup. `progress` counts bytes.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write_backup(&mut self, to: &mut dyn Write, progress: Progress<'_>) -> Result<(), CopyError> {
-        serde_json::to_writer(&mut *to, &self.origin).map_err(io::Error::from)?;
-        to.write_all(b"\n")?;
         let all = self.bytes()?;
-        let mut body = self.body()?;
+        let mut backup = self.backup()?;
         let mut done = 0;
         loop {
-            let copied = io::copy(&mut (&mut body).take(1 << 20), to)?;
+            let copied = io::copy(&mut (&mut backup).take(1 << 20), to)?;
             if copied == 0 {
                 return Ok(());
             }
@@ -212,11 +220,10 @@ impl Gathered {
     /// # Errors
     /// When they cannot be read again.
     pub fn into_copy(self) -> Result<Copy<'static>, CopyError> {
-        let mut file = Vec::new();
-        serde_json::to_writer(&mut file, &self.origin).map_err(io::Error::from)?;
-        file.push(b'\n');
+        let mut line = serde_json::to_vec(&self.origin).map_err(io::Error::from)?;
+        line.push(b'\n');
         let body = self.into_body()?;
-        read_backup(io::Cursor::new(file).chain(body))
+        read_backup(io::Cursor::new(line).chain(body))
     }
 }
 

@@ -3,7 +3,7 @@
 pub mod acl_cfg;
 pub mod atomic;
 pub mod attempts;
-mod bounded;
+pub(crate) mod bounded;
 pub mod certificates;
 pub mod challenges;
 pub mod datastore_cfg;

@@ -1,10 +1,11 @@
 //! Sources of facts: LMDB, memory, and files that people edit.
 //!
 //! [`lmdb`] is the store that all processes of the machine share, [`memory`] is a store for tests; both pass [`conformance`]. [`check`] reads every
-//! record of a store, [`mod@copy`] exports and imports facts. [`locks`] stores the locks of files. [`files`] reads `datastore.cfg`, certificates,
+//! record of a store, [`mod@copy`] exports and imports facts. [`backup`] writes and reads backups of a whole data directory. [`locks`] stores the locks of files. [`files`] reads `datastore.cfg`, certificates,
 //! keys and other files. [`mounts`] reads the mounted file systems from the kernel, [`processes`] finds the running servers of the machine.
 //! `structure` checks an LMDB file before it is opened, `faults` ends the process when LMDB faults.
 
+pub mod backup;
 pub mod check;
 pub mod conformance;
 pub mod copy;

@@ -75,7 +75,20 @@ pub struct Terms {
     pub map_bytes: Option<u64>,
 }
 
+/// While this is held, no other process can open the store.
+pub struct Closed {
+    _lock: std::fs::File,
+}
+
 impl Lmdb {
+    /// Keeps other processes out of a store that is about to be moved.
+    ///
+    /// # Errors
+    /// When a process has it open.
+    pub fn keep_closed(path: &Path) -> Result<Closed, OpenError> {
+        Ok(Closed { _lock: place::alone(path)? })
+    }
+
     /// Opens the store in this directory, for its owner alone; makes the store if there is none. Two handles of one directory
     /// share the store.
     ///

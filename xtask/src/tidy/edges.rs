@@ -48,14 +48,14 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may know it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 52] = [
+const LIBRARIES: [(&str, &[&str], &str); 55] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     (
         "aws-lc-rs",
-        &["enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-tls"],
-        "HMAC of generated secrets; TLS tickets; encrypted keys; digests of uploads; signed requests to other services",
+        &["enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-tls", "enfilade-sources"],
+        "HMAC of generated secrets; TLS tickets; encrypted keys and backups; digests of uploads; signed requests to other services",
     ),
     (
         "base64",
@@ -70,12 +70,13 @@ const LIBRARIES: [(&str, &[&str], &str); 52] = [
         "HTTP Basic; digests; signed requests; Fernet tokens and keys; certificates as PEM",
     ),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
+    ("bech32", &["enfilade-sources"], "the text of age keys"),
     ("bytes", &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-keystone"], "bodies"),
     ("cbc", &["enfilade-tls"], "encrypted keys"),
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
-    ("data-encoding", &["enfilade-facts"], "hexadecimal digits"),
+    ("data-encoding", &["enfilade-facts", "enfilade-sources"], "hexadecimal digits"),
     ("des", &["enfilade-tls"], "encrypted keys of older programs"),
     ("dashmap", &["enfilade-bench"], "what the memo is compared with"),
     (
@@ -135,6 +136,7 @@ const LIBRARIES: [(&str, &[&str], &str); 52] = [
         "system calls without unsafe",
     ),
     ("rustls", &["enfilade-tls", "enfilade-bench"], "TLS; a client to measure with"),
+    ("scrypt", &["enfilade-sources"], "passphrases of backups"),
     ("serde", &["enfilade", "enfilade-facts", "enfilade-sources"], "the configuration; dumps"),
     ("serde_yaml_ng", &["enfilade"], "clouds.yaml"),
     (
@@ -155,6 +157,7 @@ const LIBRARIES: [(&str, &[&str], &str); 52] = [
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("syn", &["xtask"], "expressions that mutants replace"),
+    ("tar", &["enfilade-sources"], "a backup as one file"),
     ("thiserror", &["*"], "errors"),
     ("time", &["enfilade-facts"], "dates of the calendar"),
     (

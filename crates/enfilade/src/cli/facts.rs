@@ -15,10 +15,13 @@ pub(crate) enum Facts {
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
-    /// Write a backup; servers may run and write meanwhile
+    /// Write a backup of the facts alone; servers may run and write meanwhile. The whole house: `enfilade backup`
     Backup {
-        /// The backup file; if it exists, it is replaced when the new backup is complete
+        /// The backup file
         file: PathBuf,
+        /// Replace an existing file when the new one is complete
+        #[arg(long)]
+        force: bool,
     },
     /// Replace all facts by those of a backup; running servers use them with their next request
     Restore {

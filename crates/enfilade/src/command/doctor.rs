@@ -2,6 +2,7 @@
 
 mod names;
 
+use crate::backup::schedule;
 use crate::config::without_effect;
 use crate::home::{Installation, file_set};
 use crate::{clock, output, owner, time_service, token_key};
@@ -10,9 +11,7 @@ use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_identity::HashKey;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
-use enfilade_sources::files::key;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::{CertificateFile, Digest, Tickets};
@@ -75,6 +74,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
         }
         Err(why) => findings.push(error("facts", why.to_string())),
     }
+    findings.push(backups(installation));
     let is_well = findings.iter().all(|finding| finding.state != State::Error);
     tell(&findings, json);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -95,6 +95,37 @@ fn tell(findings: &[Finding], json: bool) {
     let row =
         |finding: &Finding| vec![word(finding.state).to_owned(), finding.what.clone(), finding.says.clone()];
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
+}
+
+/// The state of the backups that a server makes.
+fn backups(installation: &Installation) -> Finding {
+    let what = "backups";
+    let Some(every) = schedule::every(installation) else {
+        return well(
+            what,
+            "none are scheduled: set `[backup] directory`, or run `enfilade backup` regularly",
+        );
+    };
+    let record = match schedule::Record::read(&installation.data) {
+        Ok(record) => record,
+        Err(why) => return warning(what, format!("{why:#}")),
+    };
+    if let Some(failed) = record.failed {
+        return error(
+            what,
+            format!("the last one failed at {}: {}", output::time(failed.unix_seconds), failed.why),
+        );
+    }
+    match record.made.last() {
+        None => warning(what, "none was made yet: a running server makes the first one at once"),
+        Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
+            what,
+            format!("the last one is of {}: is a server running?", output::time(last.unix_seconds)),
+        ),
+        Some(last) => {
+            well(what, format!("`{}`, and {} older ones", last.file.display(), record.made.len() - 1))
+        }
+    }
 }
 
 fn directory(data: &Path) -> Finding {
@@ -307,15 +338,12 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
 
 /// The key of token hashes.
 fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
-    let (what, path) = ("key of API tokens", token_key::path(&installation.data));
-    let key = match path.exists().then(|| key::load(&path, installation.config.facts.group)).transpose() {
-        Ok(key) => key.map(|key| HashKey::new(key.bytes())),
-        Err(why) => return error(what, why.to_string()),
-    };
-    match enfilade_admin::judge_token_key(lmdb, key.as_ref()) {
-        Ok(judged) => match (token_key::fault(&installation.data, judged, key.is_none()), key) {
+    let what = "key of API tokens";
+    let data = &installation.data;
+    match token_key::judge(data, installation.config.facts.group, lmdb) {
+        Ok((judged, key)) => match (token_key::fault(data, judged, key.is_none()), key) {
             (Some(why), _) => error(what, why),
-            (None, Some(_)) => well(what, path.display().to_string()),
+            (None, Some(_)) => well(what, token_key::path(data).display().to_string()),
             (None, None) => well(what, "no API token needs it; it is made with the first one"),
         },
         Err(why) => error(what, why.to_string()),

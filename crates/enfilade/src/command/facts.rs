@@ -28,7 +28,10 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
             return run_check(&open(installation)?, was_refused, json);
         }
         Facts::Log { last } => log(&open(installation)?, last, json)?,
-        Facts::Backup { file } => backup(&open(installation)?, &file, json)?,
+        Facts::Backup { file, force } => {
+            refuse_existing(&file, force)?;
+            backup(&open(installation)?, &file, json)?;
+        }
         Facts::Restore { file: Some(file), force, accept_rollback, set_aside } => {
             let copy = read(installation, &file).and_then(|from| Ok(copy::read_backup(from)?));
             put_in_place(installation, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
@@ -144,6 +147,15 @@ fn gather(lmdb: &Lmdb, directory: &Path) -> anyhow::Result<Gathered> {
 /// The directory of a file.
 fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// An existing file may be the only good backup, so it is only replaced with `--force`.
+pub(super) fn refuse_existing(file: &Path, force: bool) -> anyhow::Result<()> {
+    // A link counts as existing, too: the rename would replace it.
+    if std::fs::symlink_metadata(file).is_ok() && !force {
+        bail!("`{}` already exists: give another name, or --force to replace it", file.display());
+    }
+    Ok(())
 }
 
 fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {

@@ -2,7 +2,8 @@
 //! (`enfilade reference configuration`) all use this table.
 
 use super::values::{
-    AtMost, Check, Duration, MapSize, Matching, Names, Roots, TransportSecurity, UseOfIndex, Value,
+    AtMost, Check, Duration, MapSize, Matching, Names, Recipients, Roots, TransportSecurity, UseOfIndex,
+    Value,
 };
 use crate::listen::{Addresses, Networks};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -193,5 +194,16 @@ keys! {
         stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
         /// The largest size of the store of facts, in MiB. The same for all processes.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
+    }
+    /// Backups of the whole house that the server makes.
+    backup: Backup, "backup.md#on-a-schedule" {
+        /// The directory of the backups; created if it does not exist. No datastore may contain it.
+        directory: Option<PathBuf>, "no backups are made", Restart;
+        /// How often a backup is made.
+        every: Option<Duration>, "`24h`", Restart;
+        /// The number of backups that are kept; at least 1.
+        keep: usize = 7, Restart;
+        /// The age recipients that can decrypt the backups, separated by commas.
+        recipients: Recipients, "not encrypted", Restart;
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::listen::{ADDRESSES_EXPECTED, Addresses, Networks};
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
+use enfilade_sources::backup::age::Recipient;
 use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -51,6 +52,7 @@ expected! {
     TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`",
     Networks: "addresses and networks, such as `10.0.0.0/8, ::1`",
     Roots: "list of absolute paths",
+    Recipients: "`age1…`, separated by commas",
     Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`",
 }
 
@@ -203,6 +205,26 @@ impl TryFrom<String> for Duration {
 impl From<Duration> for String {
     fn from(duration: Duration) -> Self {
         duration.text
+    }
+}
+
+/// Public keys that backups are encrypted for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
+
+impl TryFrom<String> for Recipients {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let keys = parts.map(|part| part.parse().map_err(|why| format!("`{part}`: {why}")));
+        Ok(Recipients(keys.collect::<Result<_, String>>()?))
+    }
+}
+
+impl From<Recipients> for String {
+    fn from(Recipients(keys): Recipients) -> Self {
+        keys.iter().map(Recipient::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 

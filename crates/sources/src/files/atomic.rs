@@ -20,7 +20,21 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// # Errors
 /// As [`write()`], and when `write` fails.
 pub fn write_with(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    write_with_checked(path, mode, write, |_| Ok(()))
+}
+
+/// As [`write_with`]. `check` gets the path of the complete temporary file before it is renamed.
+///
+/// # Errors
+/// As [`write_with`], and when `check` fails; the file is then unchanged.
+pub(crate) fn write_with_checked(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+    check: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let temp = write_beside(path, mode, None, write)?;
+    check(&temp).inspect_err(|_| drop(std::fs::remove_file(&temp)))?;
     put_in_place(&temp, path)
 }
 
@@ -99,7 +113,7 @@ fn write_beside(
 ///
 /// # Errors
 /// When it cannot be made.
-pub(crate) fn unnamed(directory: &Path) -> io::Result<File> {
+pub fn unnamed(directory: &Path) -> io::Result<File> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|why| io::Error::other(why.to_string()))?;
     let temp = directory.join(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));

@@ -1,0 +1,115 @@
+//! Makes backups of the whole house, for a command or in a server.
+
+mod parts;
+pub(crate) mod schedule;
+
+use crate::home::Installation;
+use crate::{clock, token_key};
+use anyhow::{Context, bail};
+use enfilade_facts::Source as _;
+use enfilade_sources::backup::age::Lock;
+use enfilade_sources::backup::{
+    BackupError, Content, FORMAT, Item, Manifest, write_archive, write_directory,
+};
+use enfilade_sources::copy::Gathered;
+use enfilade_sources::lmdb::Lmdb;
+use parts::Parts;
+use std::path::{Path, PathBuf};
+
+/// The file of a backup with the facts.
+pub(crate) const FACTS: &str = "facts.backup";
+/// Attempts, if keys or certificates are replaced while a backup is made.
+const TRIES: usize = 5;
+
+/// Where a backup goes.
+pub(crate) enum Target<'a> {
+    /// A new directory.
+    Directory(&'a Path),
+    /// One file, encrypted if there is a lock.
+    Archive(&'a Path, Option<Lock>),
+}
+
+impl Target<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            Target::Directory(path) | Target::Archive(path, _) => path,
+        }
+    }
+
+    fn write(&self, manifest: &Manifest, items: &mut [Item]) -> Result<u64, BackupError> {
+        match self {
+            Target::Directory(path) => write_directory(path, manifest, items),
+            Target::Archive(path, lock) => write_archive(path, manifest, items, lock.as_ref()),
+        }
+    }
+}
+
+/// A complete backup.
+pub(crate) struct Made {
+    pub(crate) manifest: Manifest,
+    pub(crate) bytes: u64,
+}
+
+/// Makes a backup. `more` makes files that belong to it besides the house's own. `progress` counts records.
+///
+/// The facts are gathered between two readings of all other files, which must be equal: so the backup is of one moment.
+pub(crate) fn make(
+    installation: &Installation,
+    lmdb: &Lmdb,
+    target: &Target<'_>,
+    more: &dyn Fn() -> anyhow::Result<Vec<Item>>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> anyhow::Result<Made> {
+    let named = || format!("backup `{}` was not made", target.path().display());
+    let (judged, key) = token_key::judge(&installation.data, installation.config.facts.group, lmdb)?;
+    if let Some(fault) = token_key::fault(&installation.data, judged, key.is_none()) {
+        bail!("{}: {fault}", named());
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match try_to_make(installation, lmdb, target, more, progress) {
+            Err(why) if tries < TRIES && was_changed(&why) => {}
+            made => return made.with_context(named),
+        }
+    }
+}
+
+fn was_changed(why: &anyhow::Error) -> bool {
+    matches!(why.downcast_ref::<BackupError>(), Some(BackupError::Changed(_)))
+}
+
+fn try_to_make(
+    installation: &Installation,
+    lmdb: &Lmdb,
+    target: &Target<'_>,
+    more: &dyn Fn() -> anyhow::Result<Vec<Item>>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> anyhow::Result<Made> {
+    let Parts { mut items, outside } = Parts::of(installation)?;
+    items.extend(more()?);
+    let now = clock::now().unix_seconds;
+    // The records lie in an unnamed file where the facts are, so that an encrypted backup leaves nothing readable elsewhere.
+    let facts = Gathered::of(&|look| lmdb.with_view(look), &installation.data, now, progress)
+        .context("the facts cannot be copied")?;
+    let origin = facts.origin.clone();
+    items.insert(0, Item::measure(Path::new(FACTS), 0o600, Content::Facts(Box::new(facts)))?);
+    let manifest = Manifest {
+        enfilade_backup: FORMAT,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        unix_seconds: now,
+        data: installation.data.clone(),
+        store: origin.store,
+        revision: origin.revision,
+        records: origin.records,
+        outside: outside.into_iter().map(|(to, from)| (to.to_owned(), from)).collect(),
+        files: items.iter().map(|item| item.entry.clone()).collect(),
+    };
+    let bytes = target.write(&manifest, &mut items)?;
+    Ok(Made { manifest, bytes })
+}
+
+/// A path that does not depend on the working directory.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,109 @@
+//! The files of a house besides its facts, and their places in a backup. These are the places in the restored data directory, too.
+
+use super::absolute;
+use crate::home::{Installation, file_set};
+use crate::reserved::certificate_directories;
+use enfilade_facts::tables::FileName;
+use enfilade_sources::backup::{BackupError, Content, Item};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Directories in directories: `keys/fernet`, and certificates by name.
+const DEPTH_MAX: usize = 3;
+
+/// The files, measured.
+pub(super) struct Parts {
+    pub(super) items: Vec<Item>,
+    /// Places of parts that are outside the data directory, and where they are.
+    pub(super) outside: BTreeMap<&'static str, PathBuf>,
+}
+
+impl Parts {
+    /// Lists and measures them.
+    pub(super) fn of(installation: &Installation) -> Result<Self, BackupError> {
+        let mut parts = Parts { items: Vec::new(), outside: BTreeMap::new() };
+        let Installation { data, config, .. } = installation;
+        parts.file(data, &installation.config_path(), "enfilade.toml", "enfilade.toml")?;
+        let files = file_set(data, config);
+        for file in FileName::ALL {
+            parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
+        }
+        let fernet = config.identity.fernet_keys.as_deref();
+        let not = fernet.map(|_| data.join("keys/fernet"));
+        parts.directory(&data.join("keys"), Path::new("keys"), not.as_deref())?;
+        if let Some(fernet) = fernet {
+            parts.whole(data, fernet, "keys/fernet")?;
+        }
+        let mut certificates = certificate_directories(&config.tls.place(data)).into_iter();
+        // A crt-list can name several directories.
+        for (directory, place) in certificates.by_ref().zip(["tls", "tls-2", "tls-3", "tls-4", "tls-5"]) {
+            parts.whole(data, &directory, place)?;
+        }
+        if let Some(directory) = certificates.next() {
+            let why = "a backup holds certificates of at most 5 directories: move the files of the crt-list together";
+            return Err(BackupError::io(directory, std::io::Error::other(why)));
+        }
+        if let Some(issuers) = &config.tls.issuers {
+            parts.whole(data, issuers, "issuers")?;
+        }
+        Ok(parts)
+    }
+
+    /// One file, if it exists.
+    fn file(&mut self, data: &Path, from: &Path, to: &str, part: &'static str) -> Result<(), BackupError> {
+        if !from.exists() {
+            return Ok(());
+        }
+        let from = absolute(from);
+        if from != data.join(to) {
+            let place = from.parent().filter(|_| part != to).unwrap_or(&from);
+            self.outside.insert(part, place.to_owned());
+        }
+        self.add(&from, Path::new(to))
+    }
+
+    /// A directory that the configuration may have moved.
+    fn whole(&mut self, data: &Path, from: &Path, to: &'static str) -> Result<(), BackupError> {
+        let from = absolute(from);
+        if from != data.join(to) {
+            self.outside.insert(to, from.clone());
+        }
+        self.directory(&from, Path::new(to), None)
+    }
+
+    fn directory(&mut self, from: &Path, to: &Path, not: Option<&Path>) -> Result<(), BackupError> {
+        let failed = |why| BackupError::io(from, why);
+        let entries = match std::fs::read_dir(from) {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(failed)?,
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<BTreeSet<_>>>();
+        for name in names.map_err(failed)? {
+            let (from, to) = (from.join(&name), to.join(&name));
+            // Temporary files and locks begin with a dot.
+            if name.as_encoded_bytes().starts_with(b".") || not == Some(from.as_path()) {
+                continue;
+            }
+            // A link is followed to a file, as the server does, and not to a directory: it may lead in a circle.
+            if from.is_file() {
+                self.add(&from, &to)?;
+            } else if !from.is_symlink() && from.is_dir() && to.components().count() <= DEPTH_MAX {
+                self.directory(&from, &to, not)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, from: &Path, to: &Path) -> Result<(), BackupError> {
+        let meta = match std::fs::metadata(from) {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+                return Err(BackupError::Changed(from.to_owned()));
+            }
+            meta => meta.map_err(|why| BackupError::io(from, why))?,
+        };
+        let content = Content::File(from.to_owned());
+        self.items.push(Item::measure(to, meta.permissions().mode(), content)?);
+        Ok(())
+    }
+}

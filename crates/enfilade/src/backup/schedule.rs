@@ -1,0 +1,237 @@
+//! Backups that a server makes by itself, and the record of them.
+
+use super::{Made, Target, absolute, make};
+use crate::home::{Home, Installation, make_directory};
+use crate::{clock, output};
+use anyhow::Context;
+use enfilade_faces::Faces;
+use enfilade_sources::backup::age::Lock;
+use enfilade_sources::files::{atomic, lock::FileLock};
+use enfilade_sources::lmdb::Lmdb;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The default of `[backup] every`, in seconds.
+const EVERY: i64 = 24 * 3600;
+/// The pause after a backup that failed, in seconds; less if backups are made more often.
+const AFTER_FAILURE: i64 = 600;
+/// How often the thread looks whether a backup is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// The age of a temporary file after which the process that wrote it has certainly ended, in seconds.
+const ABANDONED: i64 = 24 * 3600;
+/// Temporary files of this program begin with this.
+const TEMPORARY: &str = ".enfilade-";
+
+/// The record of scheduled backups, in the data directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Record {
+    /// The backups that the server made and keeps, the oldest first.
+    pub(crate) made: Vec<Kept>,
+    /// When the last attempt failed, and why; absent after a success.
+    pub(crate) failed: Option<Failed>,
+}
+
+/// A backup that the server made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// When it was complete, in seconds since the epoch.
+    pub(crate) unix_seconds: i64,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failed {
+    /// When, in seconds since the epoch.
+    pub(crate) unix_seconds: i64,
+    /// Why.
+    pub(crate) why: String,
+}
+
+impl Record {
+    fn path(data: &Path) -> PathBuf {
+        data.join("backups.json")
+    }
+
+    /// Reads the record; empty if there is none.
+    pub(crate) fn read(data: &Path) -> anyhow::Result<Self> {
+        let path = Record::path(data);
+        let text = match std::fs::read(&path) {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Record::default()),
+            text => text.with_context(|| format!("`{}` cannot be read", path.display()))?,
+        };
+        serde_json::from_slice(&text)
+            .with_context(|| format!("`{}` is damaged: remove it; no backup is lost", path.display()))
+    }
+
+    fn write(&self, installation: &Installation) -> anyhow::Result<()> {
+        let path = Record::path(&installation.data);
+        let group = installation.config.facts.group;
+        atomic::write_shared(&path, &serde_json::to_vec(self)?, group)
+            .with_context(|| format!("`{}` cannot be written", path.display()))
+    }
+
+    /// When the next backup is due, in seconds since the epoch.
+    pub(crate) fn due(&self, every: i64) -> i64 {
+        let next = self.made.last().map_or(0, |last| last.unix_seconds + every);
+        let again = self.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(AFTER_FAILURE));
+        next.max(again)
+    }
+}
+
+/// The seconds between two backups, if a directory for backups is configured.
+pub(crate) fn every(installation: &Installation) -> Option<i64> {
+    let backup = &installation.config.backup;
+    backup.directory.as_ref().map(|_| backup.every.as_ref().map_or(EVERY, |every| every.seconds))
+}
+
+/// Starts the thread that makes backups, if a directory is configured. Of several servers of one data directory, one makes each backup.
+pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
+    let installation = home.installation();
+    let Some(every) = every(&installation) else { return Ok(()) };
+    let (source, faces) = (Arc::clone(&home.source), faces.clone());
+    std::thread::Builder::new().name("backups".into()).spawn(move || {
+        let mut told = String::new();
+        loop {
+            let record = look(&installation, &source, every);
+            let problem = match &record {
+                Ok(Record { failed: Some(failed), .. }) => failed.why.clone(),
+                Ok(_) => String::new(),
+                Err(why) => format!("{why:#}"),
+            };
+            let last =
+                record.iter().flat_map(|record| record.made.last()).map(|last| last.unix_seconds).max();
+            faces.metrics().set_backup(last, !problem.is_empty());
+            if problem != told && !problem.is_empty() {
+                output::note(&format!("warning: the scheduled backup failed: {problem}"));
+            }
+            told = problem;
+            std::thread::park_timeout(LOOK);
+        }
+    })?;
+    Ok(())
+}
+
+/// Makes a backup if one is due. Returns the record afterwards.
+fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<Record> {
+    let record = Record::read(&installation.data)?;
+    if clock::now().unix_seconds < record.due(every) {
+        return Ok(record);
+    }
+    let lock = installation.data.join(".backups.lck");
+    let _lock = match FileLock::take(&lock, Duration::ZERO) {
+        // Another server of this data directory makes it now.
+        Err(why) if why.kind() == std::io::ErrorKind::TimedOut => return Ok(record),
+        taken => taken?,
+    };
+    let mut record = Record::read(&installation.data)?;
+    if clock::now().unix_seconds < record.due(every) {
+        return Ok(record);
+    }
+    match run(installation, lmdb) {
+        Ok((made, file)) => {
+            let Made { manifest, bytes } = made;
+            output::note(&format!(
+                "backup `{}` is complete and verified: {} records as of revision {}, {}",
+                file.display(),
+                manifest.records,
+                manifest.revision,
+                output::bytes(bytes)
+            ));
+            record.made.push(Kept { file, unix_seconds: clock::now().unix_seconds });
+            record.failed = None;
+            record.write(installation)?;
+            forget(&mut record, installation.config.backup.keep.max(1))?;
+        }
+        Err(why) => {
+            record.failed = Some(Failed { unix_seconds: clock::now().unix_seconds, why: format!("{why:#}") });
+        }
+    }
+    record.write(installation)?;
+    Ok(record)
+}
+
+fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBuf)> {
+    let backup = &installation.config.backup;
+    let directory = absolute(backup.directory.as_deref().context("`[backup] directory` is not set")?);
+    make_directory(&directory, None)?;
+    remove_abandoned(&directory, clock::now().unix_seconds);
+    let recipients = &backup.recipients.0;
+    let (lock, end) = match recipients.is_empty() {
+        true => (None, "tar"),
+        false => (Some(Lock::Recipients(recipients.clone())), "tar.age"),
+    };
+    let time = output::time(clock::now().unix_seconds).replace([':', '-'], "");
+    let file = directory.join(format!("enfilade-{time}.{end}"));
+    anyhow::ensure!(!file.exists(), "`{}` already exists", file.display());
+    let made = make(installation, lmdb, &Target::Archive(&file, lock), &|| Ok(Vec::new()), &mut |_, _| {})?;
+    Ok((made, file))
+}
+
+/// Deletes the oldest backups of the record. A file that is gone already was deleted by somebody else.
+fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
+    while keep < record.made.len() {
+        let file = &record.made.first().context("there is a backup")?.file;
+        match std::fs::remove_file(file) {
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+                output::note(&format!("warning: old backup `{}` cannot be deleted: {why}", file.display()));
+                break;
+            }
+            _ => drop(record.made.remove(0)),
+        }
+    }
+    Ok(())
+}
+
+/// Removes temporary files of processes that were killed while they wrote a backup.
+fn remove_abandoned(directory: &Path, now: i64) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in
+        entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()))
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let is_old = entry.metadata().is_ok_and(|meta| meta.is_file() && meta.mtime() + ABANDONED < now);
+        if is_old {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_is_due_after_the_interval_and_soon_after_a_failure() {
+        let kept = |unix_seconds| Kept { file: PathBuf::from("x"), unix_seconds };
+        let failed = |unix_seconds| Some(Failed { unix_seconds, why: "full".into() });
+        for (made, failed, every, due) in [
+            (vec![], None, 86_400, 0),
+            (vec![kept(100), kept(5000)], None, 86_400, 91_400),
+            (vec![kept(100)], failed(90_000), 86_400, 90_600),
+            (vec![], failed(90_000), 60, 90_060),
+        ] {
+            assert_eq!(Record { made, failed }.due(every), due);
+        }
+    }
+
+    #[test]
+    fn only_recorded_backups_are_deleted_and_the_oldest_first() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let file = |name: &str| scratch.path().join(name);
+        for name in ["1", "2", "3", "of-the-operator"] {
+            std::fs::write(file(name), name).unwrap();
+        }
+        std::fs::remove_file(file("1")).unwrap();
+        let kept = |name: &str| Kept { file: file(name), unix_seconds: 1 };
+        let mut record = Record { made: vec![kept("1"), kept("2"), kept("3")], failed: None };
+        forget(&mut record, 1).unwrap();
+        assert_eq!(record.made, [kept("3")]);
+        let there: Vec<bool> = ["2", "3", "of-the-operator"].map(|name| file(name).exists()).to_vec();
+        assert_eq!(there, [false, true, true]);
+    }
+}

@@ -1,0 +1,139 @@
+//! `enfilade backup`.
+
+mod fit;
+mod restore;
+
+use super::facts::refuse_existing;
+use crate::backup::{Made, Target, make};
+use crate::cli::Backup;
+use crate::home::{Home, Installation};
+use crate::progress::Progress;
+use crate::upkeep::open;
+use crate::{output, prompt};
+use anyhow::{Context, bail, ensure};
+use enfilade_facts::vocabulary::{Secret, StorePath};
+use enfilade_sources::backup::age::Lock;
+use enfilade_sources::backup::{Content, Item};
+use enfilade_sources::files::atomic;
+use enfilade_sources::lmdb::Lmdb;
+pub(super) use restore::restore;
+use serde_json::json;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> anyhow::Result<()> {
+    let target = target(command)?;
+    // With ACLs a house is needed that reads the datastores; without them only the store is opened.
+    let made = match command.acls {
+        true => {
+            let home = Home::open(installation.clone())?;
+            make_shown(installation, &home.source, &target, &|| acls(&home))?
+        }
+        false => make_shown(installation, &open(installation)?, &target, &|| Ok(Vec::new()))?,
+    };
+    tell(command, &made, json);
+    Ok(())
+}
+
+fn make_shown(
+    installation: &Installation,
+    lmdb: &Lmdb,
+    target: &Target<'_>,
+    more: &dyn Fn() -> anyhow::Result<Vec<Item>>,
+) -> anyhow::Result<Made> {
+    let mut progress = Progress::start("reading the facts");
+    make(installation, lmdb, target, more, &mut |done, all| progress.show(done, all))
+}
+
+fn tell(command: &Backup, made: &Made, json: bool) {
+    let Made { manifest, bytes } = made;
+    let target = command.target.display();
+    let is_encrypted = command.passphrase || command.passphrase_stdin || !command.recipients.is_empty();
+    let value = json!({
+        "backup": command.target, "bytes": bytes, "files": manifest.files.len(), "records": manifest.records,
+        "store": manifest.store, "revision": manifest.revision, "unix_seconds": manifest.unix_seconds, "encrypted": is_encrypted,
+        "verified": true,
+    });
+    let mut text = format!(
+        "`{target}` is complete and verified: {} records as of revision {}, {} other files, {}",
+        manifest.records,
+        manifest.revision,
+        manifest.files.len() - 1,
+        output::bytes(*bytes)
+    );
+    if !is_encrypted {
+        text.push_str("\nit holds private keys and hashes of secrets, not encrypted: keep it where only administrators can read it");
+    }
+    text.push_str(&format!(
+        "\nthe content of datastores is not in it\ncheck it again: enfilade restore '{target}' --check"
+    ));
+    output::done(json, &value, &text);
+}
+
+/// The form of the backup, by its name.
+fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
+    let Backup { target, recipients, force, .. } = command;
+    let ends_in = |end: &str| target.extension().is_some_and(|found| found == end);
+    let lock = match passphrase(command)? {
+        Some(passphrase) => Some(Lock::Passphrase(passphrase)),
+        None if recipients.is_empty() => None,
+        None => Some(Lock::Recipients(recipients.clone())),
+    };
+    ensure!(
+        lock.is_some() == ends_in("age"),
+        "`{}`: an encrypted backup is one file with a name that ends in .age, and no other backup has such a name; \
+         give --recipient or --passphrase together with such a name",
+        target.display()
+    );
+    if lock.is_some() || ends_in("tar") {
+        ensure!(!target.is_dir(), "`{}` is a directory: give the name of a file", target.display());
+        refuse_existing(target, *force)?;
+        return Ok(Target::Archive(target, lock));
+    }
+    match std::fs::symlink_metadata(target) {
+        Err(_) => Ok(Target::Directory(target)),
+        Ok(_) => bail!(
+            "`{}` already exists: give the name of a new directory, or a name that ends in .tar for one file",
+            target.display()
+        ),
+    }
+}
+
+/// A new passphrase. On a terminal it is asked for twice: a mistyped one would close the backup for ever.
+fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
+    if command.passphrase_stdin {
+        return prompt::from_stdin().map(Some);
+    }
+    if !command.passphrase {
+        return Ok(None);
+    }
+    let passphrase = prompt::hidden("passphrase of the backup: ")?;
+    let again = prompt::hidden("again: ")?;
+    ensure!(passphrase.reveal() == again.reveal(), "the two passphrases differ; nothing was written");
+    Ok(Some(passphrase))
+}
+
+/// The ACLs of the files of every datastore, one list for each.
+fn acls(home: &Home) -> anyhow::Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for datastore in enfilade_admin::list_datastores(home.source())? {
+        let name = datastore.name;
+        let mut to = BufWriter::new(atomic::unnamed(&home.data)?);
+        let mut failed = None;
+        let all = StorePath::from_plain("/")?;
+        let saved = enfilade_admin::save_acls(&home.change_context(), &name, &all, &mut |path, acl| {
+            let written = acl
+                .map_err(anyhow::Error::msg)
+                .and_then(|sddl| Ok(writeln!(to, "{}", json!({ "path": path, "sddl": sddl }))?));
+            failed = failed.take().or(written.err().map(|why| format!("{path}: {why}")));
+        });
+        saved.with_context(|| format!("the ACLs of datastore `{name}` cannot be read"))?;
+        if let Some(why) = failed {
+            bail!("the ACLs of datastore `{name}` cannot be saved: {why}");
+        }
+        let file = to.into_inner().map_err(|why| why.into_error())?;
+        let path = format!("acls/{name}.jsonl");
+        items.push(Item::measure(Path::new(&path), 0o600, Content::Spooled(file))?);
+    }
+    Ok(items)
+}

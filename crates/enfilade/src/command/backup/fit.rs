@@ -1,0 +1,132 @@
+//! Whether the parts of a restored house fit together and to this machine.
+
+use crate::config::Config;
+use crate::{clock, home, token_key};
+use anyhow::{Context, bail};
+use enfilade_admin::{CertificateFiles, CertificatePlace, CertificateTerms, TokenKey};
+use enfilade_facts::Read;
+use enfilade_facts::tables::Datastore;
+use enfilade_sources::backup::Manifest;
+use enfilade_sources::files::fernet_keys::FernetKeys;
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_tls::{Digest, Tickets};
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+
+/// Checks the new directory, which will be at `data`. Returns what the operator has to do; an error is a backup that cannot work anywhere.
+pub(super) fn check(
+    data: &Path,
+    new: &Path,
+    config: &Config,
+    manifest: &Manifest,
+) -> anyhow::Result<Vec<String>> {
+    let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
+    token_key(new, &lmdb)?;
+    let mut steps = Vec::new();
+    for (part, path) in &manifest.outside {
+        steps.push(moved(data, part, path));
+    }
+    steps.extend(fernet(new));
+    steps.extend(certificates(new, config));
+    steps.extend(datastores(data, &lmdb, manifest)?);
+    for entry in &manifest.files {
+        let name = entry.path.strip_prefix("acls/").and_then(|file| file.strip_suffix(".jsonl"));
+        steps.extend(name.map(|name| {
+            let file = data.join(&entry.path);
+            format!(
+                "after the content of datastore `{name}` is there, restore its ACLs: enfilade --data '{}' acl restore {name} < '{}'",
+                data.display(),
+                file.display()
+            )
+        }));
+    }
+    Ok(steps)
+}
+
+/// The key must be the one that made the hashes of the API tokens. A server refuses to start with another one.
+fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
+    // The files have the modes of their owner alone until they are given to a group.
+    let (judged, key) = token_key::judge(new, None, lmdb).context("the key of API tokens in the backup")?;
+    let TokenKey::Lost { tokens, .. } = judged else { return Ok(()) };
+    let is = if key.is_none() {
+        "is missing in the backup"
+    } else {
+        "in the backup is not the key that made them"
+    };
+    bail!("`keys/token-hash.key` {is}: the hashes of {tokens} API tokens need it; use another backup")
+}
+
+/// A part that the configuration keeps outside the data directory. Nothing outside it is written.
+fn moved(data: &Path, part: &str, path: &Path) -> String {
+    let (data, path) = (data.display(), path.display());
+    match part {
+        "enfilade.toml" => format!(
+            "the configuration was `{path}`, and is `{data}/enfilade.toml` now: start without --config, or copy it there"
+        ),
+        "the edited files" => format!(
+            "the configuration keeps the edited files in `{path}`: copy {data}/*.cfg and {data}/token.shadow there, or remove `[facts] files`"
+        ),
+        part => format!(
+            "the configuration names `{path}`, and its files are in `{data}/{part}`: copy them there, or change the key in `{data}/enfilade.toml`"
+        ),
+    }
+}
+
+fn fernet(new: &Path) -> Option<String> {
+    match FernetKeys::new(new.join("keys/fernet")).read() {
+        Ok(found) if found.primary().is_some() => None,
+        Ok(_) => Some("there are no Fernet keys, so nobody can get a session: enfilade keys init".into()),
+        Err(why) => Some(format!(
+            "the Fernet keys cannot be read ({why}), so nobody can get a session: enfilade keys init"
+        )),
+    }
+}
+
+/// Certificates that cannot be served, as `enfilade certs check` finds them. Each key must belong to its certificate.
+fn certificates(new: &Path, config: &Config) -> Vec<String> {
+    let directory = new.join("tls");
+    if config.tls.crt_list.is_some() {
+        return vec!["check the certificates when they are in their place: enfilade certs check".into()];
+    }
+    if !directory.exists() {
+        return vec!["there are no certificates: the first start makes one for localhost".into()];
+    }
+    let look = || {
+        let terms = CertificateTerms::new(Tickets::default(), None)?;
+        let seed = home::seed().map_err(|why| why.to_string())?;
+        let files = CertificateFiles::new(CertificatePlace::Directory(directory), Digest::new(&seed), terms);
+        let looked = files.look(config.tls.rules(), None, clock::nanos()).map_err(|why| why.to_string())?;
+        let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
+        Ok::<_, String>([looked.bad, verified.bad].concat())
+    };
+    match look() {
+        Ok(bad) => bad
+            .into_iter()
+            .map(|bad| format!("certificate `{}` cannot be served: {}", bad.file, bad.why))
+            .collect(),
+        Err(why) => vec![format!("the certificates cannot be read: {why}")],
+    }
+}
+
+/// Datastores whose directory is not on this machine, or belonged to the old data directory.
+fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
+    let stores = lmdb.read(|view| view.list::<Datastore>(&[]))??;
+    let step = |(name, store): (enfilade_facts::vocabulary::DatastoreName, Datastore)| {
+        let path = Path::new(&store.path);
+        let is_of_old = path.starts_with(&manifest.data) && data != manifest.data;
+        match (path.is_dir(), is_of_old) {
+            (true, false) => None,
+            (true, true) => Some(format!(
+                "datastore `{name}` still uses `{}` in the data directory of the backup: to use another directory, change its path in `{}`",
+                store.path,
+                data.join("datastore.cfg").display()
+            )),
+            (false, _) => Some(format!(
+                "datastore `{name}`: `{}` is not on this machine; restore its content there, or change its path in `{}`",
+                store.path,
+                data.join("datastore.cfg").display()
+            )),
+        }
+    };
+    Ok(stores.into_iter().filter_map(step).collect())
+}

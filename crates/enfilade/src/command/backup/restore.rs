@@ -1,0 +1,185 @@
+//! `enfilade restore`.
+
+use super::fit;
+use crate::backup::FACTS;
+use crate::cli::Restore;
+use crate::config::{self, Config};
+use crate::home::data_directory;
+use crate::progress::Progress;
+use crate::upkeep::audit;
+use crate::{clock, output, prompt};
+use anyhow::{Context, bail, ensure};
+use enfilade_sources::backup::age::{Key, identities};
+use enfilade_sources::backup::{Backup, Manifest, NewDirectory, Owners, unpack_into};
+use enfilade_sources::copy;
+use enfilade_sources::lmdb::Lmdb;
+use serde_json::json;
+use std::fs::File;
+use std::io::BufReader;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Restores a backup. Nothing is changed before the whole backup was read and verified.
+pub(in crate::command) fn restore(
+    data: Option<PathBuf>,
+    command: &Restore,
+    json: bool,
+) -> anyhow::Result<()> {
+    let source = &command.backup;
+    let key = key(command)?;
+    let unchanged = || format!("`{}` was not restored; nothing was changed", source.display());
+    let backup = Backup::open(source, key.as_ref());
+    if command.check {
+        let checked = backup.and_then(Backup::verify);
+        let manifest = checked.with_context(|| format!("`{}` cannot be restored", source.display()))?;
+        output::done(
+            json,
+            &described(&manifest),
+            &format!("{}: every byte is as it was written", about(&manifest)),
+        );
+        return Ok(());
+    }
+    let backup = backup.with_context(unchanged)?;
+    let data = place(data_directory(data)?).with_context(unchanged)?;
+    let restored = into(&data, backup, command).with_context(unchanged)?;
+    tell(&data, &restored, json);
+    Ok(())
+}
+
+fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
+    if command.passphrase_stdin {
+        return Ok(Some(Key::Passphrase(prompt::from_stdin()?)));
+    }
+    if command.passphrase {
+        return Ok(Some(Key::Passphrase(prompt::hidden("passphrase of the backup: ")?)));
+    }
+    let Some(path) = &command.identity else { return Ok(None) };
+    let named = || format!("private key file `{}`", path.display());
+    let text = std::fs::read_to_string(path).with_context(named)?;
+    Ok(Some(Key::Identities(identities(&text).with_context(named)?)))
+}
+
+/// The data directory without links, so that its parent is known.
+fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
+    if data.exists() {
+        return Ok(std::fs::canonicalize(data)?);
+    }
+    let data = std::path::absolute(data)?;
+    let (above, name) =
+        (data.parent().context("it has no parent")?, data.file_name().context("it has no name")?);
+    let named = || {
+        format!(
+            "`{}`, in which the data directory is made, cannot be opened: make it with `mkdir -p`",
+            above.display()
+        )
+    };
+    Ok(std::fs::canonicalize(above).with_context(named)?.join(name))
+}
+
+struct Restored {
+    manifest: Manifest,
+    config: Config,
+    aside: Option<PathBuf>,
+    steps: Vec<String>,
+}
+
+fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restored> {
+    let owner = owner(data)?;
+    let is_empty = !data.exists() || std::fs::read_dir(data)?.next().is_none();
+    ensure!(
+        is_empty || command.force,
+        "data directory `{}` is not empty: give another one with --data, or --force to move it aside",
+        data.display()
+    );
+    refuse_mount(data)?;
+    let facts = data.join("facts");
+    // No server may begin to use the old directory while it is moved.
+    let _closed = if facts.exists() { Some(Lmdb::keep_closed(&facts)?) } else { None };
+    let made = NewDirectory::begin(data)?;
+    let new = made.directory();
+    let manifest = unpack_into(backup, new)?;
+    let config = config::read(new, None).context("the configuration of the backup")?;
+    restore_facts(new, &config, command)?;
+    let steps = fit::check(data, new, &config, &manifest)?;
+    made.give_to(Owners { owner, group: config.facts.group }, &manifest)?;
+    let aside = made.put_in_place(clock::now().unix_seconds)?;
+    Ok(Restored { manifest, config, aside, steps })
+}
+
+/// The owner of an existing directory, if root restores for another user.
+fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
+    if !rustix::process::geteuid().is_root() || !data.exists() {
+        return Ok(None);
+    }
+    let meta = std::fs::metadata(data)?;
+    Ok(Some((meta.uid(), meta.gid())))
+}
+
+/// The directory is replaced by a rename, which is not possible for a mount point.
+fn refuse_mount(data: &Path) -> anyhow::Result<()> {
+    let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev());
+    let above = data.parent().context("it has no parent")?;
+    if data.exists() && device(data)? != device(above)? {
+        bail!(
+            "`{}` is a mount point, which cannot be replaced in one step: restore into a directory in it, such as \
+             --data '{}'",
+            data.display(),
+            data.join("enfilade").display()
+        );
+    }
+    Ok(())
+}
+
+fn restore_facts(new: &Path, config: &Config, command: &Restore) -> anyhow::Result<()> {
+    let file = new.join(FACTS);
+    let opened = File::open(&file).context("the backup has no facts")?;
+    let copy = copy::read_backup(BufReader::with_capacity(1 << 20, opened))?;
+    let audit = audit(format!("restore {} of revision {}", command.backup.display(), copy.origin.revision));
+    let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
+    let mut progress = Progress::start("restoring the facts");
+    lmdb.restore(copy, &audit, false, &mut |done, all| progress.show(done, all))?;
+    drop(progress);
+    Ok(std::fs::remove_file(file)?)
+}
+
+fn about(manifest: &Manifest) -> String {
+    let Manifest { records, revision, unix_seconds, data, files, .. } = manifest;
+    format!(
+        "backup of `{}` of {}: {records} records as of revision {revision} and {} other files",
+        data.display(),
+        output::time(*unix_seconds),
+        files.len().saturating_sub(1)
+    )
+}
+
+fn described(manifest: &Manifest) -> serde_json::Value {
+    let Manifest { enfilade_backup, program, unix_seconds, data, store, revision, records, files, .. } =
+        manifest;
+    json!({
+        "format": enfilade_backup, "program": program, "unix_seconds": unix_seconds, "of": data, "of_store": store,
+        "of_revision": revision, "records": records, "files": files.len(),
+    })
+}
+
+fn tell(data: &Path, restored: &Restored, json: bool) {
+    let Restored { manifest, config, aside, steps } = restored;
+    let mut value = described(manifest);
+    if let Some(value) = value.as_object_mut() {
+        value.insert("data".into(), json!(data));
+        value.insert("set_aside".into(), json!(aside));
+        value.insert("next".into(), json!(steps));
+    }
+    let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
+    lines.extend(aside.iter().map(|aside| format!("the old data directory is in `{}`", aside.display())));
+    if !steps.is_empty() {
+        lines.push("next:".into());
+        lines.extend(steps.iter().map(|step| format!("  - {step}")));
+    }
+    lines.push(format!("check it: enfilade --data '{}' doctor", data.display()));
+    lines.push(format!(
+        "then:     enfilade --data '{}' serve   (listens on {}, as `[tls] listen` says)",
+        data.display(),
+        config.tls.listen
+    ));
+    output::done(json, &value, &lines.join("\n"));
+}

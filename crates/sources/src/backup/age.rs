@@ -1,0 +1,480 @@
+//! Encryption of a backup in the age format (<https://c2sp.org/age>), so that the `age` tool decrypts it without this program.
+//!
+//! The header wraps a random file key, by X25519 for each recipient or by scrypt for a passphrase. The payload is encrypted in chunks, and
+//! the last chunk is marked: a payload that was cut or reordered is refused. The primitives are those of aws-lc and of the `scrypt` crate;
+//! here is only their arrangement.
+
+use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{hkdf, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use bech32::{Bech32, Hrp};
+use enfilade_facts::vocabulary::Secret;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::str::FromStr;
+use zeroize::Zeroizing;
+
+/// The first line of every encrypted file.
+pub const FIRST_LINE: &str = "age-encryption.org/v1";
+const SCRYPT_LABEL: &str = "age-encryption.org/v1/scrypt";
+const X25519_LABEL: &str = "age-encryption.org/v1/X25519";
+/// The cost of a passphrase: 2 to this power, with 256 MiB of memory, as the `age` tool writes it.
+const WORK: u8 = 18;
+/// The highest cost that is accepted: it needs 1 GiB.
+const WORK_MAX: u8 = 20;
+/// More than any header this program writes.
+const HEADER_BYTES_MAX: u64 = 64 << 10;
+const RECIPIENTS_MAX: usize = 64;
+const CHUNK: usize = 64 << 10;
+const TAG: usize = 16;
+/// The length of a wrapped file key.
+const WRAPPED: usize = 32;
+
+/// The key of one encrypted file. Never shown.
+#[derive(Clone)]
+pub struct FileKey(Zeroizing<[u8; 16]>);
+
+/// The public key of a person who can decrypt: `age1…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipient([u8; 32]);
+
+/// The private key of a recipient: `AGE-SECRET-KEY-1…`. Never shown.
+pub struct Identity(Zeroizing<[u8; 32]>);
+
+/// What a new file is encrypted for.
+pub enum Lock {
+    /// A passphrase.
+    Passphrase(Secret),
+    /// The holders of these keys.
+    Recipients(Vec<Recipient>),
+}
+
+/// What can open an encrypted file.
+pub enum Key {
+    /// A passphrase.
+    Passphrase(Secret),
+    /// Private keys.
+    Identities(Vec<Identity>),
+    /// The file's own key, known to the process that wrote it.
+    OfFile(FileKey),
+}
+
+/// The file cannot be encrypted or decrypted.
+#[derive(Debug, thiserror::Error)]
+pub enum AgeError {
+    /// Reading or writing.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The header is malformed or changed.
+    #[error("the age header is damaged: {0}; use another backup")]
+    Header(&'static str),
+    /// A key is needed.
+    #[error(
+        "it is encrypted: give its passphrase with --passphrase or --passphrase-stdin, or the file of a private key with --identity FILE"
+    )]
+    NeedsKey,
+    /// A private key is needed.
+    #[error("it is encrypted for age recipients: give the file of a private key with --identity FILE")]
+    NeedsIdentity,
+    /// A passphrase is needed.
+    #[error("it is encrypted with a passphrase: give it with --passphrase or --passphrase-stdin")]
+    NeedsPassphrase,
+    /// The passphrase is another one.
+    #[error("the passphrase is wrong")]
+    WrongPassphrase,
+    /// No private key fits.
+    #[error("no given private key belongs to a recipient of this backup: give another --identity FILE")]
+    NoIdentity,
+    /// It would take too much memory.
+    #[error(
+        "its passphrase needs 2^{0} scrypt rounds, at most 2^{WORK_MAX} are accepted: decrypt it with `age --decrypt`"
+    )]
+    TooExpensive(u8),
+    /// The cryptographic library refused.
+    #[error(
+        "the file cannot be encrypted: a recipient is not a valid key, or the kernel gives no random bytes"
+    )]
+    Refused,
+    /// Too many recipients.
+    #[error("{0} recipients are too many, at most {RECIPIENTS_MAX} are possible")]
+    TooMany(usize),
+}
+
+impl From<Unspecified> for AgeError {
+    fn from(_: Unspecified) -> Self {
+        AgeError::Refused
+    }
+}
+
+/// A recipient or private key was mistyped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}: copy it whole, as `age-keygen` printed it")]
+pub struct KeyForm(&'static str);
+
+fn bech32_key(text: &str, prefix: &str) -> Option<Zeroizing<[u8; 32]>> {
+    let (found, bytes) = bech32::decode(text).ok()?;
+    let bytes = Zeroizing::new(bytes);
+    let is_ours = found == Hrp::parse(prefix).ok()?;
+    is_ours.then_some(Zeroizing::new(bytes.as_slice().try_into().ok()?))
+}
+
+impl FromStr for Recipient {
+    type Err = KeyForm;
+    fn from_str(text: &str) -> Result<Self, KeyForm> {
+        let key =
+            bech32_key(text, "age").ok_or(KeyForm("an age recipient, `age1` and 58 letters and digits"))?;
+        Ok(Recipient(*key))
+    }
+}
+
+impl fmt::Display for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = Hrp::parse("age").ok().and_then(|hrp| bech32::encode::<Bech32>(hrp, &self.0).ok());
+        f.write_str(&text.ok_or(fmt::Error)?)
+    }
+}
+
+impl FromStr for Identity {
+    type Err = KeyForm;
+    fn from_str(text: &str) -> Result<Self, KeyForm> {
+        let key = bech32_key(text, "age-secret-key-");
+        key.map(Identity).ok_or(KeyForm("an age private key, `AGE-SECRET-KEY-1` and 58 letters and digits"))
+    }
+}
+
+/// The private keys in a file of `age-keygen`: one a line, and comments.
+///
+/// # Errors
+/// When a line is neither a key nor a comment, or there is no key.
+pub fn identities(text: &str) -> Result<Vec<Identity>, KeyForm> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let keys = lines.map(str::parse).collect::<Result<Vec<Identity>, _>>()?;
+    if keys.is_empty() { Err(KeyForm("a line with an age private key")) } else { Ok(keys) }
+}
+
+fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, AgeError> {
+    let mut bytes = Zeroizing::new([0; N]);
+    getrandom::fill(bytes.as_mut()).map_err(|_| AgeError::Refused)?;
+    Ok(bytes)
+}
+
+fn derive(secret: &[u8], salt: &[u8], label: &str) -> Result<Zeroizing<[u8; 32]>, Unspecified> {
+    let mut key = Zeroizing::new([0; 32]);
+    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
+    prk.expand(&[label.as_bytes()], hkdf::HKDF_SHA256)?.fill(key.as_mut())?;
+    Ok(key)
+}
+
+fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, Unspecified> {
+    Ok(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key)?))
+}
+
+fn zero() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
+}
+
+/// Encrypts the file key. Each wrapping key is used once, so the nonce is 0.
+fn wrap(by: &[u8; 32], key: &FileKey) -> Result<Vec<u8>, Unspecified> {
+    let mut body = key.0.to_vec();
+    cipher(by)?.seal_in_place_append_tag(zero(), Aad::empty(), &mut body)?;
+    Ok(body)
+}
+
+fn unwrap(by: &[u8; 32], body: &[u8]) -> Option<FileKey> {
+    let mut body = Zeroizing::new(body.to_vec());
+    let opened = cipher(by).ok()?.open_in_place(zero(), Aad::empty(), &mut body).ok()?;
+    Some(FileKey(Zeroizing::new((&*opened).try_into().ok()?)))
+}
+
+/// The key that a passphrase gives.
+fn stretched(passphrase: &[u8], salt: &[u8], work: u8) -> Result<Zeroizing<[u8; 32]>, AgeError> {
+    let params = scrypt::Params::new(work, 8, 1).map_err(|_| AgeError::TooExpensive(work))?;
+    let mut key = Zeroizing::new([0; 32]);
+    let salt = [SCRYPT_LABEL.as_bytes(), salt].concat();
+    scrypt::scrypt(passphrase, &salt, &params, key.as_mut()).map_err(|_| AgeError::Refused)?;
+    Ok(key)
+}
+
+/// The key that a private and a public key give. `salt` is the public part of the file and the recipient.
+fn agreed(private: &PrivateKey, public: &[u8], salt: &[u8]) -> Result<Zeroizing<[u8; 32]>, Unspecified> {
+    let public = UnparsedPublicKey::new(&X25519, public);
+    agreement::agree(private, public, Unspecified, |shared| derive(shared, salt, X25519_LABEL))
+}
+
+fn encoded(bytes: &[u8]) -> String {
+    STANDARD_NO_PAD.encode(bytes)
+}
+
+fn stanza(arguments: &str, body: &[u8]) -> String {
+    // A wrapped key has 43 letters, so its only line is the last line of the body.
+    format!("-> {arguments}\n{}\n", encoded(body))
+}
+
+fn header(lock: &Lock, key: &FileKey) -> Result<String, AgeError> {
+    let mut header = format!("{FIRST_LINE}\n");
+    match lock {
+        Lock::Passphrase(passphrase) => {
+            let salt = random::<16>()?;
+            let body = wrap(&*stretched(passphrase.reveal(), salt.as_ref(), WORK)?, key)?;
+            header.push_str(&stanza(&format!("scrypt {} {WORK}", encoded(salt.as_ref())), &body));
+        }
+        Lock::Recipients(recipients) if RECIPIENTS_MAX < recipients.len() => {
+            return Err(AgeError::TooMany(recipients.len()));
+        }
+        Lock::Recipients(recipients) => {
+            for Recipient(recipient) in recipients {
+                let private = PrivateKey::generate(&X25519)?;
+                let share = private.compute_public_key()?;
+                let salt = [share.as_ref(), recipient].concat();
+                let body = wrap(&*agreed(&private, recipient, &salt)?, key)?;
+                header.push_str(&stanza(&format!("X25519 {}", encoded(share.as_ref())), &body));
+            }
+        }
+    }
+    header.push_str("---");
+    let mac = hmac::sign(&mac_key(key)?, header.as_bytes());
+    header.push_str(&format!(" {}\n", encoded(mac.as_ref())));
+    Ok(header)
+}
+
+fn mac_key(key: &FileKey) -> Result<hmac::Key, Unspecified> {
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, &*derive(&*key.0, &[], "header")?))
+}
+
+/// Encrypts what is written to it. It must be finished: what ends without [`Sealed::finish`] is refused as cut.
+pub struct Sealed<W> {
+    to: W,
+    stream: Stream,
+    chunk: Zeroizing<Vec<u8>>,
+}
+
+/// The key of the payload, and the number of the next chunk.
+struct Stream {
+    key: LessSafeKey,
+    number: u64,
+}
+
+impl Stream {
+    fn of(key: &FileKey, nonce: &[u8; 16]) -> Result<Self, Unspecified> {
+        Ok(Stream { key: cipher(&*derive(&*key.0, nonce, "payload")?)?, number: 0 })
+    }
+
+    /// The nonce of the next chunk: 88 bits of its number, and whether it is the last one.
+    fn nonce(&mut self, is_last: bool) -> Nonce {
+        let mut bytes = [0; NONCE_LEN];
+        let number = (u128::from(self.number) << 8) | u128::from(is_last);
+        bytes.copy_from_slice(number.to_be_bytes().last_chunk::<NONCE_LEN>().unwrap_or(&[0; NONCE_LEN]));
+        self.number += 1;
+        Nonce::assume_unique_for_key(bytes)
+    }
+}
+
+impl<W: Write> Sealed<W> {
+    /// Writes the header. Returns the key of the file, too, so that the writer can read the file again.
+    ///
+    /// # Errors
+    /// [`AgeError`].
+    pub fn begin(mut to: W, lock: &Lock) -> Result<(Self, FileKey), AgeError> {
+        let key = FileKey(random()?);
+        let nonce = random::<16>()?;
+        to.write_all(header(lock, &key)?.as_bytes())?;
+        to.write_all(nonce.as_ref())?;
+        let stream = Stream::of(&key, &nonce)?;
+        Ok((Sealed { to, stream, chunk: Zeroizing::new(Vec::with_capacity(CHUNK + TAG)) }, key))
+    }
+
+    /// Writes the last chunk.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.seal(true)?;
+        self.to.flush()?;
+        Ok(self.to)
+    }
+
+    fn seal(&mut self, is_last: bool) -> io::Result<()> {
+        let nonce = self.stream.nonce(is_last);
+        let sealed = self.stream.key.seal_in_place_append_tag(nonce, Aad::empty(), &mut *self.chunk);
+        sealed.map_err(|_| io::Error::other("a chunk could not be encrypted"))?;
+        self.to.write_all(&self.chunk)?;
+        self.chunk.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Sealed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.chunk.len() == CHUNK {
+            self.seal(false)?;
+        }
+        let taken = bytes.len().min(CHUNK - self.chunk.len());
+        self.chunk.extend_from_slice(bytes.get(..taken).unwrap_or_default());
+        Ok(taken)
+    }
+
+    /// A chunk is written when it is full.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Decrypts an encrypted file.
+pub struct Opened<R> {
+    from: BufReader<R>,
+    stream: Stream,
+    chunk: Zeroizing<Vec<u8>>,
+    read: usize,
+    is_over: bool,
+}
+
+impl<R: Read> Opened<R> {
+    /// Reads the header and finds the key.
+    ///
+    /// # Errors
+    /// [`AgeError`].
+    pub fn begin(from: R, key: &Key) -> Result<Self, AgeError> {
+        let mut from = BufReader::with_capacity(CHUNK + TAG, from);
+        let key = open_header(&mut from, key)?;
+        let mut nonce = [0; 16];
+        from.read_exact(&mut nonce).map_err(|_| AgeError::Header("the file ends after it"))?;
+        let stream = Stream::of(&key, &nonce)?;
+        Ok(Opened { from, stream, chunk: Zeroizing::new(Vec::new()), read: 0, is_over: false })
+    }
+
+    fn next_chunk(&mut self) -> io::Result<()> {
+        let damaged = || {
+            let why = "the encrypted backup is damaged or was cut: use another backup";
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        };
+        let is_first = self.stream.number == 0;
+        self.chunk.clear();
+        self.read = 0;
+        (&mut self.from).take((CHUNK + TAG) as u64).read_to_end(&mut self.chunk)?;
+        self.is_over = self.from.fill_buf()?.is_empty();
+        let nonce = self.stream.nonce(self.is_over);
+        let opened = self.stream.key.open_in_place(nonce, Aad::empty(), &mut self.chunk);
+        let Ok(plain) = opened.map(|plain| plain.len()) else {
+            // What was not decrypted is never read.
+            self.chunk.clear();
+            return Err(damaged());
+        };
+        self.chunk.truncate(plain);
+        // Only a payload without any byte has an empty chunk.
+        if plain == 0 && !is_first { Err(damaged()) } else { Ok(()) }
+    }
+}
+
+impl<R: Read> Read for Opened<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.chunk.len() && !self.is_over {
+            self.next_chunk()?;
+        }
+        let mut left = self.chunk.get(self.read..).unwrap_or_default();
+        let count = left.read(into)?;
+        self.read += count;
+        Ok(count)
+    }
+}
+
+/// The stanzas of a header: arguments and body.
+type Stanzas = Vec<(Vec<String>, Vec<u8>)>;
+
+fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> {
+    let mut from = from.take(HEADER_BYTES_MAX);
+    let mut line = || -> Result<String, AgeError> {
+        let mut line = String::new();
+        from.read_line(&mut line).map_err(|_| AgeError::Header("it is not text"))?;
+        line.pop().filter(|end| *end == '\n').ok_or(AgeError::Header("it ends too early"))?;
+        Ok(line)
+    };
+    if line()? != FIRST_LINE {
+        return Err(AgeError::Header("the first line is another one"));
+    }
+    let (mut signed, mut stanzas) = (format!("{FIRST_LINE}\n"), Stanzas::new());
+    let mac = loop {
+        let first = line()?;
+        if let Some(mac) = first.strip_prefix("--- ") {
+            signed.push_str("---");
+            break decoded(mac)?;
+        }
+        let arguments = first.strip_prefix("-> ").ok_or(AgeError::Header("a line is unknown"))?;
+        let mut body = String::new();
+        signed.push_str(&format!("{first}\n"));
+        loop {
+            let part = line()?;
+            signed.push_str(&format!("{part}\n"));
+            body.push_str(&part);
+            if part.len() < 64 {
+                break;
+            }
+        }
+        stanzas.push((arguments.split(' ').map(str::to_owned).collect(), decoded(&body)?));
+    };
+    let key = find_key(&stanzas, key)?;
+    let is_whole = hmac::verify(&mac_key(&key)?, signed.as_bytes(), &mac).is_ok();
+    if is_whole { Ok(key) } else { Err(AgeError::Header("its digest is another one")) }
+}
+
+fn decoded(text: &str) -> Result<Vec<u8>, AgeError> {
+    STANDARD_NO_PAD.decode(text).map_err(|_| AgeError::Header("it is not base64"))
+}
+
+fn find_key(stanzas: &Stanzas, key: &Key) -> Result<FileKey, AgeError> {
+    let by_passphrase = stanzas.iter().find_map(|(arguments, body)| match arguments.as_slice() {
+        [kind, salt, work] if kind == "scrypt" => Some((salt, work, body)),
+        _ => None,
+    });
+    match (key, by_passphrase) {
+        (Key::OfFile(key), _) => Ok(key.clone()),
+        (Key::Passphrase(_), None) => Err(AgeError::NeedsIdentity),
+        (Key::Identities(_), Some(_)) => Err(AgeError::NeedsPassphrase),
+        (Key::Passphrase(passphrase), Some((salt, work, body))) => {
+            let work: u8 = work.parse().map_err(|_| AgeError::Header("its cost is not a number"))?;
+            if WORK_MAX < work {
+                return Err(AgeError::TooExpensive(work));
+            }
+            if stanzas.len() != 1 || body.len() != WRAPPED {
+                return Err(AgeError::Header("a passphrase is combined with other keys"));
+            }
+            unwrap(&*stretched(passphrase.reveal(), &decoded(salt)?, work)?, body)
+                .ok_or(AgeError::WrongPassphrase)
+        }
+        (Key::Identities(identities), None) => {
+            let shares = stanzas.iter().filter_map(|(arguments, body)| match arguments.as_slice() {
+                [kind, share] if kind == "X25519" && body.len() == WRAPPED => {
+                    Some((decoded(share).ok()?, body))
+                }
+                _ => None,
+            });
+            let shares: Vec<_> = shares.collect();
+            let all =
+                identities.iter().flat_map(|identity| shares.iter().map(move |share| (identity, share)));
+            let mut found = all.filter_map(|(identity, (share, body))| identity.open(share, body));
+            found.next().ok_or(AgeError::NoIdentity)
+        }
+    }
+}
+
+impl Identity {
+    fn open(&self, share: &[u8], body: &[u8]) -> Option<FileKey> {
+        let private = PrivateKey::from_private_key(&X25519, self.0.as_ref()).ok()?;
+        let public = private.compute_public_key().ok()?;
+        let salt = [share, public.as_ref()].concat();
+        unwrap(&*agreed(&private, share, &salt).ok()?, body)
+    }
+
+    /// The recipient of this private key.
+    ///
+    /// # Errors
+    /// When the cryptographic library refuses.
+    pub fn recipient(&self) -> Result<Recipient, AgeError> {
+        let private =
+            PrivateKey::from_private_key(&X25519, self.0.as_ref()).map_err(|_| AgeError::Refused)?;
+        let public = private.compute_public_key()?;
+        Ok(Recipient(public.as_ref().try_into().map_err(|_| AgeError::Refused)?))
+    }
+}

@@ -1,0 +1,173 @@
+//! A new data directory that is made next to its place, and gets its name when it is complete.
+
+use super::new_files::sync_all;
+use super::{BackupError, Manifest};
+use crate::files::atomic::sync_directory;
+use rustix::fs::{CWD, FlockOperation, Gid, Mode, RenameFlags, Uid, flock};
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A directory that is being restored.
+pub struct NewDirectory {
+    path: PathBuf,
+    new: PathBuf,
+    /// Held while this process restores; the kernel releases it however the process ends.
+    _lock: File,
+    is_in_place: bool,
+}
+
+/// The owner and the group of the restored files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owners {
+    /// User and group, if the caller is root and restores for another user.
+    pub owner: Option<(u32, u32)>,
+    /// The group whose members share the data directory.
+    pub group: Option<u32>,
+}
+
+impl NewDirectory {
+    /// Makes the directory. What a restore that was killed has left is removed.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another process restores to the same place.
+    pub fn begin(path: &Path) -> Result<Self, BackupError> {
+        let named = path.file_name().ok_or_else(|| {
+            BackupError::io(path, io::Error::other("this directory has no name: give another --data"))
+        })?;
+        let new = path.with_file_name(format!("{}.restoring", named.to_string_lossy()));
+        let failed = |why| BackupError::io(&new, why);
+        let make = || DirBuilder::new().mode(0o700).create(&new);
+        match make() {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                // A process that restores holds the lock. The directory of any other one is incomplete, and nobody uses it.
+                let _lock = locked(&new).map_err(failed)?;
+                std::fs::remove_dir_all(&new).and_then(|()| make()).map_err(failed)?;
+            }
+            made => made.map_err(failed)?,
+        }
+        let lock = locked(&new).map_err(failed)?;
+        Ok(NewDirectory { path: path.to_owned(), new, _lock: lock, is_in_place: false })
+    }
+
+    /// The directory while it is not complete.
+    pub fn directory(&self) -> &Path {
+        &self.new
+    }
+
+    /// Gives everything in it to its owners. Without a group everything is for the owner alone.
+    ///
+    /// # Errors
+    /// When the owner, group or mode of a file cannot be set.
+    pub fn give_to(&self, owners: Owners, manifest: &Manifest) -> Result<(), BackupError> {
+        if owners.group.is_some() {
+            let shared = manifest.files.iter().filter(|entry| entry.mode & 0o070 != 0);
+            let above = shared.filter_map(|entry| Some((Path::new(&entry.path).parent()?, 0o770)));
+            let files = manifest.files.iter().map(|entry| (Path::new(&entry.path), entry.mode));
+            // The directory of a file that the group shares is shared, too.
+            for (path, mode) in above.chain([(Path::new(""), 0o770)]).chain(files) {
+                let path = self.new.join(path);
+                set_mode(&path, mode).map_err(|why| BackupError::io(path, why))?;
+            }
+        }
+        give(&self.new, owners).map_err(|(path, why)| BackupError::io(path, why))
+    }
+
+    /// Moves it to its place. What was there is moved aside; returns where it is then.
+    ///
+    /// # Errors
+    /// When it cannot be moved; then what was there is still in its place.
+    pub fn put_in_place(mut self, unix_seconds: i64) -> Result<Option<PathBuf>, BackupError> {
+        let failed = |why: io::Error| BackupError::io(&self.path, why);
+        sync_all(&self.new).map_err(failed)?;
+        let is_empty = match std::fs::read_dir(&self.path) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => true,
+            Err(why) => return Err(failed(why)),
+        };
+        // A rename replaces an empty directory, and no other.
+        let aside = if is_empty {
+            std::fs::rename(&self.new, &self.path).map_err(failed)?;
+            None
+        } else {
+            let aside = self.aside(unix_seconds);
+            self.exchange(&aside).map_err(failed)?;
+            Some(aside)
+        };
+        self.is_in_place = true;
+        sync_directory(&self.path).map_err(failed)?;
+        Ok(aside)
+    }
+
+    fn aside(&self, unix_seconds: i64) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let named = |second| self.path.with_file_name(format!("{name}.set-aside-{second}"));
+        (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default()
+    }
+
+    /// The old directory never has the name of an incomplete one, which the next restore would remove.
+    fn exchange(&self, aside: &Path) -> io::Result<()> {
+        std::fs::rename(&self.new, aside)?;
+        let exchanged = rustix::fs::renameat_with(CWD, aside, CWD, &self.path, RenameFlags::EXCHANGE);
+        let Err(why) = exchanged else { return Ok(()) };
+        std::fs::rename(aside, &self.new)?;
+        // Some file systems cannot exchange two names (overlayfs, ZFS before 2.2).
+        if ![Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP].contains(&why) {
+            return Err(why.into());
+        }
+        std::fs::rename(&self.path, aside)?;
+        std::fs::rename(&self.new, &self.path).inspect_err(|_| drop(std::fs::rename(aside, &self.path)))
+    }
+}
+
+impl Drop for NewDirectory {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            let _ = std::fs::remove_dir_all(&self.new);
+        }
+    }
+}
+
+fn locked(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => {
+            Err(io::Error::other("another process restores there: wait until it has ended"))
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    match rustix::fs::chmod(path, Mode::from_raw_mode(mode)) {
+        // The file with the facts is not there any more.
+        Err(Errno::NOENT) | Ok(()) => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Gives a directory and everything in it away. All of it was made by this process.
+fn give(path: &Path, owners: Owners) -> Result<(), (PathBuf, io::Error)> {
+    let failed = |why| (path.to_owned(), why);
+    let meta = std::fs::symlink_metadata(path).map_err(failed)?;
+    let group = owners.group.or(owners.owner.map(|(_, group)| group));
+    if group.is_some() {
+        let (user, group) = (owners.owner.map(|(user, _)| Uid::from_raw(user)), group.map(Gid::from_raw));
+        let is_same = user.is_none_or(|user| user.as_raw() == meta.uid())
+            && group.is_none_or(|group| group.as_raw() == meta.gid());
+        if !is_same {
+            let given = rustix::fs::chownat(CWD, path, user, group, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+            given.map_err(|why| failed(why.into()))?;
+        }
+    }
+    if !meta.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        give(&entry.map_err(failed)?.path(), owners)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Reading a backup, in the order of its manifest.
+
+use super::age::{self, AgeError, Key, Opened};
+use super::new_files::{fill, sync_all};
+use super::{BackupError, Differs, Entry, Exact, MANIFEST, Manifest};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+/// A backup, opened at its first file.
+pub struct Backup {
+    /// What it is.
+    pub manifest: Manifest,
+    files: Files,
+}
+
+/// Where its files are.
+enum Files {
+    Directory(PathBuf),
+    /// The archive is read from its beginning again; the manifest is its first file.
+    Archive(Box<dyn Read>),
+}
+
+/// Receives each file of a backup.
+type Receive<'a> = &'a mut dyn FnMut(&Entry, &mut dyn Read) -> Result<(), BackupError>;
+
+impl Backup {
+    /// Opens a backup, and reads its manifest.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn open(path: &Path, key: Option<&Key>) -> Result<Self, BackupError> {
+        let failed = |why| BackupError::io(path, why);
+        if std::fs::metadata(path).map_err(failed)?.is_dir() {
+            return Self::open_directory(path);
+        }
+        let manifest = first(&mut entries(&mut tar::Archive::new(decrypted(path, key)?))?)?;
+        Ok(Backup { manifest, files: Files::Archive(decrypted(path, key)?) })
+    }
+
+    fn open_directory(path: &Path) -> Result<Self, BackupError> {
+        let manifest = match open_plain(&path.join(MANIFEST)) {
+            Ok(mut file) => Manifest::read(&mut file)?,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                let why = format!("the directory `{}` has no `{MANIFEST}`", path.display());
+                return Err(BackupError::NotOne(why));
+            }
+            Err(why) => return Err(BackupError::io(path.join(MANIFEST), why)),
+        };
+        Ok(Backup { manifest, files: Files::Directory(path.to_owned()) })
+    }
+
+    /// Reads all files and compares them with the manifest. Returns the manifest.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn verify(self) -> Result<Manifest, BackupError> {
+        self.read(&mut |entry, from| {
+            io::copy(from, &mut io::sink()).map(drop).map_err(|why| damaged(entry, why))
+        })
+    }
+
+    /// Hands out each file. Its end is an error if it was not as declared.
+    fn read(self, receive: Receive<'_>) -> Result<Manifest, BackupError> {
+        let Backup { manifest, files } = self;
+        match files {
+            Files::Directory(path) => {
+                for entry in &manifest.files {
+                    let file = path.join(&entry.path);
+                    let mut file = open_plain(&file).map_err(|why| match why.kind() {
+                        io::ErrorKind::NotFound => {
+                            BackupError::Damaged(format!("`{}` is missing", entry.path))
+                        }
+                        _ => BackupError::io(file, why),
+                    })?;
+                    receive(entry, &mut Exact::of(&mut file, entry))?;
+                }
+            }
+            Files::Archive(from) => read_archive(from, &manifest, receive)?,
+        }
+        Ok(manifest)
+    }
+}
+
+/// Writes the verified files of a backup into a new directory. Returns the manifest.
+///
+/// # Errors
+/// [`BackupError`]; then the directory is not complete.
+pub fn unpack_into(backup: Backup, directory: &Path) -> Result<Manifest, BackupError> {
+    let manifest = backup.read(&mut |entry, from| {
+        let path = directory.join(&entry.path);
+        fill(&path, from).map_err(|why| match Differs::of(&why) {
+            Some(_) => damaged(entry, why),
+            None => BackupError::io(path, why),
+        })
+    })?;
+    sync_all(directory).map_err(|why| BackupError::io(directory, why))?;
+    Ok(manifest)
+}
+
+fn damaged(entry: &Entry, why: io::Error) -> BackupError {
+    match Differs::of(&why) {
+        Some(path) => BackupError::Damaged(format!("`{path}` is not as its manifest declares it")),
+        None => read_failed(&entry.path, why),
+    }
+}
+
+/// An error of reading: of the decryption, of the archive or of the disk.
+fn read_failed(what: &str, why: io::Error) -> BackupError {
+    match why.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
+            BackupError::Damaged(format!("`{what}` cannot be read: {why}"))
+        }
+        _ => BackupError::io(what, why),
+    }
+}
+
+/// Opens a regular file. A link is refused: it may name another file of the user that restores.
+fn open_plain(path: &Path) -> io::Result<BufReader<File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    Ok(BufReader::with_capacity(1 << 16, file))
+}
+
+fn begins_as_age(mut file: &File) -> io::Result<bool> {
+    let mut start = Vec::new();
+    file.take(age::FIRST_LINE.len() as u64).read_to_end(&mut start)?;
+    file.rewind()?;
+    Ok(start == age::FIRST_LINE.as_bytes())
+}
+
+/// The archive, decrypted if it is encrypted.
+fn decrypted(path: &Path, key: Option<&Key>) -> Result<Box<dyn Read>, BackupError> {
+    let failed = |why| BackupError::io(path, why);
+    let file = File::open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(BackupError::NotOne("it is neither a file nor a directory".into()));
+    }
+    match (begins_as_age(&file).map_err(failed)?, key) {
+        (false, _) => Ok(Box::new(BufReader::with_capacity(1 << 20, file))),
+        (true, Some(key)) => Ok(Box::new(Opened::begin(file, key)?)),
+        (true, None) => Err(AgeError::NeedsKey.into()),
+    }
+}
+
+type Entries<'a> = tar::Entries<'a, Box<dyn Read>>;
+
+fn entries(archive: &mut tar::Archive<Box<dyn Read>>) -> Result<Entries<'_>, BackupError> {
+    archive.entries().map_err(|why| read_failed("the archive", why))
+}
+
+/// Hands out each file of an archive, and reads it to its last byte: the end of an encrypted one proves that it was not cut.
+fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) -> Result<(), BackupError> {
+    let damaged = |why: &str| Err(BackupError::Damaged(why.into()));
+    let mut archive = tar::Archive::new(from);
+    let mut members = entries(&mut archive)?;
+    if first(&mut members)? != *manifest {
+        return damaged("it was changed while it was read");
+    }
+    for entry in &manifest.files {
+        let mut member = next(&mut members, &entry.path)?;
+        receive(entry, &mut Exact::of(&mut member, entry))?;
+    }
+    if members.next().is_some() {
+        return damaged("it goes on after the last file of its manifest");
+    }
+    // What is left of the end mark, which is 1,024 zero bytes.
+    let mut rest = Vec::new();
+    let read = archive.into_inner().take(1025).read_to_end(&mut rest);
+    read.map_err(|why| read_failed("the archive", why))?;
+    match rest.len() <= 1024 && rest.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => damaged("it goes on after its end"),
+    }
+}
+
+fn first(entries: &mut Entries<'_>) -> Result<Manifest, BackupError> {
+    let mut member = match next(entries, MANIFEST) {
+        Err(BackupError::Damaged(why)) => return Err(BackupError::NotOne(why)),
+        member => member?,
+    };
+    Manifest::read(&mut member)
+}
+
+/// The next member of the archive, which must be a regular file with this path.
+fn next<'a>(entries: &mut Entries<'a>, expected: &str) -> Result<tar::Entry<'a, Box<dyn Read>>, BackupError> {
+    let member = entries.next().ok_or_else(|| BackupError::Damaged(format!("`{expected}` is missing")))?;
+    let member = member.map_err(|why| read_failed("the archive", why))?;
+    let is_file = member.header().entry_type() == tar::EntryType::Regular;
+    if !is_file || *member.path_bytes() != *expected.as_bytes() {
+        let found = String::from_utf8_lossy(&member.path_bytes()).into_owned();
+        let kind = if is_file { "" } else { ", which is not a regular file" };
+        return Err(BackupError::Damaged(format!("`{expected}` was expected, and `{found}`{kind} follows")));
+    }
+    Ok(member)
+}

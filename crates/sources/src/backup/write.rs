@@ -1,0 +1,216 @@
+//! Writing a backup, and reading it again to be sure.
+
+use super::age::{Key, Lock, Sealed};
+use super::manifest::{self, Sha256};
+use super::new_files::{fill, sync_all};
+use super::{Backup, BackupError, Differs, Entry, Exact, MANIFEST, Manifest};
+use crate::copy::Gathered;
+use crate::files::atomic;
+use crate::files::bounded;
+use std::cell::OnceCell;
+use std::fs::{DirBuilder, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The bytes of a file of a backup.
+pub enum Content {
+    /// A file of the house.
+    File(PathBuf),
+    /// The facts.
+    Facts(Box<Gathered>),
+    /// A list of ACLs, in an unnamed file.
+    Spooled(File),
+}
+
+/// A file of a backup that is to be written.
+pub struct Item {
+    /// What the manifest says about it.
+    pub entry: Entry,
+    content: Content,
+}
+
+impl Content {
+    fn open(&mut self) -> io::Result<Box<dyn Read + '_>> {
+        use std::io::Seek as _;
+        Ok(match self {
+            Content::File(path) => Box::new(bounded::open(path)?),
+            Content::Facts(facts) => Box::new(facts.backup()?),
+            Content::Spooled(file) => {
+                file.rewind()?;
+                Box::new(io::BufReader::with_capacity(1 << 20, file))
+            }
+        })
+    }
+
+    /// A file that was listed just now and is not there was replaced or removed meanwhile.
+    fn failed(&self, entry: &str, why: io::Error) -> BackupError {
+        match why.kind() {
+            io::ErrorKind::NotFound => BackupError::Changed(self.path(entry)),
+            _ => BackupError::io(self.path(entry), why),
+        }
+    }
+
+    /// Where the content is, for errors.
+    fn path(&self, entry: &str) -> PathBuf {
+        if let Content::File(path) = self { path.clone() } else { entry.into() }
+    }
+}
+
+impl Item {
+    /// Reads the content once, for its length and digest.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the path cannot be kept.
+    pub fn measure(path: &Path, mode: u32, mut content: Content) -> Result<Self, BackupError> {
+        let name = path.to_str().filter(|_| manifest::is_inside(path));
+        let name = name.ok_or_else(|| BackupError::Name(path.to_owned()))?.to_owned();
+        let mut sum = Sum::default();
+        let copied = content.open().and_then(|mut from| io::copy(&mut from, &mut sum));
+        let bytes = copied.map_err(|why| content.failed(&name, why))?;
+        let entry = Entry { path: name, bytes, sha256: sum.0.hex(), mode: mode & 0o770 };
+        Ok(Item { entry, content })
+    }
+
+    /// Copies the content, which has to be what was measured.
+    fn copy(
+        &mut self,
+        copy: impl FnOnce(&Entry, &mut Exact<'_>) -> io::Result<()>,
+        to: &Path,
+    ) -> Result<(), BackupError> {
+        let from = self.content.path(&self.entry.path);
+        let mut opened = match self.content.open() {
+            Ok(opened) => opened,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(BackupError::Changed(from)),
+            Err(why) => return Err(BackupError::io(from, why)),
+        };
+        let copied = copy(&self.entry, &mut Exact::of(&mut *opened, &self.entry));
+        copied.map_err(|why| match Differs::of(&why) {
+            Some(_) => BackupError::Changed(from.clone()),
+            None => BackupError::io(to, why),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Sum(Sha256);
+
+impl Write for Sum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes an archive, encrypted if a lock is given, and reads it again. Returns its length in bytes. A file with this name is replaced when the archive is complete.
+///
+/// # Errors
+/// [`BackupError`]; then there is no new file.
+pub fn write_archive(
+    path: &Path,
+    manifest: &Manifest,
+    items: &mut [Item],
+    lock: Option<&Lock>,
+) -> Result<u64, BackupError> {
+    // The key of the file, so that it can be read again.
+    let key = OnceCell::new();
+    let mut failed = None;
+    let written = atomic::write_with_checked(
+        path,
+        0o600,
+        |file| {
+            let to = BufWriter::with_capacity(1 << 20, file);
+            let written = match lock {
+                None => archive_to(to, path, manifest, items).map(drop),
+                Some(lock) => {
+                    Sealed::begin(to, lock).map_err(BackupError::from).and_then(|(sealed, of_file)| {
+                        let _ = key.set(of_file);
+                        let sealed = archive_to(sealed, path, manifest, items)?;
+                        sealed.finish().map(drop).map_err(|why| BackupError::io(path, why))
+                    })
+                }
+            };
+            written.map_err(|why| keep(&mut failed, why))
+        },
+        |temp| {
+            let key = key.get().cloned().map(Key::OfFile);
+            let verified = Backup::open(temp, key.as_ref()).and_then(Backup::verify);
+            verified.map(drop).map_err(|why| io::Error::other(format!("it was read again, and {why}")))
+        },
+    );
+    written.map_err(|why| failed.take().unwrap_or_else(|| BackupError::io(path, why)))?;
+    Ok(std::fs::metadata(path).map_err(|why| BackupError::io(path, why))?.len())
+}
+
+/// Keeps the reason, which the error of a file system cannot hold.
+fn keep(failed: &mut Option<BackupError>, why: BackupError) -> io::Error {
+    *failed = Some(why);
+    io::Error::other("the backup was not written")
+}
+
+fn archive_to<W: Write>(
+    to: W,
+    path: &Path,
+    manifest: &Manifest,
+    items: &mut [Item],
+) -> Result<W, BackupError> {
+    let failed = |why| BackupError::io(path, why);
+    let mut archive = tar::Builder::new(to);
+    let header = |bytes: u64| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes);
+        header.set_mode(0o600);
+        header.set_mtime(u64::try_from(manifest.unix_seconds).unwrap_or(0));
+        header
+    };
+    let bytes = manifest.to_bytes().map_err(failed)?;
+    archive.append_data(&mut header(bytes.len() as u64), MANIFEST, bytes.as_slice()).map_err(failed)?;
+    for item in items {
+        let append = |entry: &Entry, from: &mut Exact<'_>| {
+            archive.append_data(&mut header(entry.bytes), &entry.path, from)
+        };
+        item.copy(append, path)?;
+    }
+    let mut to = archive.into_inner().map_err(failed)?;
+    to.flush().map_err(failed)?;
+    Ok(to)
+}
+
+/// Writes a backup as a directory, and reads it again. Returns the length of its files in bytes. The directory must not exist; it has its name when it is complete.
+///
+/// # Errors
+/// [`BackupError`]; then there is no directory.
+pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> Result<u64, BackupError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut random = [0; 8];
+    let failed = |why| BackupError::io(path, why);
+    getrandom::fill(&mut random).map_err(|why| failed(io::Error::other(why.to_string())))?;
+    let temp = path.with_file_name(format!(".enfilade-{name}-{:016x}", u64::from_be_bytes(random)));
+    let mut write = || {
+        DirBuilder::new().mode(0o700).create(&temp).map_err(failed)?;
+        let bytes = manifest.to_bytes().map_err(failed)?;
+        atomic::write(&temp.join(MANIFEST), &bytes, 0o600).map_err(failed)?;
+        for item in items.iter_mut() {
+            item.copy(|entry, from| fill(&temp.join(&entry.path), from), path)?;
+        }
+        Backup::open(&temp, None)?.verify()?;
+        sync_all(&temp).map_err(failed)?;
+        // An exchange or replacement is never made: of two callers one gets an error.
+        rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            &temp,
+            rustix::fs::CWD,
+            path,
+            rustix::fs::RenameFlags::NOREPLACE,
+        )
+        .map_err(|why| failed(why.into()))?;
+        atomic::sync_directory(path).map_err(failed)?;
+        Ok(items.iter().map(|item| item.entry.bytes).sum::<u64>() + bytes.len() as u64)
+    };
+    let written: Result<u64, BackupError> = write();
+    written.inspect_err(|_| drop(std::fs::remove_dir_all(&temp)))
+}
