@@ -381,8 +381,11 @@ fn a_restore_with_force_that_is_killed_leaves_the_old_or_the_new() {
         let mark = new.join("of-the-old-one");
         std::fs::write(&mark, "").unwrap();
         let mut child = start();
-        std::thread::sleep(whole * part / 9);
-        let _ = child.kill();
+        // The last one is not killed: on a machine under load a restore takes longer than the first one did.
+        if part < 11 {
+            std::thread::sleep(whole * part / 9);
+            let _ = child.kill();
+        }
         child.wait().unwrap();
         assert_eq!(said(&new, &["facts", "check"])["sound"], true, "killed at {part}");
         assert!(new.join("keys/token-hash.key").exists(), "killed at {part}");

@@ -25,7 +25,7 @@ const BACKUP: &str = "BACKUP";
 const COMMANDS: [&[&str]; 9] = [
     &["facts", "check"],
     &["facts", "dump"],
-    &["facts", "backup", BACKUP],
+    &["facts", "backup", BACKUP, "--force"],
     &["facts", "log"],
     &["doctor"],
     &["user", "list"],
@@ -418,7 +418,7 @@ fn a_store_that_was_refused_after_a_fault_is_opened_again_when_its_pages_are_sou
     let mut server = Server::start();
     server.stop();
     std::fs::write(server.data().join("facts/faulted"), "").unwrap();
-    for command in [&["user", "list"][..], &["doctor"], &["facts", "backup", "/dev/null"]] {
+    for command in [&["user", "list"][..], &["doctor"], &["facts", "dump"]] {
         let refused = server.cli_output(command, "");
         let why = format!(
             "{}{}",
