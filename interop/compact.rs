@@ -14,7 +14,9 @@ use std::process::Command;
 /// Puts so many MiB into the store, and deletes them again.
 pub(crate) fn churn(data: &Path, mebibytes: u64) {
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
-    let change = || Change::new(AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1 });
+    let change = || {
+        Change::new(AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1, request: None })
+    };
     let key = |n: u64| ExtraKey::of(ResourceKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));
     let batches = |edit: &dyn Fn(&mut Change, u64)| {
         for batch in 0..mebibytes {

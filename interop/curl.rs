@@ -6,7 +6,7 @@ use std::process::Command;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Status line and headers but for the date, which no two answers share.
+    /// Status line and headers but for the date and the request id, which no two answers share.
     pub(crate) head: Vec<String>,
     pub(crate) body: Vec<u8>,
 }
@@ -49,8 +49,11 @@ fn parse(mut bytes: &[u8]) -> Option<Answer> {
         if status == 100 {
             continue;
         }
-        let head = head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("date:"));
-        return Some(Answer { status, head: head.map(str::to_owned).collect(), body: bytes.to_vec() });
+        let is_own = |line: &&str| {
+            ["date:", "x-request-id:"].iter().all(|name| !line.to_ascii_lowercase().starts_with(name))
+        };
+        let head = head.lines().filter(is_own).map(str::to_owned).collect();
+        return Some(Answer { status, head, body: bytes.to_vec() });
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A bar of one second, with the slack a busy machine needs.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 fn status(server: &Server, login: &str) -> u16 {
     curl(server, login, "/dav/main/", &PROPFIND_0).status

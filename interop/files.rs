@@ -14,7 +14,7 @@ fn start() -> Server {
 }
 
 /// How much longer than promised a slow machine may take.
-const SLACK: u32 = 5;
+const SLACK: u32 = 20;
 /// `correct horse`, as `openssl passwd -5` makes it.
 const HASH: &str = "$5$rounds=1000$abcdefgh$";
 
@@ -167,7 +167,7 @@ fn one_broken_file_is_told_everywhere_and_the_others_work() {
     assert!(metrics().contains("enfilade_file_problems{file=\"user.cfg\"} 0"), "{}", metrics());
     assert!(metrics().contains("enfilade_file_refuses{file=\"datastore.cfg\"} 0"), "{}", metrics());
     let wrong = "datastore.cfg: line 5: unknown property 'pth'";
-    assert!(server.log().contains(wrong), "{}", server.log());
+    within(1, "the log tells", &server, || server.log().contains(wrong));
     let doctor = server.cli_output(&["doctor"], "");
     let doctor = String::from_utf8(doctor.stdout).unwrap();
     assert!(
@@ -217,7 +217,7 @@ impl Second {
             .args(["--json", "--data"])
             .arg(data)
             .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
-            .envs([WITHOUT_PENALTIES, ("ENFILADE_FACTS__STALE_LIMIT", "4")])
+            .envs([WITHOUT_PENALTIES, ("ENFILADE_FACTS__STALE_LIMIT", "10")])
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
@@ -309,8 +309,8 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
         std::os::unix::fs::FileExt::write_all_at(&file, &[bytes[at] ^ 1], at as u64).unwrap();
     }
     file.sync_all().unwrap();
-    let took = within(6, "it refuses", &server, || second.whoami(&server, &login) == 503);
-    println!("files: mirrored records were refused after {took:?}; the limit is 4 s");
+    let took = within(12, "it refuses", &server, || second.whoami(&server, &login) == 503);
+    println!("files: mirrored records were refused after {took:?}; the limit is 10 s");
     // Records that are not mirrored are not affected.
     assert_eq!(second.whoami(&server, &admin), 200);
     let mut log = String::new();

@@ -1,12 +1,12 @@
 //! A change takes effect with the next request, without a restart.
 
 use crate::curl::{PROPFIND_1, command, curl};
-use crate::server::Server;
+use crate::server::{Server, until};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Deadlines the product promises are given five times as long here: these machines are slow at times.
-const SLACK: u32 = 5;
+/// Deadlines the product promises are given twenty times as long here: these machines are slow at times.
+const SLACK: u32 = 20;
 
 #[test]
 fn read_only_by_hand_refuses_the_next_write_within_a_second() {
@@ -62,13 +62,16 @@ fn a_deleted_token_is_refused_at_once_and_cuts_a_running_download() {
     for protocol in ["--http1.1", "--http2"] {
         let token =
             if protocol == "--http1.1" { token.clone() } else { server.add_token("admin@local!gone") };
+        let taken = server.scratch.path().join("taken");
+        let _ = std::fs::remove_file(&taken);
         let mut download = command(&server, &token)
-            .args([protocol, "--limit-rate", "20M", "--output", "/dev/null"])
+            .args([protocol, "--limit-rate", "20M", "--output"])
+            .arg(&taken)
             .arg(server.url("/dav/main/big.bin"))
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(800));
+        until("the download runs", &server, || std::fs::metadata(&taken).is_ok_and(|meta| meta.len() > 0));
         assert!(download.try_wait().unwrap().is_none());
         server.cli(&["token", "delete", "admin@local!gone"]);
         let deleted = Instant::now();
@@ -83,8 +86,9 @@ fn a_deleted_token_is_refused_at_once_and_cuts_a_running_download() {
         assert!(!ended.success(), "{protocol}: a cut download must not look whole");
         println!("{protocol}: cut {:?} after the deletion", deleted.elapsed());
     }
-    let cut = server.log().lines().filter(|line| line.contains("\"ID03\"")).count();
-    assert_eq!(cut, 2, "{}", server.log());
+    let cut = || server.log().lines().filter(|line| line.contains("\"ID03\"")).count();
+    until("both are logged", &server, || cut() >= 2);
+    assert_eq!(cut(), 2, "{}", server.log());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{Claim, Methods, Scope};
 use serde_json::{Value, json};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 pub(crate) struct Cloud {
     pub(crate) server: Server,
@@ -39,7 +39,16 @@ impl Cloud {
             auth["scope"] = scope;
         }
         let body = json!({ "auth": auth }).to_string();
-        let answer = curl(&self.server, "", "/v3/auth/tokens", &["-d", &body]);
+        let ask = || curl(&self.server, "", "/v3/auth/tokens", &["-d", &body]);
+        let mut answer = ask();
+        // 503 is that a slow hash found no slot in time, on a machine under load.
+        for _ in 0..20 {
+            if answer.status != 503 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            answer = ask();
+        }
         let token = answer.head.iter().find_map(|line| line.strip_prefix("x-subject-token: "));
         token.map(|token| token.trim().to_owned())
     }

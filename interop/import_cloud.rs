@@ -2,7 +2,7 @@
 
 use crate::curl::curl;
 use crate::proxmox::python_path;
-use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES};
+use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,12 +10,17 @@ use std::process::{Command, Stdio};
 
 /// The administrator's token.
 fn login(server: &Server) -> String {
+    session(server).unwrap()
+}
+
+/// The same, once it is issued.
+fn session(server: &Server) -> Option<String> {
     let user = json!({ "name": "admin", "domain": { "id": "default" }, "password": "pw" });
     let scope = json!({ "project": { "name": "admin", "domain": { "id": "default" } } });
     let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } }, "scope": scope } });
     let answer = curl(server, "", "/v3/auth/tokens", &["-d", &body.to_string()]);
     let token = answer.head.iter().find_map(|line| line.strip_prefix("x-subject-token: "));
-    token.unwrap().trim().to_owned()
+    token.map(|token| token.trim().to_owned())
 }
 
 fn call(server: &Server, token: &str, method: &str, path: &str, body: &Value) -> Value {
@@ -144,7 +149,7 @@ fn import(here: &Server, url: &str, trust: &str, more: &[&str]) -> Vec<Value> {
 /// A place that was no identity service has no keys yet.
 fn make_keys(here: &Server) {
     assert!(here.cli_output(&["keys", "init"], "").status.success());
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    until("the keys are taken", here, || session(here).is_some());
 }
 
 /// With the password from before.

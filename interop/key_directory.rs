@@ -5,7 +5,7 @@ use crate::server::{Server, WITHOUT_PENALTIES};
 use std::time::{Duration, Instant};
 
 /// How much longer than promised a slow machine may take.
-const SLACK: u32 = 5;
+const SLACK: u32 = 20;
 const STALE_SECONDS: u32 = 8;
 
 fn log_in(server: &Server) -> (u16, String) {
@@ -48,14 +48,15 @@ fn keys_that_are_taken_away_serve_for_the_stale_limit_and_are_taken_when_they_co
     let taken_away = Instant::now();
     within(1, "it is said at once", &|| said(&stale) == 1);
     let (status, second) = log_in(&server);
+    let used = use_token(&server, &second);
     if taken_away.elapsed() < Duration::from_secs(STALE_SECONDS.into()) {
-        assert_eq!((status, use_token(&server, &second)), (201, 200), "the last good keys serve");
+        assert_eq!((status, used), (201, 200), "the last good keys serve");
     }
     within(STALE_SECONDS, "after the stale limit no token is good", &|| use_token(&server, &token) != 200);
     let refused_after = taken_away.elapsed();
     assert!(refused_after > Duration::from_secs(u64::from(STALE_SECONDS) - 1), "{refused_after:?}");
     assert_eq!((log_in(&server).0, use_token(&server, &token)), (503, 401), "{}", server.log());
-    assert_eq!((said(&stale), said(gone)), (1, 1), "{}", server.log());
+    within(1, "both are said once", &|| (said(&stale), said(gone)) == (1, 1));
     std::fs::rename(&away, &keys).unwrap();
     within(1, "keys that come back are taken", &|| use_token(&server, &token) == 200);
     assert_eq!(log_in(&server).0, 201);

@@ -2,7 +2,7 @@
 
 use crate::curl::{Answer, curl};
 use crate::proxmox::python_path;
-use crate::server::{Server, WITHOUT_PENALTIES};
+use crate::server::{Server, WITHOUT_PENALTIES, until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -353,16 +353,16 @@ fn keys_turn_while_tokens_are_in_use() {
         curl(&cloud.server, "", "/v3/auth/catalog", &["-H", &header]).status == 200
     };
     let turn = || cloud.server.cli(&["keys", "rotate", "--force"]);
-    let until_seen = || std::thread::sleep(std::time::Duration::from_millis(1500));
     turn();
     let before_it_was_seen = cloud.token(PROJECT);
     assert!(is_good(&old) && is_good(&before_it_was_seen));
-    until_seen();
+    // The server sees it within a second, and somewhat later on a machine under load.
+    std::thread::sleep(Duration::from_secs(6));
     let new = cloud.token(PROJECT);
     assert!(is_good(&old) && is_good(&before_it_was_seen) && is_good(&new));
     // Three keys are kept: the second turn takes the one along that signed first.
     turn();
-    until_seen();
+    until("the oldest key is gone", &cloud.server, || !is_good(&old));
     assert!(!is_good(&old) && is_good(&new) && is_good(&cloud.token(PROJECT)));
 }
 
@@ -408,7 +408,7 @@ fn the_log_says_how_much_was_sent() {
         let path =
             format!("\"verb\":\"GET\",\"authid\":\"admin@Default\",\"datastore\":\"\",\"path\":\"{path}\"");
         let told = || cloud.server.log().lines().any(|line| line.contains(&path) && line.contains(&bytes));
-        let waited = (0..100).any(|_| told() || (std::thread::sleep(Duration::from_millis(50)), false).1);
+        let waited = (0..1200).any(|_| told() || (std::thread::sleep(Duration::from_millis(50)), false).1);
         assert!(waited, "{path} {bytes}: {}", cloud.server.log());
     }
 }

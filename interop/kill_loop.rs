@@ -104,7 +104,8 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
     let (mut names, mut killed, mut acknowledged) = (0, 0, 0);
     let mut round = 0;
     let mut kill_within = KILL_WITHIN_MICROS;
-    while killed < kills {
+    // On a machine under load a command takes longer, and few are faster than their kill at first.
+    while killed < kills || (acknowledged <= kills / 20 && killed < 20 * kills) {
         round += 1;
         let acknowledged_before = acknowledged;
         let attempts: Vec<Attempt> = (0..WRITERS)

@@ -55,7 +55,7 @@ fn leftovers(directory: &Path) -> usize {
 }
 
 fn until(mut holds: impl FnMut() -> bool) -> bool {
-    (0..1000).any(|_| {
+    (0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         holds()
     })

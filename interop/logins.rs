@@ -143,11 +143,15 @@ fn failures_are_counted_by_what_was_said() {
                 };
                 let (first, second) = (ask(first), ask(second));
                 assert!(first >= Duration::from_secs(1), "{what}: {first:?}");
-                let (least, most) = (Duration::from_secs(*seconds), Duration::from_secs(seconds + 2));
-                assert!((least..most).contains(&second), "{what}: {second:?}");
+                assert!(second >= Duration::from_secs(*seconds), "{what}: {second:?}");
             });
         }
     });
+    // How long a delay is at most, a machine under load does not show. Its counts do: only the same words count twice.
+    let counted = cloud.server.cli(&["penalties", "list"]);
+    let twice: Vec<_> = counted.iter().filter(|one| one["failures"].as_u64() > Some(1)).collect();
+    assert!(twice.len() == 1 && twice[0]["failures"] == 2, "{counted:?}");
+    assert!(twice[0]["subject"].as_str().unwrap().contains("shade"), "{counted:?}");
 }
 
 /// A marker of another domain is answered as one that is nowhere.

@@ -1,7 +1,7 @@
 //! Keys that are lost, or are another one after a restore, are missed: nothing replaces them without a word.
 
 use crate::curl::curl;
-use crate::server::{Server, serving};
+use crate::server::{Server, serving, until};
 use std::path::Path;
 
 const MISSING: &str = "token-hash.key` is missing";
@@ -94,7 +94,7 @@ fn lost_keys_of_sessions_are_a_warning() {
     assert!(!server.log().contains("are missing"), "{}", server.log());
     server.kill_and_restart();
     for said in ["all of them have ended", "every client does one full handshake"] {
-        assert!(server.log().contains(said), "{}", server.log());
+        until("it is logged", &server, || server.log().contains(said));
     }
     let doctor = server.cli(&["doctor"]);
     let found = doctor.iter().find(|finding| finding["what"] == "keys of sessions").unwrap();

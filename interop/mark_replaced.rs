@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 /// A second, with slack for a slow machine.
-const WITHIN: Duration = Duration::from_secs(5);
+const WITHIN: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_revocation_is_obeyed_by_the_next_request_also_after_the_mark_was_replaced() {

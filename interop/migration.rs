@@ -1,7 +1,7 @@
 //! What the imports say: what the source has, what was imported, what was left out and why, and what to do next.
 
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES};
+use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -178,9 +178,10 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let there = Scratch::new();
     let server = Server::start_on(|data| proxmox(data, there.path()), &[WITHOUT_PENALTIES]);
     assert_eq!(whoami(&server, "ann@pbs:ann's"), 401);
-    assert!(server.log().contains("is a chunk store of Proxmox Backup Server"), "{}", server.log());
+    for told in ["is a chunk store of Proxmox Backup Server", "shadow.json has 1 password"] {
+        until("it is logged", &server, || server.log().contains(told));
+    }
     let data = server.data();
-    assert!(server.log().contains("shadow.json has 1 password"), "{}", server.log());
     let before = std::fs::read(data.join("user.cfg")).unwrap();
     let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
     assert!(report.iter().all(|item| item["kind"] != "user" && item["kind"] != "datastore"), "{report:#?}");

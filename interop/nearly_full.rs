@@ -29,7 +29,7 @@ pub(crate) fn open(data: &Path) -> Lmdb {
 }
 
 pub(crate) fn change() -> Change {
-    let audit = AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1 };
+    let audit = AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1, request: None };
     Change::requested_by(Requester::Administrator, audit)
 }
 

@@ -1,9 +1,8 @@
 //! The HTML page, in a real Chromium that is driven like a user's, and with curl where no script is needed.
 
 use crate::curl::curl;
-use crate::server::{Scratch, Server};
+use crate::server::{Scratch, Server, free_port};
 use serde_json::{Value, json};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -76,7 +75,7 @@ struct Browser {
 
 impl Browser {
     fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let mut command = Command::new("chromedriver");
         let child = command
             .arg(format!("--port={port}"))
@@ -85,7 +84,7 @@ impl Browser {
             .spawn()
             .unwrap();
         let mut browser = Browser { child, session: format!("http://127.0.0.1:{port}") };
-        for _ in 0..100 {
+        for _ in 0..600 {
             if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 break;
             }
@@ -116,7 +115,7 @@ impl Browser {
     }
 
     fn find(&self, selector: &str) -> String {
-        for _ in 0..50 {
+        for _ in 0..600 {
             let found = self.ask("POST", "/element", &json!({ "using": "css selector", "value": selector }));
             if let Some(id) =
                 found.as_object().and_then(|found| found.values().next()?.as_str()).filter(|id| id.len() > 20)
@@ -142,7 +141,7 @@ impl Browser {
     }
 
     fn until(&self, script: &str) {
-        for _ in 0..100 {
+        for _ in 0..600 {
             if self.run(script) == json!(true) {
                 return;
             }

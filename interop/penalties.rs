@@ -52,7 +52,7 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
             .unwrap()
             .contains("attempts from barred addresses: passwords are being guessed")
     };
-    assert!((0..50).any(|_| told() || (std::thread::sleep(Duration::from_millis(100)), false).1));
+    assert!((0..600).any(|_| told() || (std::thread::sleep(Duration::from_millis(100)), false).1));
 }
 
 #[test]
@@ -64,13 +64,21 @@ fn an_account_somebody_else_guesses_at_lets_its_owner_in_at_once() {
     assert!(start.elapsed() >= Duration::from_secs(1));
     assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
     assert!(start.elapsed() >= Duration::from_secs(4));
-    let owner = Instant::now();
-    assert_eq!(status(&server, &alice, &[]), 207);
-    // A second would be the first delay.
-    assert!(owner.elapsed() < Duration::from_secs(1));
-    let again = Instant::now();
+    // A second would be the first delay. A machine under load may take as long for a login: one of five is enough.
+    let is_at_once = |_| {
+        let owner = Instant::now();
+        assert_eq!(status(&server, &alice, &[]), 207);
+        let is_soon = owner.elapsed() < Duration::from_secs(1);
+        if !is_soon {
+            assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
+        }
+        is_soon
+    };
+    assert!((0..5).any(is_at_once));
     assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
-    assert!(again.elapsed() < Duration::from_secs(5), "counted anew after the owner came in");
+    let counted = server.cli(&["penalties", "list"]);
+    let hers = counted.iter().find(|one| one["subject"] == "alice@local!test");
+    assert_eq!(hers.unwrap()["failures"], 1, "counted anew after the owner came in: {counted:?}");
 }
 
 /// The subjects that a command of `enfilade penalties` prints.

@@ -1,9 +1,9 @@
 //! Behind nginx, HAProxy and Caddy, set up as docs/proxies.md says.
 
 use crate::curl::command;
-use crate::server::{Server, until};
+use crate::server::{Server, free_port, until};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn recipe(kind: &str, server: &Server, address: &str) -> String {
 }
 
 fn start(kind: &str, server: &Server) -> Proxy {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = format!("127.0.0.1:{}", free_port());
     let directory = server.scratch.path().join(kind);
     std::fs::create_dir(&directory).unwrap();
     let (recipe, at) = (recipe(kind, server, &address), directory.display());
@@ -78,7 +78,7 @@ fn start(kind: &str, server: &Server) -> Proxy {
     let said = || std::fs::read_to_string(directory.join("log")).unwrap_or_default();
     let is_there = || TcpStream::connect(&proxy.address).is_ok();
     assert!(
-        (0..500).any(|_| is_there() || (std::thread::sleep(Duration::from_millis(20)), false).1),
+        (0..3000).any(|_| is_there() || (std::thread::sleep(Duration::from_millis(20)), false).1),
         "{}",
         said()
     );
@@ -211,6 +211,45 @@ fn headers_count_only_from_a_trusted_proxy() {
     assert_eq!(ignored(&server), "2");
 }
 
+/// The id of a request is in the answer, in the line of the request, and in the line of the change that it made.
+#[test]
+fn a_request_is_followed_by_its_id() {
+    let server = Server::start_with(&[TRUSTED]);
+    let id_in = |answer: &str| {
+        let id = answer.lines().find_map(|line| line.strip_prefix("x-request-id: "));
+        id.unwrap_or_else(|| panic!("{answer}")).trim().to_owned()
+    };
+    let logged = |id: &str, kind: &str| {
+        let line = || {
+            let log = server.log();
+            let is_it = |line: &&str| line.contains(kind) && line.contains(&format!("\"request\":\"{id}\""));
+            log.lines().find(is_it).map(str::to_owned)
+        };
+        until(kind, &server, || line().is_some());
+        line().unwrap()
+    };
+    let request = "\"event\":\"request\"";
+    for (path, headers, expected) in [
+        ("/dav/main/", "", "\"code\":\"ID01\""),
+        ("/nowhere", "X-Request-Id: of-the-proxy.1\r\n", "\"proxy_request\":\"of-the-proxy.1\""),
+        ("/v3", "X-Request-Id: two words\r\n", "\"face\":\"keystone\""),
+        ("/whoami", "Forwarded: for=nobody\r\nX-Request-Id: x\r\n", "\"proxy_request\":\"x\""),
+    ] {
+        let line = logged(&id_in(&say(&server, path, headers)), request);
+        assert!(line.contains(expected), "{path}: {line}");
+        assert!(!line.contains("two words"), "{line}");
+    }
+    // A change.
+    let login = format!("admin@local:{}", server.password);
+    let url = format!("http://{}/api2/json/access/users", server.plain);
+    let (_, made) = ask(&server, &login, "127.0.0.1", &url, &["--include", "--data", "userid=anna@pbs"]);
+    let id = id_in(&made);
+    let change = logged(&id, "\"event\":\"change\"");
+    assert!(change.contains("user add anna@pbs"), "{change}");
+    let log = server.cli(&["facts", "log", "--last", "1"]);
+    assert_eq!(log[0]["request"], *id);
+}
+
 #[test]
 fn a_trusted_proxy_has_any_number_of_connections() {
     let limit = ("ENFILADE_LIMITS__CONNECTIONS_PER_ADDRESS", "2");
@@ -222,7 +261,9 @@ fn a_trusted_proxy_has_any_number_of_connections() {
             stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             stream.read(&mut [0]).is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock)
         };
-        assert_eq!(held.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count(), expected);
+        let mut open = || held.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count();
+        until("the others are closed", &server, || open() <= expected);
+        assert_eq!(open(), expected);
     }
 }
 

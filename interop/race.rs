@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const SMOKE: u64 = 20_000;
 const CHECKS_PER_REVOCATION: u64 = 100;
@@ -100,7 +101,7 @@ impl Source for WithoutRule1 {
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
         self.0.snapshot(|inner| {
             // The point where another process commits.
-            std::thread::sleep(std::time::Duration::from_micros(200));
+            std::thread::sleep(Duration::from_micros(200));
             look(&View::new(&Misdated { inner, at: self.0.at(), head: OnceCell::new() }));
         })
     }
@@ -256,6 +257,11 @@ fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: 
     }
 }
 
+/// The file of a process that has begun to check.
+fn ready(place: &Path, process: u32) -> PathBuf {
+    place.join(format!("ready-{process}"))
+}
+
 /// A process that checks: this test in a process of its own, told where, and which rule to leave out.
 #[test]
 fn a_process_that_checks() {
@@ -270,6 +276,13 @@ fn a_process_that_checks() {
             rule => check_with_what_was_kept(&lmdb, rule, &place, &counts),
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(check)).collect();
+        // Nothing is revoked before every process checks.
+        while counts.checks.load(Ordering::Relaxed) < 100
+            && !threads.iter().all(|thread| thread.is_finished())
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::fs::write(ready(&place, std::process::id()), "").unwrap();
         // The end of a scope waits for the threads' closures, not for their exit, at which they free their reader slots.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -336,6 +349,7 @@ fn change_context<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a Reserve
         passwords: PasswordRules::NONE,
         reserved,
         roots: None,
+        request: None,
         who: "a test",
         requester: enfilade_facts::Requester::Administrator,
         now: NOW,
@@ -356,6 +370,12 @@ fn race(checks: u64, without: &str) -> Outcome {
         command.stdout(std::fs::File::create(said(n)).unwrap()).spawn().unwrap()
     };
     let children: Vec<Child> = (0..PROCESSES).map(start).collect();
+    let is_ready = |child: &Child| ready(place, child.id()).exists();
+    let began = Instant::now();
+    // One that ended has told why, and is found below.
+    while !children.iter().all(is_ready) && began.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
     let ctx = change_context(&lmdb, &files, &reserved);
@@ -378,14 +398,14 @@ fn race(checks: u64, without: &str) -> Outcome {
         board.set(n + 1);
         if !without.is_empty() {
             // The point where a wrongly remembered verdict is used.
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(2));
         }
         if n % 1000 == 999 {
             println!("{:>6} of {count} revoked", n + 1);
         }
     }
     // Wrong grants are counted for a little longer.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(200));
     board.set(0);
     let mut outcome = Outcome { checks: 0, granted: 0, stale: 0 };
     for (n, mut child) in children.into_iter().enumerate() {

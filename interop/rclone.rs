@@ -49,6 +49,7 @@ fn tree(server: &Server) {
         passwords: PasswordRules::NONE,
         reserved: &ReservedPaths::default(),
         roots: None,
+        request: None,
         who: "a test",
         requester: enfilade_facts::Requester::Administrator,
         now: Clocks { unix_seconds: 1, tick_millis: 1, mirror: MirrorHealth::Current },

@@ -3,7 +3,7 @@
 use crate::curl::{command, curl};
 use crate::gone::{Cloud, enabled, project};
 use crate::locks::{LOCK, lock, open, put};
-use crate::server::{BINARY, Server, WITHOUT_PENALTIES, wait_until};
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES, until, wait_until};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -262,13 +262,15 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     assert_eq!(put(server, login, "/dav/main/file"), 201);
     assert_eq!(lock(server, login, "/dav/main/file", "0").0, 200);
     std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap().set_len(8 << 30).unwrap();
+    let taken = server.scratch.path().join("taken");
     let mut download = command(server, login)
-        .args(["--http1.1", "--limit-rate", "20M", "--output", "/dev/null"])
+        .args(["--http1.1", "--limit-rate", "20M", "--output"])
+        .arg(&taken)
         .arg(server.url("/dav/main/big.bin"))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(800));
+    until("the download runs", server, || std::fs::metadata(&taken).is_ok_and(|meta| meta.len() > 0));
     assert!(download.try_wait().unwrap().is_none());
 
     let said = world.revoke(&["user", ALICE, "--everything"]);
@@ -284,7 +286,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
         assert_eq!(said["ended"][what], count, "{what}: {said}");
     }
     assert!(said["still_works"].as_object().unwrap().values().all(|count| *count == 0), "{said}");
-    wait_until(Duration::from_secs(8), "the download ends", || download.try_wait().unwrap().is_some());
+    wait_until(Duration::from_secs(60), "the download ends", || download.try_wait().unwrap().is_some());
     assert!(!download.wait().unwrap().success());
     for way in EVERY {
         let name = match way {

@@ -171,7 +171,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     // A root without active operations is closed with the next change, and opened again.
     server.cli(&["user", "add", "a@local"]);
     let until = |expected: u16, file: &str| {
-        for _ in 0..250 {
+        for _ in 0..3000 {
             if status("tank", file) == expected {
                 return;
             }

@@ -90,7 +90,12 @@ fn samba_judges_every_list_as_it_is_judged_here() {
     let sids = [own.as_slice(), &[Sid::EVERYONE, Sid::OWNER_RIGHTS, Sid::of_unix_group(7)]].concat();
     let memory = Memory::new(StoreId(1));
     let user = UserId::from_bytes([1; 16]);
-    let mut change = Change::new(AuditRecord { who: "a test".into(), what: "role".into(), unix_seconds: 0 });
+    let mut change = Change::new(AuditRecord {
+        who: "a test".into(),
+        what: "role".into(),
+        unix_seconds: 0,
+        request: None,
+    });
     let key = AssignmentKey { path: "/".parse().unwrap(), who: Who::User(user) };
     change.put(&key, &Assignment { roles: vec![(Role::DatastorePowerUser, true)], fault: None });
     memory.commit(&change).unwrap();

@@ -1,6 +1,6 @@
 //! The binary, started on a directory and ports of its own, and stopped by its own process id.
 
-pub(crate) use enfilade_testkit::Scratch;
+pub(crate) use enfilade_testkit::{Scratch, free_port};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};

@@ -29,25 +29,30 @@ fn copies_of_one_user_leave_threads_to_others() {
         ]);
         copy.arg(server.url("/dav/main/tree/")).stdout(Stdio::piped()).spawn().unwrap()
     };
-    let mut copies: Vec<Child> = (0..6).map(copy).collect();
-    // As many are under way as may be.
-    let begun = || {
+    let under_way = || {
         let names =
             std::fs::read_dir(&main).unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        names.filter(|name| name != "tree").count()
+        names.filter(|name| name.starts_with(".enfilade-")).count()
     };
-    let began = Instant::now();
-    while begun() < 3 && began.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // Writing takes threads.
-    assert_eq!(curl(&server, &bob, "/dav/main/of-bob", &["--request", "PUT", "--data", "x"]).status, 201);
-    let is_over = copies.iter_mut().filter_map(|copy| copy.try_wait().unwrap()).count();
-    assert_eq!(is_over, 0, "another user waited for copies");
-    for copy in copies {
-        let output = copy.wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "201");
-    }
+    let goes_before_copies = |round: usize| {
+        let mut copies: Vec<Child> = (6 * round..6 * round + 6).map(copy).collect();
+        // As many are under way as may be.
+        let began = Instant::now();
+        while under_way() < 3 && began.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Writing takes threads.
+        let path = format!("/dav/main/of-bob{round}");
+        assert_eq!(curl(&server, &bob, &path, &["--request", "PUT", "--data", "x"]).status, 201);
+        let over = copies.iter_mut().filter_map(|copy| copy.try_wait().unwrap()).count();
+        for copy in copies {
+            let output = copy.wait_with_output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "201");
+        }
+        over == 0
+    };
+    // On a machine under load a copy may be over while this process waits for its turn.
+    assert!((0..5).any(goes_before_copies), "another user waited for copies");
 }
 
 #[test]

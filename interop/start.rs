@@ -2,7 +2,7 @@
 
 use crate::certificates::self_signed;
 use crate::curl::{PROPFIND_1, curl};
-use crate::server::{BINARY, Scratch, Server};
+use crate::server::{BINARY, Scratch, Server, until};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -50,6 +50,8 @@ fn whoami_and_health() {
 
 #[test]
 fn sigterm_lets_a_running_upload_finish_and_then_ends() {
+    // Ten seconds.
+    const BYTES: usize = 4_000_000;
     let mut server = Server::start();
     let token = server.add_token("admin@local!up");
     let upload = crate::curl::command(&server, &token)
@@ -60,16 +62,19 @@ fn sigterm_lets_a_running_upload_finish_and_then_ends() {
         .spawn();
     let mut upload = upload.unwrap();
     let mut input = upload.stdin.take().unwrap();
-    let writer =
-        std::thread::spawn(move || std::io::Write::write_all(&mut input, &vec![7; 800_000]).unwrap());
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut input, &vec![7; BYTES]).unwrap());
+    until("the upload is under way", &server, || {
+        let inside = server.cli(&["datastore", "operations", "main"]);
+        !inside.is_empty() || upload.try_wait().unwrap().is_some()
+    });
     let stopped = Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap();
     assert!(stopped.success());
     let output = upload.wait_with_output().unwrap();
     writer.join().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "201", "{}", server.log());
     assert!(server.wait().success());
-    assert_eq!(std::fs::metadata(server.data().join("datastores/main/slow.bin")).unwrap().len(), 800_000);
+    let kept = std::fs::metadata(server.data().join("datastores/main/slow.bin")).unwrap();
+    assert_eq!(kept.len(), BYTES as u64);
 }
 
 #[test]

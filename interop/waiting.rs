@@ -1,8 +1,9 @@
 //! A user whose clients do not read many responses over HTTP/2 waits, alone, until those responses are dropped.
 
 use crate::curl::command;
-use crate::http2::{Http2, INITIAL_WINDOW};
+use crate::http2::{HEADERS, Http2, INITIAL_WINDOW};
 use crate::limits::start;
+use crate::server::until;
 use std::time::Duration;
 
 /// The SHA-256 of 200,000 times `x`.
@@ -10,7 +11,7 @@ const DIGEST: &str = "repr-digest: sha-256=:keP6r9MivN8WDz8M6IassJK5ueKh6FJrQPIa
 
 #[test]
 fn a_user_is_told_digests_while_answers_stand_still_and_is_served_when_they_are_let_go() {
-    let (server, _) = start(&[("answer_bytes_per_user", "1048576"), ("progress_seconds", "3")]);
+    let (server, _) = start(&[("answer_bytes_per_user", "1048576"), ("progress_seconds", "5")]);
     let alice = server.add_user("alice", "DatastoreAdmin");
     std::fs::write(server.data().join("datastores/main/one-piece"), vec![b'x'; 200_000]).unwrap();
     let authorization = format!("PBSAPIToken={alice}");
@@ -24,9 +25,10 @@ fn a_user_is_told_digests_while_answers_stand_still_and_is_served_when_they_are_
             ("authorization", &authorization),
         ]);
     }
+    until("all four are answered", &server, || http2.count(HEADERS) == 4);
     std::thread::sleep(Duration::from_millis(700));
     // Everything that may be held for the user is held: the head of an answer comes, and no byte of its content.
-    for (seconds, bytes) in [("1", 0), ("30", 200_000)] {
+    for (seconds, bytes) in [("4", 0), ("60", 200_000)] {
         let mut asked = command(&server, &alice);
         asked.args(["--http2", "--max-time", seconds, "--header", "Want-Repr-Digest: sha-256=1"]);
         asked.args(["--dump-header", "-", "--output", "/dev/null", "--write-out", "%{size_download}"]);

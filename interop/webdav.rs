@@ -3,7 +3,7 @@
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::proxmox::python_path;
 use crate::rclone::rclone;
-use crate::server::{Scratch, Server};
+use crate::server::{Scratch, Server, until};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -415,6 +415,7 @@ fn large_files_without_tls_arrive_as_they_are() {
     let huge = std::fs::File::create(server.data().join("datastores/main/huge")).unwrap();
     huge.set_len(HUGE).unwrap();
     server.cli(&["acl", "set", "main", "/huge", "allow authenticated full"]);
+    let taken = server.scratch.path().join("taken");
     let slowly = || {
         let mut command = Command::new("curl");
         command.args([
@@ -425,17 +426,20 @@ fn large_files_without_tls_arrive_as_they_are() {
             "--user",
             &alice,
             "--limit-rate",
-            "20M",
+            "10M",
         ]);
-        command.args(["--output", "/dev/null", "--write-out", "%{size_download}"]);
+        command.args(["--write-out", "%{size_download}", "--output"]).arg(&taken);
         let output = command.arg(format!("http://{}/dav/main/huge", server.plain)).output().unwrap();
         let bytes: u64 = String::from_utf8(output.stdout).unwrap().parse().unwrap();
         (output.status.success(), bytes)
     };
     let meanwhile = |change: &dyn Fn()| {
         std::thread::scope(|scope| {
+            let _ = std::fs::remove_file(&taken);
             let slow = scope.spawn(slowly);
-            std::thread::sleep(std::time::Duration::from_millis(700));
+            until("the download runs", &server, || {
+                std::fs::metadata(&taken).is_ok_and(|meta| meta.len() > 0)
+            });
             change();
             slow.join().unwrap()
         })

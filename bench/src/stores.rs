@@ -87,7 +87,7 @@ pub(crate) fn hash_key() -> HashKey {
 }
 
 pub(crate) fn audit(what: &str) -> AuditRecord {
-    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: 1_800_000_000 }
+    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: 1_800_000_000, request: None }
 }
 
 impl Store {

@@ -195,7 +195,7 @@ impl World {
             let count = expected.entry(&entry.got.peer).or_default();
             *count = (*count).max(entry.got.nth + 1);
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let mut logged: HashMap<String, Vec<Value>> = HashMap::new();
             for line in self.server().log().lines().filter(|line| line.starts_with("{\"event\":\"request\""))
@@ -218,6 +218,9 @@ impl World {
     }
 }
 
+/// The header with the id of a request, which no two answers share.
+const REQUEST_ID: &str = "x-request-id";
+
 /// A longer body is known by its digest.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
@@ -237,31 +240,14 @@ const TOLD: [&str; 12] = [
     "reason",
 ];
 
-/// Takes the event of a request from those of its connection. A file may be sent by another task, which then tells of it after the next request
-/// is over: so of the next few the one counts that says most of what is known.
+/// The event with the id that the answer has; of a connection that ended without an answer, the event that is left.
 fn event_of(logged: &mut HashMap<String, Vec<Value>>, entry: &Entry) -> Option<Value> {
     let events = logged.get_mut(&entry.got.peer)?;
-    let mut words = entry.asked.lines().nth(1)?.split(' ').skip(1);
-    let (method, target) = (words.next()?, words.next().unwrap_or_default());
-    let target = target.split('?').next().unwrap_or_default().trim_end_matches('/');
-    let is_about_it = |event: &Value| {
-        let text = |name: &str| event[name].as_str().unwrap_or_default();
-        let path = text("path").trim_end_matches('/');
-        let is_spelled_so = path == target || format!("/dav/{}{path}", text("datastore")) == target;
-        // What is encoded is told apart from what is not.
-        is_spelled_so
-            || target.contains('%')
-                && path.bytes().any(|byte| !b"./-_".contains(&byte) && !byte.is_ascii_alphanumeric())
+    let at = match entry.got.field(REQUEST_ID) {
+        Some(id) => events.iter().position(|event| event["request"] == id)?,
+        None => 0,
     };
-    let points = |event: &Value| {
-        let says = |is_so: bool, points: u32| if is_so { points } else { 0 };
-        says(is_about_it(event), 8)
-            + says(event["verb"] == method, 16)
-            + says(event["status"] == entry.got.status, 2)
-            + says(event["bytes"] == entry.got.body.len(), 1)
-    };
-    let (nth, _) = events.iter().enumerate().take(4).rev().max_by_key(|(_, event)| points(event))?;
-    Some(events.remove(nth))
+    (at < events.len()).then(|| events.remove(at))
 }
 
 fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry: Entry) -> Canonical {
@@ -287,7 +273,7 @@ fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry:
     };
     let as_long = |said: &str| is_masked && said == length;
     let mut answer = format!("{}\n", got.line);
-    for (name, value) in &got.fields {
+    for (name, value) in got.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(REQUEST_ID)) {
         let value = match name.eq_ignore_ascii_case("content-length") && as_long(value) {
             true => "<the body's>".to_owned(),
             false => masks.canonical(value, &mut context),

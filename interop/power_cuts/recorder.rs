@@ -182,7 +182,7 @@ impl Recorder {
 }
 
 fn until_stopped(process: Pid) {
-    for _ in 0..6000 {
+    for _ in 0..60_000 {
         let stat = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         if stat.lines().any(|line| line.starts_with("State:") && line.contains('T')) {
             return;

@@ -155,6 +155,7 @@ fn purge(cloud: &Cloud) -> Result<usize, Failure> {
         passwords: PasswordRules::NONE,
         reserved: &reserved,
         roots: None,
+        request: None,
         who: "a benchmark",
         requester: enfilade_facts::Requester::Administrator,
         now: clock::now(),

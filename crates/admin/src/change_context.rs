@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::passwords::PasswordRules;
 use enfilade_content::ReservedPaths;
+use enfilade_facts::vocabulary::RequestId;
 use enfilade_facts::{At, AuditRecord, Change, Clocks, CommitError, Read, Requester, Source, View};
 use enfilade_sources::files::file_set::FileSet;
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub struct ChangeContext<'a> {
     pub roots: Option<&'a [PathBuf]>,
     /// The author of the changes in the audit log: an authid, or a person at the command line.
     pub who: &'a str,
+    /// The request that makes the changes; `None` if it is a command or the server itself.
+    pub request: Option<RequestId>,
     /// Whether the changes are made with the rights of a user or of an administrator.
     pub requester: Requester,
     /// The present time.
@@ -34,7 +37,7 @@ const TRIES: usize = 64;
 impl ChangeContext<'_> {
     pub(crate) fn audit(&self, what: &str) -> AuditRecord {
         let (who, what) = (self.who.to_owned(), what.to_owned());
-        AuditRecord { who, what, unix_seconds: self.now.unix_seconds }
+        AuditRecord { who, what, unix_seconds: self.now.unix_seconds, request: self.request }
     }
 
     /// Commits what `build` puts into the change, with `what` in the audit record.

@@ -65,8 +65,12 @@ impl Snapshot for Facts {
 
 impl Facts {
     pub(crate) fn put<R: Row>(&mut self, key: &R::Key, row: &R) {
-        let mut change =
-            Change::new(AuditRecord { who: String::new(), what: String::new(), unix_seconds: 0 });
+        let mut change = Change::new(AuditRecord {
+            who: String::new(),
+            what: String::new(),
+            unix_seconds: 0,
+            request: None,
+        });
         change.put(key, row);
         let writes = write_down(self, &change, 0, Revision(0)).unwrap();
         self.at = self.at.next();

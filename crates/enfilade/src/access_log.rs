@@ -5,7 +5,8 @@ use crate::issued::record_of;
 use crate::output;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_passage::{Audit, Claim, Event, RequestId};
+use enfilade_facts::vocabulary::RequestId;
+use enfilade_passage::{Audit, Claim, Event};
 use enfilade_sources::files::issued::IssuedSessions;
 use enfilade_sources::files::last_used::LastUsed;
 use std::io::Write as _;
@@ -114,6 +115,10 @@ fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     // Work of the server itself has no id.
     if event.id != RequestId::default() {
         let _ = write!(line, r#","request":"{}""#, event.id);
+    }
+    if !event.proxy_id.is_empty() {
+        // Only letters, digits and `-._` are taken from a proxy.
+        let _ = write!(line, r#","proxy_request":"{}""#, event.proxy_id);
     }
     for (name, text) in [
         (r#","peer":"#, event.peer.as_str()),

@@ -38,11 +38,17 @@ fn ship(source: &Lmdb) -> Result<(), ShippingError> {
         for (revision, entry) in entries {
             let (time, revision) = (output::time(entry.unix_seconds), revision.0);
             let (who, what) = (&entry.who, &entry.what);
+            let request = entry.request.map(|id| id.to_string());
             let line = match output::is_for_people() {
                 true => format!("{time} change {revision}: {}", format!("{what} ({who})").escape_debug()),
                 false => {
-                    json!({ "event": "change", "time": time, "revision": revision, "who": who, "what": what })
-                        .to_string()
+                    let mut line = json!({
+                        "event": "change", "time": time, "revision": revision, "who": who, "what": what,
+                    });
+                    if let (Some(id), Some(line)) = (request, line.as_object_mut()) {
+                        line.insert("request".to_owned(), id.into());
+                    }
+                    line.to_string()
                 }
             };
             text.push_str(&line);

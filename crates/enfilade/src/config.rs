@@ -6,7 +6,7 @@ mod values;
 
 pub(crate) use keys::{Facts, Identity, KEYS, Key, Passwords, Tls};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
-pub(crate) use values::{Check, MapSize, TransportSecurity};
+pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, IndexUse, PasswordRules};
@@ -49,6 +49,11 @@ impl Tls {
     /// The names for the certificate that the server makes for itself.
     pub(crate) fn names(&self) -> &[String] {
         self.names.as_ref().map_or(&[], |names| &names.0)
+    }
+
+    /// The names of the certificate that an ACME authority issues.
+    pub(crate) fn acme_names(&self) -> &[String] {
+        self.acme.as_ref().map_or(&[], |names| &names.0)
     }
 
     /// The key `index` in the type that `admin` uses.

@@ -231,7 +231,17 @@ impl Home {
     pub(crate) fn change_context(&self) -> ChangeContext<'_> {
         let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
         let (reserved, requester, now) = (&self.reserved, Requester::Administrator, clock::now());
-        ChangeContext { facts: self.source(), files, passwords, reserved, roots: None, who, requester, now }
+        ChangeContext {
+            facts: self.source(),
+            files,
+            passwords,
+            reserved,
+            roots: None,
+            request: None,
+            who,
+            requester,
+            now,
+        }
     }
 
     /// When each token was used last.
@@ -381,6 +391,7 @@ pub(crate) fn server_change_context<'a>(
         passwords,
         reserved,
         roots: Some(&[]),
+        request: None,
         who: "enfilade serve",
         requester,
         now,

@@ -2,6 +2,7 @@
 //! sockets, signals) and passes it to the other crates.
 
 mod access_log;
+mod acme;
 mod audit_log;
 mod backup;
 mod certificates;

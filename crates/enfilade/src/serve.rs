@@ -1,6 +1,7 @@
 //! `enfilade serve`.
 
 use crate::access_log::AccessLog;
+use crate::acme::{self, Answers};
 use crate::backup::schedule;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
@@ -30,7 +31,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
 pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
@@ -149,23 +150,29 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     }
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
     let trusted = Arc::new(home.config.http.trusted_proxies.clone());
+    let (answers, obtain) = (Answers::new(&home.data), Arc::new(Notify::new()));
     let door = Door { admission: Arc::clone(&admission), proxies, trusted, drain: draining, limits };
     for listener in plain {
         tokio::spawn(listen::plain(listener, router.clone(), door.clone()));
     }
     for listener in http {
         let directory = home.config.tls.acme_challenges.clone();
-        let challenge = Box::new(move |token: &str| challenges::read(directory.as_deref()?, token));
+        let answers = Arc::clone(&answers);
+        let challenge = Box::new(move |token: &str| {
+            answers.http(token).or_else(|| challenges::read(directory.as_deref()?, token))
+        });
         let redirect = Redirect { port: bound.first_tls().port(), challenge };
         tokio::spawn(listen::http(listener, redirect, door.clone()));
     }
     for listener in tls {
-        tokio::spawn(listen::tls(listener, current.clone(), router.clone(), door.clone()));
+        let answers = home.config.tls.acme.is_some().then(|| Arc::clone(&answers));
+        tokio::spawn(listen::tls(listener, (current.clone(), answers), router.clone(), door.clone()));
     }
     if home.config.tls.check == Check::Background {
         served.verify()?;
     }
     served.follow(watched)?;
+    acme::follow(home, &answers, &obtain)?;
     notify::ready();
 
     let (ask, mut asked) = mpsc::channel(1);
@@ -177,6 +184,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
             _ = hangup.recv() => drop(reload::reload(home, &served, &faces)),
             Some(reply) = asked.recv() => drop(reply.send(reload::reload(home, &served, &faces))),
         }
+        obtain.notify_one();
     }
     notify::stopping();
     served.write_down();

@@ -18,7 +18,7 @@ pub(crate) fn older(installation: &Installation) -> Result<Option<Older>, OpenEr
 
 /// The author and the time of a change by this process.
 pub(crate) fn audit(what: String) -> AuditRecord {
-    AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds }
+    AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds, request: None }
 }
 
 /// Upgrades the store, after a backup.

@@ -8,7 +8,7 @@ use enfilade_admin::keystone::{
 };
 use enfilade_faces::{Connection, Faces, RequestError, Trace};
 use enfilade_facts::Requester;
-use enfilade_facts::vocabulary::{Secret, TrustId};
+use enfilade_facts::vocabulary::{RequestId, Secret, TrustId};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -86,7 +86,7 @@ pub(super) async fn login(
     if let Some(id) = trust {
         // This is checked first, so that a refused request does not consume a use of the trust.
         visit.would_issue(wanted)?;
-        count_use(faces, visit.principal().authid.to_string(), id).await?;
+        count_use(faces, visit.principal().authid.to_string(), id, trace.event.id).await?;
     }
     let made = visit.issue(wanted).await?;
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
@@ -99,10 +99,10 @@ pub(super) async fn login(
 }
 
 /// Counts a use of a limited trust before its session is made, so that two requests cannot share the last use.
-async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), ApiError> {
+async fn count_use(faces: &Faces, who: String, id: TrustId, request: RequestId) -> Result<(), ApiError> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
-        Ok(use_trust(&faces.change_context(&who, Requester::User), &id)?)
+        Ok(use_trust(&faces.change_context(&who, Requester::User, request), &id)?)
     });
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
@@ -132,9 +132,9 @@ pub(super) async fn change_password(
         Err(refusal) => return Err(refusal.into()),
     };
     connection.anonymous.release();
-    let faces = faces.clone();
+    let (faces, request) = (faces.clone(), trace.event.id);
     let done = tokio::task::spawn_blocking(move || {
-        super::users::set_own_password(&faces.change_context(&who, Requester::User), &id, &old, &new)
+        super::users::set_own_password(&faces.change_context(&who, Requester::User, request), &id, &old, &new)
     });
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))?;
     Ok(ApiResponse::no_content())

@@ -35,7 +35,7 @@ use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, RequestError, Route, Takes,
     Trace, collect_json, status_of,
 };
-use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::vocabulary::{DomainId, RequestId};
 use enfilade_facts::{Read, SourceError, View};
 use enfilade_passage::{
     About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
@@ -147,6 +147,7 @@ pub(crate) struct Call {
     body: Bytes,
     /// The base URL that the client used: `https://host`.
     base: String,
+    id: RequestId,
 }
 
 impl Call {
@@ -198,7 +199,7 @@ impl Call {
 
     /// Changes facts with a permit; returns the result of `change` as it is.
     fn change<R>(&self, permit: &ApiPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
-        change(&self.faces.change_context(&permit.who().to_string(), permit.requester()))
+        change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
     }
 
     /// The body as JSON.
@@ -300,7 +301,7 @@ impl Asked<'_> {
         let visit = admit(faces, connection, &head, trace).await?;
         let body = collect_json(body, &limits).await?;
         let (faces, base) = (faces.clone(), base.to_owned());
-        let mut call = Call { faces, visit, head, route, parameters, body, base };
+        let mut call = Call { faces, visit, head, route, parameters, body, base, id: trace.event.id };
         match route.call {
             // These calls wait for no disk.
             V3Call::Validate => tokens::validate(&mut call),

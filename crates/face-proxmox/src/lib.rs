@@ -20,7 +20,7 @@ use enfilade_faces::{
     collect_form, collect_json, failed,
 };
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::{Privileges, RolePath, Userid, percent_decoded};
+use enfilade_facts::vocabulary::{Privileges, RequestId, RolePath, Userid, percent_decoded};
 use enfilade_facts::{MemoSeed, SourceError};
 use enfilade_passage::{AdminAsk, AdminPermit, Refusal, Visit};
 use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -112,6 +112,7 @@ struct Call {
     /// The values of the path's segments in braces.
     parameters: Vec<String>,
     params: Params,
+    id: RequestId,
 }
 
 impl Call {
@@ -134,7 +135,7 @@ impl Call {
 
     /// Makes a change with a permit.
     fn change<R>(&self, permit: &AdminPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
-        change(&self.faces.change_context(&permit.who().to_string(), permit.requester()))
+        change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
     }
 
     /// Refuses a change of an outdated state, as the original does.
@@ -165,13 +166,13 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
             let path = head.uri.path().strip_prefix("/api2/json").unwrap_or_default().to_owned();
             let query = head.uri.query().unwrap_or_default().to_owned();
             trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
-            let faces = faces.clone();
+            let (faces, id) = (faces.clone(), trace.event.id);
             // Commits wait for the disk, and edits of files wait for locks.
             let turn = visit.share().turn().await;
             let called = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 let params = Params::read(&query, &body, is_json)?;
-                dispatch(faces, visit, &head.method, params, &path)
+                dispatch((faces, id), visit, &head.method, params, &path)
             });
             called.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
         }
@@ -217,7 +218,13 @@ fn datastore_of(path: &str) -> Option<&str> {
     of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
 }
 
-fn dispatch(faces: Faces, visit: Visit, method: &Method, params: Params, path: &str) -> Outcome {
+fn dispatch(
+    (faces, id): (Faces, RequestId),
+    visit: Visit,
+    method: &Method,
+    params: Params,
+    path: &str,
+) -> Outcome {
     let segments: Vec<String> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
@@ -226,7 +233,7 @@ fn dispatch(faces: Faces, visit: Visit, method: &Method, params: Params, path: &
         .collect::<Result<_, _>>()?;
     let (route, parameters) = routes::find(method, &segments)?;
     visit.lends(route.lending)?;
-    (route.answer)(&mut Call { faces, visit, route, parameters, params })
+    (route.answer)(&mut Call { faces, visit, route, parameters, params, id })
 }
 
 fn version(_: &mut Call) -> Outcome {

@@ -9,8 +9,9 @@ use enfilade_admin::keystone::Catalog;
 use enfilade_admin::{ChangeContext, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::RequestId;
 use enfilade_facts::{Index, Memo, MemoSeed, Requester};
-use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, RequestId, Visit};
+use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, Visit};
 use hyper::header::HeaderValue;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,8 +110,13 @@ impl Faces {
         &self.house
     }
 
-    /// The context of a change of facts by `who`, with the rights of `requester`.
-    pub fn change_context<'a>(&'a self, who: &'a str, requester: Requester) -> ChangeContext<'a> {
+    /// The context of a change of facts by `who`, with the rights of `requester`, for a request.
+    pub fn change_context<'a>(
+        &'a self,
+        who: &'a str,
+        requester: Requester,
+        request: RequestId,
+    ) -> ChangeContext<'a> {
         let house = &self.house;
         ChangeContext {
             facts: house.source(),
@@ -119,6 +125,7 @@ impl Faces {
             reserved: house.reserved(),
             roots: Some(&self.roots),
             who,
+            request: Some(request),
             requester,
             now: house.now(),
         }

@@ -13,11 +13,28 @@ use crate::routes::{Found, Need, Reply, RequestContext, Route, find};
 use crate::trace::Trace;
 use crate::unread::{Received, watch};
 use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::Word;
 use enfilade_passage::{Credential, Refusal, Visit};
 use hyper::body::Body as _;
-use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{HeaderMap, Method, Request};
 use std::sync::Arc;
+
+/// The id of the request, as in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id that is taken from a proxy, in bytes.
+const PROXY_ID_BYTES_MAX: usize = 128;
+
+/// The id that a proxy gave the request; empty if there is none or it is more than a word.
+fn request_id_of(headers: &HeaderMap) -> Word {
+    let is_word = |id: &&str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        id.len() <= PROXY_ID_BYTES_MAX && id.bytes().all(is_letter)
+    };
+    let id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_word);
+    id.map(Word::new).unwrap_or_default()
+}
 
 /// The tables of routes of both listeners, and what the routes share.
 #[derive(Clone)]
@@ -42,14 +59,21 @@ impl Router {
     pub async fn answer<B: Incoming>(&self, mut connection: Connection, request: Request<B>) -> Answer {
         let Faces { house, metrics, .. } = &self.faces;
         let host = connection.follow(request.headers(), metrics);
-        let who = (self.faces.request_id(), connection.client());
-        let trace = Trace::new(house, metrics, who, request.method().as_str());
+        let id = self.faces.request_id();
+        let who = (id, connection.client());
+        let mut trace = Trace::new(house, metrics, who, request.method().as_str());
+        if connection.proxies.is_some() {
+            trace.event.proxy_id = request_id_of(request.headers());
+        }
         let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
         let (request, closing) = watch(request);
         let mut answer = self.walk(connection, request, host, trace).await;
         closing.tell(&mut answer);
         if is_head {
             without_content(&mut answer);
+        }
+        if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
+            answer.headers_mut().insert(REQUEST_ID, id);
         }
         if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_https) {
             answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());

@@ -3,7 +3,8 @@
 use crate::metrics::Metrics;
 use crate::request_error::{Failure, RequestError};
 use enfilade_facts::Refuse;
-use enfilade_passage::{Event, House, Refusal, RequestId};
+use enfilade_facts::vocabulary::RequestId;
+use enfilade_passage::{Event, House, Refusal};
 use std::sync::Arc;
 
 /// The audit event of a running request.

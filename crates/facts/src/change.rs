@@ -6,6 +6,7 @@ use crate::horizon::{Horizon, LastMarks, Passed};
 use crate::revision::Revision;
 use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Table};
 use crate::view::View;
+use crate::vocabulary::RequestId;
 use std::collections::BTreeMap;
 
 /// The state that a record must have; otherwise the change is not committed.
@@ -41,6 +42,8 @@ pub struct AuditRecord {
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
+    /// The request that made the change; `None` if it was a command or the server itself.
+    pub request: Option<RequestId>,
 }
 
 /// The rights with which a change is made. Users can make any number of changes that only take rights away. These changes must not use up the room

@@ -4,8 +4,9 @@
 //! passes every record through the steps below.
 //!
 //! # When the format changes
-//! The format changes when a table is new, or when this program would misread a record of an older build. A last field that may be missing is no
-//! change of format (see [`Writer::tail`]). After a change of the format:
+//! The format changes when a table is new, when a record gets a field, or when this program would misread a record of an older build. Records of
+//! older builds lack a new last field that may be missing ([`Writer::tail`]), so no step converts them; but older builds would call the new records
+//! damaged. After a change of the format:
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what the store must contain, upgrades
 //!    it in every run of the tests, and fails while the store is missing.
@@ -20,7 +21,8 @@ use crate::tables::{MirroredFile, Row, Table};
 /// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
 /// | 4 | each mark has a second record, under its end (the first purge adds it for older marks); the log has the keys of a large change in pieces |
-pub const FORMAT: u32 = 4;
+/// | 5 | the record of SIDs has the identity of the key of API tokens; entries of the log have the id of the request |
+pub const FORMAT: u32 = 5;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (4, 29), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (5, 29), "see \"When the format changes\" in format.rs");
     }
 
     #[test]
@@ -73,8 +75,13 @@ mod tests {
         let mut old = Writer::default();
         old.text("who").text("what").i64(7).u64(45).option(None::<()>, |_, ()| {});
         let new = bring_up(2, Table::Log, &old.into_bytes()).unwrap();
-        let entry =
-            LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written: Written::Unsaid };
+        let entry = LogEntry {
+            who: "who".into(),
+            what: "what".into(),
+            unix_seconds: 7,
+            request: None,
+            written: Written::Unsaid,
+        };
         assert_eq!(LogEntry::decode(&mut Reader::new(&new)), Some(entry));
 
         let row = MirroredFile { good: Some(Revision(45)), problem_count: 1, ..MirroredFile::default() };

@@ -139,8 +139,8 @@ impl Counting {
 /// The last writes to a store after all its records were rewritten: its new identity, an entry of the log without keys, so that indexes
 /// are rebuilt, and the head.
 pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
-    let AuditRecord { who, what, unix_seconds } = audit.clone();
-    let entry = LogEntry { who, what, unix_seconds, written: Written::Unsaid };
+    let AuditRecord { who, what, unix_seconds, request } = audit.clone();
+    let entry = LogEntry { who, what, unix_seconds, request, written: Written::Unsaid };
     [
         Write::put(&IdentityKey, &Identity { format: FORMAT, store: at.store }, at),
         Write::put(&at.revision, &entry, at),
@@ -171,7 +171,8 @@ fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     };
     let named = if written == Written::Unsaid { &[] } else { pieces.as_slice() };
     let (who, what) = (short(&audit.who), short(&audit.what));
-    let entry = LogEntry { who, what, unix_seconds: audit.unix_seconds, written };
+    let (unix_seconds, request) = (audit.unix_seconds, audit.request);
+    let entry = LogEntry { who, what, unix_seconds, request, written };
     let mut log = vec![Write::put(&at.revision, &entry, at)];
     log.extend((0..).zip(named).map(|(number, piece)| {
         Write::put(&PieceKey { revision: at.revision, number }, &LogPiece(keys(piece)), at)

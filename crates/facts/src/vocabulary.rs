@@ -10,6 +10,7 @@ mod id;
 mod maintenance;
 mod mask;
 mod privilege;
+mod request_id;
 mod role;
 mod secret;
 mod sid;
@@ -26,6 +27,7 @@ pub use id::{CredentialId, DomainId, EndpointId, GroupId, ProjectId, RoleId, Ser
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;
 pub use privilege::Privileges;
+pub use request_id::RequestId;
 pub use role::Role;
 pub use secret::Secret;
 pub use sid::Sid;

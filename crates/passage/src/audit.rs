@@ -1,30 +1,18 @@
 //! The one event of every request, with the same fields for every outcome.
 
 use crate::refuse::Refusal;
-use enfilade_facts::vocabulary::{CredentialId, Word};
+use enfilade_facts::vocabulary::{CredentialId, RequestId, Word};
 use enfilade_facts::{Clocks, Refuse};
 use enfilade_identity::Claim;
-use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
-
-/// The number of a request, in the form of Keystone's request ids: `req-` and a UUID of version 4.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestId(pub u128);
-
-impl Display for RequestId {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let id = self.0 & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-        let (a, b, c) = (id >> 96, (id >> 80) & 0xffff, (id >> 64) & 0xffff);
-        let (d, e) = ((id >> 48) & 0xffff, id & 0xffff_ffff_ffff);
-        write!(f, "req-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
-    }
-}
 
 /// The outcome of one request. A field is empty if the request ended before its value was known.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
-    /// Its number, which is also in the header `x-openstack-request-id` of an answer of Identity v3.
+    /// Its number, which is also in the header `x-request-id` of the answer.
     pub id: RequestId,
+    /// The id that a trusted proxy gave the request in the header `X-Request-Id`.
+    pub proxy_id: Word,
     /// The client's address.
     pub peer: String,
     /// The face that the client spoke to.

@@ -56,7 +56,7 @@ pub use enfilade_identity::{
 };
 
 pub use admission::LastVisitor;
-pub use audit::{Audit, Event, RequestId};
+pub use audit::{Audit, Event};
 pub use credential::{Credential, TicketAsk};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};

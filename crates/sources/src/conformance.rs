@@ -33,7 +33,7 @@ pub fn all(make: impl Fn() -> Box<dyn Source>) {
 
 /// An empty change.
 pub fn change() -> Change {
-    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 })
+    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None })
 }
 
 fn domain(name: &str) -> Domain {

@@ -495,7 +495,8 @@ mod tests {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         let put = |unix_seconds| {
-            let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds };
+            let audit =
+                AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds, request: None };
             let domain = Domain::new("x1".parse().unwrap());
             lmdb.commit(Change::new(audit).put(&DomainId::from_bytes([1; 16]), &domain)).unwrap();
         };

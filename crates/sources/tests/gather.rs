@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 fn change() -> Change {
-    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 5 })
+    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 5, request: None })
 }
 
 fn domain(text: &str) -> Domain {
@@ -201,7 +201,8 @@ fn what_is_lost_or_stale_ends_it() {
 fn what_the_log_does_not_say_ends_it() {
     let unsaid = |written: Written| {
         move |_: &[u8]| {
-            let entry = LogEntry { who: String::new(), what: String::new(), unix_seconds: 5, written };
+            let entry =
+                LogEntry { who: String::new(), what: String::new(), unix_seconds: 5, request: None, written };
             let mut value = Writer::default();
             entry.encode(&mut value);
             Some(codec::seal(Table::Log, &Revision(2).bytes(), Revision(2), &value.into_bytes()))
@@ -242,7 +243,8 @@ fn a_store_that_is_restored_meanwhile_ends_it() {
     let between = || {
         views.set(views.get() + 1);
         if views.get() == 10 {
-            let audit = AuditRecord { who: "a test".into(), what: "restore".into(), unix_seconds: 5 };
+            let audit =
+                AuditRecord { who: "a test".into(), what: "restore".into(), unix_seconds: 5, request: None };
             let copy = read_backup(file.as_slice()).unwrap();
             lmdb.restore(copy, &audit, true, &mut |_, _| {}).unwrap();
         }

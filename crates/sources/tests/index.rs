@@ -56,7 +56,7 @@ fn domain(enabled: bool) -> Domain {
 }
 
 fn change(unix_seconds: i64) -> Change {
-    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds })
+    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds, request: None })
 }
 
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use enfilade_sources::check::check;
 use enfilade_sources::memory::Memory;
 
 fn change(who: &str) -> Change {
-    Change::new(AuditRecord { who: who.into(), what: "test".into(), unix_seconds: 5 })
+    Change::new(AuditRecord { who: who.into(), what: "test".into(), unix_seconds: 5, request: None })
 }
 
 #[test]

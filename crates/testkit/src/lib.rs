@@ -20,11 +20,13 @@
 
 mod clock;
 mod house;
+mod ports;
 mod samba;
 pub mod second_reader;
 mod world;
 
 pub use clock::FixedClock;
 pub use house::{Remembering, Scratch, TestHouse, allow_issue, hash_key, parts_at};
+pub use ports::free_port;
 pub use samba::{Samba, SambaUser};
 pub use world::run_world;

@@ -1,9 +1,10 @@
 //! A real Samba with its own directory, users and groups: it does not touch the machine's own configuration.
 
+use crate::ports::free_port;
 use enfilade_facts::vocabulary::AclDialect;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -54,7 +55,7 @@ impl Samba {
     ) -> Result<Self, String> {
         let said = |why: std::io::Error| why.to_string();
         std::fs::create_dir_all(place).map_err(said)?;
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).map_err(said)?.port();
+        let port = free_port();
         write(place, "smb.conf", &config(place, port, shares))?;
         let (passwd, groups) = people(users);
         write(place, "passwd", &passwd)?;

@@ -110,6 +110,7 @@ impl World {
                 passwords: PasswordRules::NONE,
                 reserved: &reserved,
                 roots: None,
+                request: None,
                 who: "another process",
                 requester: Requester::Administrator,
                 now: clock.now(),

@@ -58,6 +58,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
         passwords: PasswordRules::NONE,
         reserved: &ReservedPaths::default(),
         roots: None,
+        request: None,
         who: "a test",
         requester: Requester::Administrator,
         now: NOW,

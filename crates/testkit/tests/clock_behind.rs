@@ -24,8 +24,12 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
     let ann: Userid = "ann@home".parse().unwrap();
     let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(ann.clone())).unwrap();
     let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
-    let mut change =
-        Change::new(AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 });
+    let mut change = Change::new(AuditRecord {
+        who: "a test".into(),
+        what: "a cheap password".into(),
+        unix_seconds: 0,
+        request: None,
+    });
     change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
     house.source.commit(&change).unwrap();
     let come_in = async || {

@@ -25,7 +25,9 @@ struct Seen {
 fn each_change_of_a_datastore_is_followed() {
     let facts = Memory::new(StoreId(1));
     let name: DatastoreName = "tank".parse().unwrap();
-    let change = || Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 });
+    let change = || {
+        Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None })
+    };
     let plain = || Datastore { path: "/tank".into(), ..Datastore::default() };
     let removable = || Datastore { path: "a".into(), backing_device: Some("0a1b".into()), ..plain() };
     let share = || DatastoreProfile { mounted_at: Some("/mnt/share".into()), ..DatastoreProfile::default() };
@@ -90,7 +92,9 @@ fn each_change_of_a_datastore_is_followed() {
 fn a_file_that_is_not_believed_any_more_refuses_every_datastore() {
     let facts = Memory::new(StoreId(1));
     let name: DatastoreName = "tank".parse().unwrap();
-    let change = || Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 });
+    let change = || {
+        Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None })
+    };
     let datastore = Datastore { path: "/tank".into(), ..Datastore::default() };
     facts.commit(change().put(&name, &datastore)).unwrap();
     let mut index = facts.read(Stores::<u8>::build).unwrap().unwrap();

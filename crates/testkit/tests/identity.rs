@@ -281,7 +281,7 @@ fn imported(house: &TestHouse, name: &str, secret: &str) -> Authid {
     let id = tokens.into_iter().find(|token| token.tokenid == tokenid.to_string()).unwrap().id;
     let row = house.facts().read(|view| view.get::<Credential>(&id)).unwrap().unwrap().unwrap();
     let hash = enfilade_identity::hash_generated(secret, *b"twelve bytes").unwrap();
-    let who = AuditRecord { who: "a test".into(), what: "import".into(), unix_seconds: 0 };
+    let who = AuditRecord { who: "a test".into(), what: "import".into(), unix_seconds: 0, request: None };
     let mut change = Change::new(who);
     change.put(&id, &Credential { verifier: Verifier::Crypt(hash), ..row });
     house.facts().commit(&change).unwrap();

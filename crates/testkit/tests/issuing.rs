@@ -42,7 +42,7 @@ fn keys() -> KeyRing {
 }
 
 fn change() -> Change {
-    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 })
+    Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None })
 }
 
 fn rule(name: &str) -> &'static Rule {

@@ -95,6 +95,7 @@ impl World {
             passwords: PasswordRules::NONE,
             reserved: &self.reserved,
             roots: None,
+            request: None,
             who: "a test",
             requester: Requester::Administrator,
             now,
@@ -173,7 +174,8 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
         world.revoke(600..1_000, 100_000);
         let user = Revoked::User(UserId::from_bytes([7; 16]));
         revoke(&world.change_context(0), &[user], None, "a user").unwrap();
-        let mut older = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
+        let mut older =
+            Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None });
         older.delete::<Revocation>(&Revoked::Last);
         let ends = world.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap()).unwrap();
         // This version has set some of the marks, before it indexed the older ones.
@@ -202,7 +204,8 @@ fn a_mark_without_its_record_is_no_trouble() {
     let world = World::new();
     world.purge(1);
     world.revoke(0..20, 1_000);
-    let mut change = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
+    let mut change =
+        Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None });
     (0..5).for_each(|n| _ = change.delete::<Revocation>(&mark(n)));
     world.counted.commit(&change).unwrap();
     assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (20, 0, 0));
@@ -220,7 +223,12 @@ fn a_purge_does_not_take_back_what_another_one_noted_meanwhile() {
             let now = Clocks { unix_seconds: START + 20, tick_millis: 20_000, mirror: MirrorHealth::Current };
             Passed::by(view, now).unwrap().purging(START + 10)
         });
-        let audit = AuditRecord { who: "another".into(), what: "purge".into(), unix_seconds: START + 20 };
+        let audit = AuditRecord {
+            who: "another".into(),
+            what: "purge".into(),
+            unix_seconds: START + 20,
+            request: None,
+        };
         facts.commit(Change::new(audit).put_passed(passed.unwrap())).unwrap();
     };
     *world.counted.meanwhile.lock().unwrap() = Some(Box::new(further));

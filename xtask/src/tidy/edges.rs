@@ -48,7 +48,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// A library, the crates that may know it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 55] = [
+const LIBRARIES: [(&str, &[&str], &str); 56] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -101,6 +101,7 @@ const LIBRARIES: [(&str, &[&str], &str); 55] = [
         "HTTP",
     ),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
+    ("instant-acme", &["enfilade"], "orders at a certificate authority"),
     (
         "io-uring",
         &["enfilade-sources", "enfilade-bench"],

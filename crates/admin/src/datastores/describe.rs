@@ -219,7 +219,8 @@ mod tests {
 
     fn warnings(stores: &[(&str, &str)]) -> Vec<String> {
         let source = Memory::new(enfilade_facts::StoreId(1));
-        let mut change = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
+        let mut change =
+            Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None });
         for (name, path) in stores {
             let row = Datastore { path: (*path).to_owned(), ..Datastore::default() };
             change.put(&name.parse().unwrap(), &row);

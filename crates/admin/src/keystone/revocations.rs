@@ -43,7 +43,7 @@ pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "allow sessions to be issued up to a later second".to_owned());
     // The server itself requests this change, because no login is possible without it; about one is committed per minute.
-    let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds };
+    let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds, request: None };
     let mut change = Change::requested_by(Requester::Administrator, audit);
     change.allow_issue(Horizon::moved_for(second, now));
     facts.commit(&change)

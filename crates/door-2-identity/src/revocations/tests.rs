@@ -27,6 +27,7 @@ impl Facts {
             who: "t".into(),
             what: "t".into(),
             unix_seconds: 1_000 + self.at.revision.0.cast_signed(),
+            request: None,
         };
         let mut change = Change::new(audit);
         edit(&View::new(self), &mut change);

@@ -35,6 +35,10 @@ impl Parts {
         if let Some(fernet) = fernet {
             parts.whole(data, fernet, "keys/fernet")?;
         }
+        // The local CA, and the account at an ACME authority.
+        for own in ["ca", "acme"] {
+            parts.directory(&data.join(own), Path::new(own), None)?;
+        }
         let mut certificates = certificate_directories(&config.tls.place(data)).into_iter();
         // A crt-list can name several directories.
         for (directory, place) in certificates.by_ref().zip(["tls", "tls-2", "tls-3", "tls-4", "tls-5"]) {

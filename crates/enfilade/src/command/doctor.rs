@@ -5,7 +5,7 @@ mod names;
 use crate::backup::schedule;
 use crate::config::without_effect;
 use crate::home::{Installation, file_set};
-use crate::{clock, output, owner, time_service, token_key};
+use crate::{acme, clock, output, owner, time_service, token_key};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
@@ -62,6 +62,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
     findings.push(well("configuration", "valid; `enfilade config show` prints it"));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
     findings.extend(certificates_of(installation));
+    findings.extend(acme_of(installation));
     match Lmdb::open_for(&installation.facts(), installation.config.facts.terms()) {
         Ok(lmdb) => {
             findings.extend(store(&lmdb));
@@ -95,6 +96,32 @@ fn tell(findings: &[Finding], json: bool) {
     let row =
         |finding: &Finding| vec![word(finding.state).to_owned(), finding.what.clone(), finding.says.clone()];
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
+}
+
+/// The state of the certificate that an ACME authority issues.
+fn acme_of(installation: &Installation) -> Option<Finding> {
+    let tls = &installation.config.tls;
+    let what = "acme";
+    let names = tls.acme_names().join(" ");
+    let bundle = acme::bundle(tls, &installation.data)?;
+    let record = acme::Record::read(&installation.data);
+    let valid_until = record
+        .valid_until
+        .filter(|_| bundle.exists() && record.directory.as_deref() == Some(tls.acme_directory.url()));
+    let state = match valid_until {
+        Some(until) => format!("the certificate for {names} is valid until {}", output::time(until)),
+        None => format!("there is no certificate for {names} from {} yet", tls.acme_directory.url()),
+    };
+    Some(match (record.failed, valid_until) {
+        (Some((at, why)), Some(until)) if until > clock::now().unix_seconds => {
+            warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
+        }
+        (Some((at, why)), _) => {
+            error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
+        }
+        (None, Some(_)) => well(what, state),
+        (None, None) => warning(what, format!("{state}: a running server obtains it at once")),
+    })
 }
 
 /// The state of the backups that a server makes.

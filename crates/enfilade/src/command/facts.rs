@@ -124,6 +124,7 @@ fn log(lmdb: &Lmdb, last: u64, json: bool) -> anyhow::Result<()> {
         entries.iter().for_each(|(number, entry)| {
             output::json_line(&json!({
                 "revision": number, "time": entry.unix_seconds, "who": entry.who, "what": entry.what,
+                "request": entry.request.map(|id| id.to_string()),
             }));
         });
         return Ok(());

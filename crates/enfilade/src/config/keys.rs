@@ -2,8 +2,8 @@
 //! (`enfilade reference configuration`) all use this table.
 
 use super::values::{
-    AtMost, Check, Duration, MapSize, Matching, Names, Recipients, Roots, TransportSecurity, UseOfIndex,
-    Value,
+    AcmeDirectory, AtMost, Check, Duration, MailAddress, MapSize, Matching, Names, PublicNames, Recipients,
+    Roots, TransportSecurity, UseOfIndex, Value,
 };
 use crate::listen::{Addresses, Networks};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -111,6 +111,15 @@ keys! {
         http_listen: Option<Addresses>, "off", Restart;
         /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with, such as certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
+        /// Public host names of a certificate that the server obtains from a certificate authority (ACME) and renews. Setting it accepts the
+        /// authority's terms of service.
+        acme: Option<PublicNames>, "off", Restart;
+        /// The ACME authority: the URL of its directory.
+        acme_directory: AcmeDirectory, Restart;
+        /// The e-mail address that a new account at the authority names.
+        acme_contact: Option<MailAddress>, "none", Restart;
+        /// A PEM file of the CA certificates that verify the authority's own certificate.
+        acme_roots: Option<PathBuf>, "the CA certificates of the system", Restart;
         /// Load balancers trusted to send a PROXY v2 header, separated by commas. They must send it.
         proxy_from: Networks, "none", Restart;
         /// The value of `Strict-Transport-Security` on every response over TLS.

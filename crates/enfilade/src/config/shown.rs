@@ -60,6 +60,14 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
             "`tls.acme_challenges` has no effect without `tls.http_listen`: set `tls.http_listen = \":80\"`",
         ),
         (
+            tls.acme.is_some() && tls.crt_list.is_some(),
+            "`tls.acme` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
+        ),
+        (
+            tls.acme.is_none() && (tls.acme_contact.is_some() || tls.acme_roots.is_some()),
+            "`tls.acme_contact` and `tls.acme_roots` have no effect without `tls.acme`: set `tls.acme` to the host names",
+        ),
+        (
             tls.certificates.is_some() && tls.crt_list.is_some(),
             "`tls.certificates` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
         ),

@@ -53,6 +53,9 @@ expected! {
     Networks: "addresses and networks, such as `10.0.0.0/8, ::1`",
     Roots: "list of absolute paths",
     Recipients: "`age1…`, separated by commas",
+    PublicNames: "list of host names, such as `[\"files.example.com\"]`",
+    AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
+    MailAddress: "e-mail address",
     Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`",
 }
 
@@ -288,6 +291,103 @@ impl TryFrom<Spelled<String>> for Names {
 impl From<Names> for Vec<String> {
     fn from(Names(names): Names) -> Self {
         names
+    }
+}
+
+/// Host names that a public authority can validate, as a list, or in one string with `,` between them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Spelled<String>", into = "Vec<String>")]
+pub(crate) struct PublicNames(pub(crate) Vec<String>);
+
+impl TryFrom<Spelled<String>> for PublicNames {
+    type Error = String;
+    fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
+        let Names(names) = spelled.try_into()?;
+        match names.iter().find(|name| name.contains('*') || name.parse::<std::net::IpAddr>().is_ok()) {
+            Some(name) => Err(format!(
+                "`{name}` cannot be validated over HTTP or TLS: expected host names; for a wildcard use a client that changes DNS, such as \
+                 certbot, and `enfilade certs add`"
+            )),
+            None => Ok(PublicNames(names)),
+        }
+    }
+}
+
+impl From<PublicNames> for Vec<String> {
+    fn from(PublicNames(names): PublicNames) -> Self {
+        names
+    }
+}
+
+/// The directory of an ACME authority (RFC 8555 §7.1.1), by name or URL.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct AcmeDirectory(String);
+
+/// Authorities that have a name.
+const AUTHORITIES: [(&str, &str); 2] = [
+    ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
+    ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
+];
+
+impl AcmeDirectory {
+    /// Its URL.
+    pub(crate) fn url(&self) -> &str {
+        AUTHORITIES.iter().find(|(name, _)| *name == self.0).map_or(&self.0, |(_, url)| url)
+    }
+}
+
+impl Default for AcmeDirectory {
+    fn default() -> Self {
+        AcmeDirectory("letsencrypt".to_owned())
+    }
+}
+
+impl TryFrom<String> for AcmeDirectory {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_url = text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty());
+        match is_url || AUTHORITIES.iter().any(|(name, _)| *name == text) {
+            true => Ok(AcmeDirectory(text)),
+            false => {
+                Err(format!("`{text}`: expected `letsencrypt`, `letsencrypt-staging` or a URL with https"))
+            }
+        }
+    }
+}
+
+impl From<AcmeDirectory> for String {
+    fn from(directory: AcmeDirectory) -> Self {
+        directory.0
+    }
+}
+
+/// An e-mail address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct MailAddress(String);
+
+impl MailAddress {
+    /// Its URL.
+    pub(crate) fn url(&self) -> String {
+        format!("mailto:{}", self.0)
+    }
+}
+
+impl TryFrom<String> for MailAddress {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic() && !b",?".contains(&byte));
+        match text.split_once('@') {
+            Some((user, host)) if is_visible && !user.is_empty() && !host.is_empty() => Ok(MailAddress(text)),
+            _ => Err(format!("`{text}` is not an e-mail address; expected for example admin@example.com")),
+        }
+    }
+}
+
+impl From<MailAddress> for String {
+    fn from(address: MailAddress) -> Self {
+        address.0
     }
 }
 

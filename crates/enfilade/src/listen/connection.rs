@@ -8,6 +8,7 @@ use super::lingering::Lingering;
 use super::received::{Malformed, Received};
 use super::splicing::Splicing;
 use super::{Networks, proxied};
+use crate::acme::Answers;
 use crate::certificates::Keeper;
 use crate::process_use;
 use enfilade_faces::{
@@ -28,8 +29,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
-use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::rustls::{self, server::Acceptor};
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tokio_util::io::InspectReader;
 
 /// The rules for new connections of a listener.
@@ -124,15 +125,21 @@ pub(crate) struct Tls {
     pub(crate) keeper: Arc<Keeper>,
 }
 
-/// Serves HTTPS.
-pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, router: Router, door: Door) {
+/// Serves HTTPS. With `answers`, the handshakes of an authority that validates a name are answered, too.
+pub(crate) async fn tls(
+    listener: TcpListener,
+    (current, answers): (watch::Receiver<Tls>, Option<Arc<Answers>>),
+    router: Router,
+    door: Door,
+) {
     let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
     accept(listener, door, move |stream, peer, turn: Turn, drain| {
         // Later changes of the certificates apply to later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
         let (now, proxies) = (current.clone(), proxies_of(&trusted, peer));
+        let answers = answers.clone();
         async move {
-            let handshake = handshake(stream, &certificates, &keeper, router.faces());
+            let handshake = handshake(stream, &certificates, &keeper, answers, router.faces());
             let limit = Duration::from_secs(limits.handshake_seconds);
             // After a failed or slow handshake there is no channel for a response.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
@@ -165,6 +172,7 @@ async fn handshake(
     stream: TcpStream,
     certificates: &Certificates,
     keeper: &Arc<Keeper>,
+    answers: Option<Arc<Answers>>,
     faces: &Faces,
 ) -> Option<(tokio_rustls::server::TlsStream<TcpStream>, TlsPermit)> {
     let local = stream.local_addr().ok()?.ip();
@@ -176,6 +184,12 @@ async fn handshake(
             return None;
         }
     };
+    if let Some(answers) = answers
+        && let Some(name) = Answers::validated(&start.client_hello())
+    {
+        validate(start, answers, name).await;
+        return None;
+    }
     let ask = Ask::of(&start.client_hello()).at(local);
     let opened = match enfilade_tls::open(certificates, &ask) {
         Ok(permit) => keeper.config(&permit).await.map(|config| (config, permit)),
@@ -192,6 +206,23 @@ async fn handshake(
                 keeper.tell_once(&refusal);
             }
             None
+        }
+    }
+}
+
+/// Completes the handshake of an authority that validates a name, and closes the connection (RFC 8737 §3). For a name without an answer the
+/// connection ends as for an unknown name.
+async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, name: String) {
+    let found = tokio::task::spawn_blocking(move || answers.tls(&name)).await;
+    match found.ok().flatten() {
+        Some(config) => {
+            if let Ok(mut stream) = start.into_stream(config).await {
+                let _ = stream.shutdown().await;
+            }
+        }
+        None => {
+            let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
+            let _ = start.io.shutdown().await;
         }
     }
 }

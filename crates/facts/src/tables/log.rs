@@ -5,6 +5,7 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::revision::Revision;
+use crate::vocabulary::RequestId;
 
 impl Key for Revision {
     fn bytes(&self) -> Vec<u8> {
@@ -27,6 +28,8 @@ pub struct LogEntry {
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
+    /// The request that made the change; `None` if it was a command, the server itself, or a program before format 5.
+    pub request: Option<RequestId>,
     /// The keys of the records that were put or deleted.
     pub written: Written,
 }
@@ -53,6 +56,9 @@ impl Row for LogEntry {
             Written::Here(keys) => write_keys(to.u8(1), keys),
             Written::Pieces(count) => to.u8(2).u32(*count),
         };
+        to.tail(self.request, |to, request| {
+            to.fixed(&request.0.to_be_bytes());
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -66,6 +72,7 @@ impl Row for LogEntry {
                 2 => Written::Pieces(from.u32()?),
                 _ => return None,
             },
+            request: from.tail(|from| Some(RequestId(u128::from_be_bytes(from.fixed()?))))?,
         })
     }
 }
@@ -144,7 +151,8 @@ mod tests {
             });
         });
         for (old, written) in [(unsaid, Written::Unsaid), (here, Written::Here(keys))] {
-            let entry = LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written };
+            let entry =
+                LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, request: None, written };
             let old = old.into_bytes();
             assert_eq!(decoded(&old), Some(entry.clone()));
             let mut new = Writer::default();

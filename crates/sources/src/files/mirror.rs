@@ -542,7 +542,7 @@ fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
         Some(by) => (by.who.to_owned(), by.what.to_owned()),
         None => (names.clone(), format!("mirror {names}")),
     };
-    AuditRecord { who, what, unix_seconds: now.unix_seconds }
+    AuditRecord { who, what, unix_seconds: now.unix_seconds, request: None }
 }
 
 fn version_of(meta: &Metadata) -> FileVersion {

@@ -206,6 +206,7 @@ fn write(
         who: audit.who.clone(),
         what: "compact the facts".to_owned(),
         unix_seconds: audit.unix_seconds,
+        request: audit.request,
         written: Written::Here(Vec::new()),
     };
     env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
@@ -352,7 +353,7 @@ mod tests {
     }
 
     fn audit() -> AuditRecord {
-        AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5 }
+        AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5, request: None }
     }
 
     fn compact(path: &Path) -> Result<(Compaction, At), CompactError> {

@@ -126,7 +126,7 @@ mod tests {
     use enfilade_facts::{AuditRecord, Change, Source};
 
     fn by(requester: Requester) -> Change {
-        let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1 };
+        let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1, request: None };
         Change::requested_by(requester, audit)
     }
 

@@ -173,7 +173,7 @@ mod tests {
     use enfilade_facts::{Read, Source};
 
     fn audit() -> AuditRecord {
-        AuditRecord { who: "a test".into(), what: "restore".into(), unix_seconds: 5 }
+        AuditRecord { who: "a test".into(), what: "restore".into(), unix_seconds: 5, request: None }
     }
 
     fn gathered(lmdb: &Lmdb) -> Gathered {

@@ -287,7 +287,7 @@ mod tests {
     use std::os::unix::fs::DirBuilderExt;
 
     fn audit() -> AuditRecord {
-        AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5 }
+        AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5, request: None }
     }
 
     /// A store of this format without the table of revocations.
@@ -423,7 +423,8 @@ mod tests {
             assert_eq!(view.revision_of::<Membership>(&membership(7, 0)), Ok(Some(at.revision)));
             let log: Vec<_> = view.list::<LogEntry>(&[]).unwrap();
             let log: Vec<_> = log.iter().map(|(number, entry)| (number.0, entry.what.as_str())).collect();
-            assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, "upgrade to format 4")]);
+            let upgraded = format!("upgrade to format {FORMAT}");
+            assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, upgraded.as_str())]);
         })
         .unwrap();
         // The new table takes records, and the store can be opened after that.

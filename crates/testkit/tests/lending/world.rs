@@ -406,7 +406,8 @@ fn add_user(house: &TestHouse, name: &str) -> UserId {
     let userid: Userid = format!("{name}@Default").parse().unwrap();
     let (id, _) = enfilade_admin::add_user(&house.change_context(), &NewUser::named(userid)).unwrap();
     let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
-    let audit = AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 };
+    let audit =
+        AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0, request: None };
     let mut change = Change::new(audit);
     change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
     house.facts().commit(&change).unwrap();

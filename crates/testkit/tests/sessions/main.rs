@@ -70,7 +70,7 @@ struct World {
 }
 
 fn audit() -> AuditRecord {
-    AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 }
+    AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0, request: None }
 }
 
 /// Makes the group of this number.

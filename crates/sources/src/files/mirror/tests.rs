@@ -26,7 +26,7 @@ fn at(unix_seconds: i64) -> Clocks {
 /// Facts as in the store of a server: with the record from which SIDs are issued.
 fn facts() -> Memory {
     let source = Memory::new(StoreId(1));
-    let audit = AuditRecord { who: "a test".into(), what: "begin".into(), unix_seconds: 0 };
+    let audit = AuditRecord { who: "a test".into(), what: "begin".into(), unix_seconds: 0, request: None };
     let mut change = Change::new(audit);
     change.put(&SidSpaceKey, &SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID, token_key: None });
     source.commit(&change).unwrap();
@@ -189,8 +189,12 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
         bench.write(FileName::Datastores, "datastore: two\n\tpath /tmp/two\n");
         let row = bench.file(FileName::Datastores).unwrap();
         let row = MirroredFile { version: Some(version(&bench)), ..row };
-        let mut change =
-            Change::new(AuditRecord { who: "a test".into(), what: "stamp".into(), unix_seconds: 0 });
+        let mut change = Change::new(AuditRecord {
+            who: "a test".into(),
+            what: "stamp".into(),
+            unix_seconds: 0,
+            request: None,
+        });
         change.put(&FileName::Datastores, &row);
         bench.source.commit(&change).unwrap();
         if other_process {

@@ -37,7 +37,7 @@ impl Bench {
     }
 
     fn commit<R: Row>(&self, key: &R::Key, row: &R) {
-        let audit = AuditRecord { who: "a test".into(), what: "put".into(), unix_seconds: 0 };
+        let audit = AuditRecord { who: "a test".into(), what: "put".into(), unix_seconds: 0, request: None };
         let mut change = Change::new(audit);
         change.put(key, row);
         self.source.commit(&change).unwrap();

@@ -1,0 +1,199 @@
+//! Certificates of a public certificate authority (ACME, RFC 8555): the server obtains one for the names of `[tls] acme`, and renews it.
+//!
+//! Servers that share a data directory share the account and the certificate: one of them obtains it, and each of them answers the challenges.
+
+mod answers;
+mod https;
+mod order;
+mod record;
+
+pub(crate) use answers::Answers;
+pub(crate) use record::Record;
+
+use crate::config::{MailAddress, Tls};
+use crate::home::Home;
+use crate::{clock, output, self_made};
+use anyhow::Context;
+use enfilade_admin::CertificatePlace;
+use enfilade_sources::files::lock::FileLock;
+use enfilade_tls::Leaf;
+use https::Https;
+use instant_acme::{Account, AccountCredentials, NewAccount};
+use order::Challenge;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often the age of the certificate is checked.
+const LOOK_EVERY: Duration = Duration::from_secs(3600);
+/// The waits after the first, second, … failure. Let's Encrypt counts at most five failed validations of a name in an hour.
+const WAITS: [Duration; 4] = [
+    Duration::from_secs(60),
+    Duration::from_secs(900),
+    Duration::from_secs(3600),
+    Duration::from_secs(6 * 3600),
+];
+/// The longest time for one attempt.
+const ATTEMPT_MAX: Duration = Duration::from_secs(300);
+
+/// Obtains and renews the certificate.
+struct Client {
+    data: PathBuf,
+    /// The bundle.
+    place: PathBuf,
+    names: Vec<String>,
+    /// The URL of the authority's directory.
+    directory: String,
+    /// The URL of an e-mail address.
+    contact: Option<String>,
+    roots: Option<PathBuf>,
+    answers: Arc<Answers>,
+    /// The kinds of challenges that this server can answer.
+    challenges: Vec<Challenge>,
+}
+
+/// The directory of account, challenges and record in the data directory.
+fn place(data: &Path) -> PathBuf {
+    data.join("acme")
+}
+
+/// The bundle of the certificate for these names; `None` if certificates are not in a directory.
+pub(crate) fn bundle(tls: &Tls, data: &Path) -> Option<PathBuf> {
+    let first = tls.acme_names().first()?;
+    match tls.place(data) {
+        CertificatePlace::Directory(directory) => {
+            Some(directory.join(format!("acme-{}", self_made::file_of(first))))
+        }
+        CertificatePlace::List(_) => None,
+    }
+}
+
+/// Starts the task that obtains and renews the certificate, if one is configured. A call of `again` lets it try now.
+pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, again: &Arc<Notify>) -> anyhow::Result<()> {
+    let tls = &home.config.tls;
+    let Some(bundle) = bundle(tls, &home.data) else { return Ok(()) };
+    answers.make(&home.data)?;
+    let http = tls.http_listen.is_some().then_some(Challenge::Http);
+    let client = Client {
+        data: home.data.clone(),
+        place: bundle,
+        names: tls.acme_names().to_vec(),
+        directory: tls.acme_directory.url().to_owned(),
+        contact: tls.acme_contact.as_ref().map(MailAddress::url),
+        roots: tls.acme_roots.clone(),
+        answers: Arc::clone(answers),
+        challenges: http.into_iter().chain([Challenge::TlsAlpn]).collect(),
+    };
+    tokio::spawn(client.run(Arc::clone(again)));
+    Ok(())
+}
+
+impl Client {
+    async fn run(self, again: Arc<Notify>) {
+        let mut failures = 0;
+        loop {
+            let wait = match self.attempt(failures).await {
+                Ok(()) => {
+                    failures = 0;
+                    LOOK_EVERY
+                }
+                Err(why) => {
+                    let wait = WAITS.get(failures).or(WAITS.last()).copied().unwrap_or(LOOK_EVERY);
+                    failures += 1;
+                    Record::failed(&self.data, &format!("{why:#}"), clock::now().unix_seconds);
+                    output::note(&format!(
+                        "warning: no certificate for {}: {why:#}; the next attempt is in {} min, or at a reload (SIGHUP)",
+                        self.names.join(" "),
+                        wait.as_secs() / 60
+                    ));
+                    wait
+                }
+            };
+            let _ = tokio::time::timeout(wait, again.notified()).await;
+        }
+    }
+
+    /// Obtains a certificate if one is due. After a failure another kind of challenge is tried.
+    async fn attempt(&self, failures: usize) -> anyhow::Result<()> {
+        if !self.is_due() {
+            return Ok(());
+        }
+        // Another server may be obtaining it. Its certificate is seen at the next look.
+        let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
+            return Ok(());
+        };
+        if !self.is_due() {
+            return Ok(());
+        }
+        let kind = self.challenges.get(failures % self.challenges.len().max(1)).copied();
+        let kind = kind.unwrap_or(Challenge::TlsAlpn);
+        output::note(&format!(
+            "obtaining a certificate for {} from {} ({})",
+            self.names.join(" "),
+            self.directory,
+            kind.name()
+        ));
+        let obtained = tokio::time::timeout(ATTEMPT_MAX, self.obtain(kind)).await;
+        let leaf =
+            obtained.map_err(|_| anyhow::anyhow!("no answer within {} s", ATTEMPT_MAX.as_secs()))??;
+        Record::obtained(&self.data, &self.directory, &self.names, &leaf, clock::now().unix_seconds)?;
+        output::note(&format!(
+            "`{}` was obtained: {}, valid until {}",
+            self.place.display(),
+            self.names.join(" "),
+            output::time(leaf.not_after)
+        ));
+        Ok(())
+    }
+
+    /// Whether the certificate is missing, is of another authority, lacks a name, or has used up two thirds of its time.
+    fn is_due(&self) -> bool {
+        let leaf = std::fs::read(&self.place).ok();
+        let leaf = leaf.and_then(|pem| Leaf::read(&pem, &mut enfilade_tls::Room::default()).ok());
+        let Some(leaf) = leaf else { return true };
+        let lacks = self.names.iter().any(|name| !leaf.names.contains(name));
+        let is_of_another = Record::read(&self.data).directory.is_some_and(|of| of != self.directory);
+        let left = leaf.not_after.saturating_sub(clock::now().unix_seconds);
+        lacks || is_of_another || left < leaf.not_after.saturating_sub(leaf.not_before) / 3
+    }
+
+    async fn obtain(&self, kind: Challenge) -> anyhow::Result<Leaf> {
+        let account = self.account().await.context("the account at the authority")?;
+        let order::Obtained { chain, key } =
+            order::obtain(&account, &self.names, kind, &self.answers).await?;
+        let bundle = format!("{}\n{key}", chain.trim_end());
+        let leaf = Leaf::read(bundle.as_bytes(), &mut enfilade_tls::Room::default())
+            .map_err(|why| anyhow::anyhow!("the certificate of the authority cannot be read: {why}"))?;
+        if let Some(lacking) = self.names.iter().find(|name| !leaf.names.contains(name)) {
+            anyhow::bail!("the certificate of the authority has no name `{lacking}`");
+        }
+        self_made::write_for_owner(&self.data, &self.place, bundle.as_bytes(), 0o600)?;
+        Ok(leaf)
+    }
+
+    /// Opens the account of this authority, or creates it.
+    async fn account(&self) -> anyhow::Result<Account> {
+        let file = place(&self.data).join(format!("account-{}.json", self.authority()));
+        let https =
+            || Https::new(self.roots.as_deref()).map(|https| Account::builder_with_http(Box::new(https)));
+        if let Ok(bytes) = std::fs::read(&file) {
+            let credentials: AccountCredentials = serde_json::from_slice(&bytes).with_context(|| {
+                format!("`{}` is damaged: remove it to create another account", file.display())
+            })?;
+            return Ok(https()?.from_credentials(credentials).await?);
+        }
+        let contact: Vec<&str> = self.contact.iter().map(String::as_str).collect();
+        let new =
+            NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+        let (account, credentials) = https()?.create(&new, self.directory.clone(), None).await?;
+        self_made::write_for_owner(&self.data, &file, &serde_json::to_vec(&credentials)?, 0o600)?;
+        Ok(account)
+    }
+
+    /// The host of the authority, as a part of a file name.
+    fn authority(&self) -> String {
+        let host = self.directory.split('/').nth(2).unwrap_or_default();
+        host.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.' && letter != '-', "_")
+    }
+}

@@ -1,0 +1,110 @@
+//! The answers to the challenges of an authority. They are files in the data directory, so that every server of the directory can answer.
+
+use super::place;
+use crate::{output, self_made};
+use enfilade_sources::files::challenges;
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::rustls::server::ClientHello;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+
+/// The protocol of a validation (RFC 8737 §6.2).
+const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// The directories of answers.
+pub(crate) struct Answers {
+    data: PathBuf,
+    http: PathBuf,
+    tls: PathBuf,
+}
+
+/// An answer, which ends with this value.
+pub(super) struct Answer(PathBuf);
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Answers {
+    pub(crate) fn new(data: &Path) -> Arc<Self> {
+        let place = place(data);
+        Arc::new(Answers {
+            data: data.to_owned(),
+            // Backups leave out names that begin with a dot.
+            http: place.join(".http-01"),
+            tls: place.join(".tls-alpn-01"),
+        })
+    }
+
+    /// Makes the directories.
+    pub(super) fn make(&self, data: &Path) -> anyhow::Result<()> {
+        [&place(data), &self.http, &self.tls].iter().try_for_each(|path| self_made::make_place(data, path))
+    }
+
+    /// Answers a request for this token over HTTP from now on (RFC 8555 §8.3).
+    pub(super) fn put_http(&self, token: &str, key_authorization: &str) -> anyhow::Result<Answer> {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_word = !token.is_empty() && token.bytes().all(is_letter);
+        anyhow::ensure!(is_word, "the authority sent a token that is no word of base64url");
+        self.put(self.http.join(token), key_authorization.as_bytes())
+    }
+
+    /// Answers a handshake for this name with this digest from now on (RFC 8737 §3).
+    pub(super) fn put_tls(&self, name: &str, digest: &[u8]) -> anyhow::Result<Answer> {
+        self.put(self.tls.join(name), digest)
+    }
+
+    fn put(&self, path: PathBuf, bytes: &[u8]) -> anyhow::Result<Answer> {
+        self_made::write_for_owner(&self.data, &path, bytes, 0o600)?;
+        Ok(Answer(path))
+    }
+
+    /// The answer to a request for this token, which is one word.
+    pub(crate) fn http(&self, token: &str) -> Option<Vec<u8>> {
+        challenges::read(&self.http, token)
+    }
+
+    /// The name that an authority validates with this handshake; `None` for every other handshake.
+    pub(crate) fn validated(hello: &ClientHello<'_>) -> Option<String> {
+        let mut protocols = hello.alpn()?;
+        let is_validation = protocols.next() == Some(PROTOCOL) && protocols.next().is_none();
+        is_validation.then(|| hello.server_name()).flatten().and_then(|name| self_made::name(name).ok())
+    }
+
+    /// The terms of a handshake that validates this name, if there is an answer for it.
+    pub(crate) fn tls(&self, name: &str) -> Option<Arc<ServerConfig>> {
+        let digest = challenges::read(&self.tls, name)?;
+        proof(name, &digest)
+            .map(Arc::new)
+            .inspect_err(|why| {
+                output::note(&format!("warning: the handshake that validates `{name}` was refused: {why:#}"));
+            })
+            .ok()
+    }
+}
+
+/// A certificate for the name with the digest of the key authorization, and terms that serve only this certificate (RFC 8737 §3).
+fn proof(name: &str, digest: &[u8]) -> anyhow::Result<ServerConfig> {
+    let mut params = CertificateParams::new([name.to_owned()])?;
+    params.distinguished_name = DistinguishedName::new();
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let key = provider.key_provider.load_private_key(key.into())?;
+    // The extension is critical and unknown to the library, so its own check of certificate and key would fail.
+    let certified = SingleCertAndKey::from(CertifiedKey::new(vec![certificate.der().clone()], key));
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(certified));
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,109 @@
+//! One order at the authority: it validates each name, then it issues the certificate (RFC 8555 §7.4).
+
+use super::Answers;
+use super::answers::Answer;
+use anyhow::{Context, bail};
+use instant_acme::{
+    Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+};
+use std::time::Duration;
+
+/// How long the authority may take for the validation, and for the certificate.
+const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
+
+/// A kind of challenge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Challenge {
+    /// The authority requests a file over HTTP, at port 80 (RFC 8555 §8.3).
+    Http,
+    /// The authority makes a TLS handshake, at port 443 (RFC 8737).
+    TlsAlpn,
+}
+
+impl Challenge {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Challenge::Http => "HTTP-01, at port 80 of each name",
+            Challenge::TlsAlpn => "TLS-ALPN-01, at port 443 of each name",
+        }
+    }
+
+    fn kind(self) -> ChallengeType {
+        match self {
+            Challenge::Http => ChallengeType::Http01,
+            Challenge::TlsAlpn => ChallengeType::TlsAlpn01,
+        }
+    }
+}
+
+/// A certificate with its intermediates, and its key. Both are PEM.
+pub(super) struct Obtained {
+    pub(super) chain: String,
+    pub(super) key: String,
+}
+
+/// Orders a certificate for the names.
+pub(super) async fn obtain(
+    account: &Account,
+    names: &[String],
+    challenge: Challenge,
+    answers: &Answers,
+) -> anyhow::Result<Obtained> {
+    let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
+    let mut order = account.new_order(&NewOrder::new(&identifiers)).await.context("the order")?;
+    // The answers are served until the validation is over.
+    let _served = begin(&mut order, challenge, answers).await?;
+    let validated = order.poll_ready(&PATIENCE).await;
+    if !matches!(validated, Ok(OrderStatus::Ready)) {
+        let failures = failures(&mut order).await;
+        anyhow::ensure!(failures.is_empty(), "{}: {}", challenge.name(), failures.join(", "));
+        let status = validated.with_context(|| format!("the validation ({})", challenge.name()))?;
+        bail!("the authority did not validate the names ({}): the order is {status:?}", challenge.name());
+    }
+    let key = order.finalize().await.context("the request for the certificate")?;
+    let chain = order.poll_certificate(&PATIENCE).await.context("the certificate")?;
+    Ok(Obtained { chain, key })
+}
+
+/// Prepares the answer for each name, and asks the authority to validate.
+async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> anyhow::Result<Vec<Answer>> {
+    let mut served = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization.context("a validation")?;
+        if authorization.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        let Identifier::Dns(name) = authorization.identifier().identifier.clone() else {
+            bail!("the authority wants to validate something that is no host name");
+        };
+        let mut asked = authorization
+            .challenge(challenge.kind())
+            .with_context(|| format!("the authority offers no {} for `{name}`", challenge.name()))?;
+        let proof = asked.key_authorization();
+        served.push(match challenge {
+            Challenge::Http => answers.put_http(&asked.token, proof.as_str())?,
+            Challenge::TlsAlpn => answers.put_tls(
+                &crate::self_made::name(&name).map_err(anyhow::Error::msg)?,
+                proof.digest().as_ref(),
+            )?,
+        });
+        asked.set_ready().await.with_context(|| format!("the challenge for `{name}`"))?;
+    }
+    Ok(served)
+}
+
+/// The names that failed, with the reasons that the authority gives.
+async fn failures(order: &mut Order) -> Vec<String> {
+    let mut failed = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let _ = authorization.refresh().await;
+        let problems = authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
+        let reasons: Vec<&str> = problems.filter_map(|problem| problem.detail.as_deref()).collect();
+        if !reasons.is_empty() {
+            failed.push(format!("`{}`: {}", authorization.identifier(), reasons.join("; ")));
+        }
+    }
+    failed
+}

@@ -1,0 +1,57 @@
+//! What happened at the authority: `doctor` shows it.
+
+use super::place;
+use crate::{output, self_made};
+use enfilade_tls::Leaf;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The record of the data directory.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Record {
+    /// The authority that issued the certificate.
+    pub(crate) directory: Option<String>,
+    pub(crate) names: Vec<String>,
+    /// Seconds since the epoch.
+    pub(crate) obtained: Option<i64>,
+    /// Seconds since the epoch.
+    pub(crate) valid_until: Option<i64>,
+    /// The last failure after that, with its time in seconds since the epoch.
+    pub(crate) failed: Option<(i64, String)>,
+}
+
+impl Record {
+    fn path(data: &Path) -> PathBuf {
+        place(data).join("record.json")
+    }
+
+    /// The record; an empty one if there is none, or it cannot be read.
+    pub(crate) fn read(data: &Path) -> Self {
+        let bytes = std::fs::read(Self::path(data)).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    fn write(&self, data: &Path) -> anyhow::Result<()> {
+        self_made::write_for_owner(data, &Self::path(data), &serde_json::to_vec_pretty(self)?, 0o600)
+    }
+
+    pub(super) fn obtained(
+        data: &Path,
+        directory: &str,
+        names: &[String],
+        leaf: &Leaf,
+        now: i64,
+    ) -> anyhow::Result<()> {
+        let (obtained, valid_until) = (Some(now), Some(leaf.not_after));
+        let (directory, names) = (Some(directory.to_owned()), names.to_vec());
+        Record { directory, names, obtained, valid_until, failed: None }.write(data)
+    }
+
+    pub(super) fn failed(data: &Path, why: &str, now: i64) {
+        let record = Record { failed: Some((now, why.to_owned())), ..Record::read(data) };
+        if let Err(why) = record.write(data) {
+            output::note(&format!("warning: {why:#}"));
+        }
+    }
+}
