@@ -187,6 +187,12 @@ fn a_server_obtains_its_certificate() {
         answered(&server.address, names[1], &[]).contains("Pebble Intermediate CA")
     });
 
+    // The kind that worked is tried first the next time.
+    std::fs::remove_file(&bundle).unwrap();
+    again();
+    until("TLS-ALPN-01 again", &server, || count(success) == 3);
+    assert_eq!(count(failure), 3);
+
     // Answers of challenges are removed, and the protocol of validations gets strangers no certificate.
     for left in [".http-01", ".tls-alpn-01"] {
         assert_eq!(std::fs::read_dir(server.data().join("acme").join(left)).unwrap().count(), 0, "{left}");

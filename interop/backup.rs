@@ -225,8 +225,16 @@ fn what_cannot_be_restored_changes_nothing() {
         (vec!["backup", text(&here.join("x.tar")), "--passphrase-stdin"], "x\n", "a name that ends in .age"),
         (vec!["backup", text(&here.join("x.age"))], "", "a name that ends in .age"),
         (vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"], "\n", "the password is empty"),
+        (vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"], "short\n", "expected at least 12"),
         (vec!["backup", text(&here.join("no/x.tar"))], "", "No such file or directory"),
         (vec!["facts", "backup", text(&file)], "", "already exists: give another name, or --force"),
+        (vec!["backup", text(&server.data().join("datastores/main/x.tar"))], "", "is in datastore `main`"),
+        (vec!["facts", "restore", text(&file), "--force"], "", "of the whole house: run `enfilade restore"),
+        (
+            vec!["facts", "restore", text(&closed), "--set-aside"],
+            "",
+            "of the whole house: run `enfilade restore",
+        ),
     ] {
         let why = server.cli_output(&arguments, input);
         assert!(!why.status.success(), "{arguments:?}");
@@ -253,6 +261,12 @@ fn what_cannot_be_restored_changes_nothing() {
         (&new, vec![text(&closed), "--passphrase-stdin"], "wrong horse\n", "the passphrase is wrong"),
         (&new, vec![text(&here.join("nowhere"))], "", "No such file or directory"),
         (&new, vec![text(&server.data())], "", "has no `manifest.json`"),
+        (
+            &new,
+            vec![text(&server.data().join("datastore.cfg"))],
+            "",
+            "does not begin with the file `manifest.json`",
+        ),
         (&here.join("data"), vec![text(&file)], "", "is not empty: give another one with --data, or --force"),
         (
             &here.join("data"),
@@ -307,13 +321,13 @@ fn a_backup_has_the_key_of_its_api_tokens() {
     let line = format!("{manifest}\n");
     std::fs::write(good.join("manifest.json"), format!("{line}{}\n", digest(line.as_bytes()))).unwrap();
     let why = refused(&path("third"), &["restore", text(&good)], "");
-    assert!(why.contains("is not the key that made them") && why.contains("nothing was changed"), "{why}");
+    assert!(why.contains("is not the key of the API tokens") && why.contains("nothing was changed"), "{why}");
     assert!(!path("third").exists() && !path("third.restoring").exists());
 
     let key = data.join("keys/token-hash.key");
     std::fs::write(&key, other).unwrap();
     let why = refused(&data, &["backup", text(&path("x"))], "");
-    assert!(why.contains("is not the key that made them"), "{why}");
+    assert!(why.contains("is not the key of the API tokens"), "{why}");
     std::fs::remove_file(&key).unwrap();
     let why = refused(&data, &["backup", text(&path("x"))], "");
     assert!(why.contains("`keys/`") && why.contains("is missing"), "{why}");

@@ -1,5 +1,5 @@
-//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a full disk, names that do not
-//! exist. In none of them a command ends by a signal, says success where nothing happened, or fails without saying why.
+//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a full disk, a file system that
+//! is read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of them a command ends by a signal, says success where nothing happened, or fails without saying why.
 
 use crate::command::{preload, why};
 use crate::server::{BINARY, Scratch, short_passwords};
@@ -181,6 +181,17 @@ impl House {
     }
 
     fn run(&self, data: &Path, line: &str, prepare: impl FnOnce(&mut Command)) -> Output {
+        self.run_by(Command::new(BINARY), data, line, prepare)
+    }
+
+    /// Runs a command whose program may start another one first.
+    fn run_by(
+        &self,
+        mut command: Command,
+        data: &Path,
+        line: &str,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Output {
         let next_to = data.parent().unwrap().to_str().unwrap().to_owned();
         let words = line.split(' ').filter(|word| !word.is_empty());
         let words = words.map(|word| match word {
@@ -188,7 +199,6 @@ impl House {
             "{E}" => self.endpoint.clone(),
             word => word.replace("{D}", &next_to),
         });
-        let mut command = Command::new(BINARY);
         command.args(["--json", "--data"]).arg(data).args(words).envs(short_passwords(data));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         prepare(&mut command);
@@ -197,6 +207,7 @@ impl House {
         let _ = child.stdin.take().unwrap().write_all(b"a long enough password\n");
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.signal(), None, "{line} ended by a signal: {}", why(&output));
+        assert!(!why(&output).contains("panicked"), "{line}: {}", why(&output));
         if !output.status.success() {
             let text = why(&output);
             let is_told = text.lines().any(|line| {
@@ -314,6 +325,8 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "domain disable who",
         "domain remove who",
         "project add new --domain who",
+        "project add new@who",
+        "project add new@corp --domain corp",
         "project set who --description x",
         "project remove who",
         "role assign --path /datastore/mian --auth-id ann@local DatastoreReader",
@@ -326,6 +339,8 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "catalog remove-endpoint {U}",
         "catalog endpoint {U} public https://127.0.0.1/",
         "token create who@local!x",
+        "token create ann@local!x --project demo@corp --role reviewer",
+        "backup {D}/house.tar.gz",
         "token show ann@local!who",
         "token set ann@local!who --comment x",
         "token regenerate ann@local!who",
@@ -333,6 +348,7 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
         "token delete ann@local!who",
         "revoke user who@local",
         "revoke project who",
+        "revoke project demo@who",
         "revoke domain who",
         "session end who@local",
         "datastore show who",
@@ -375,5 +391,123 @@ fn on_a_full_disk_a_command_fails_and_changes_nothing_or_does_all_of_it() {
             (false, Changes) => assert_eq!(after, before, "{line} failed and changed the facts"),
             _ => {}
         }
+    }
+}
+
+/// A command that changes facts fails on a store that it cannot use, says what to do, and leaves the store as it is.
+fn is_refused(house: &House, data: &Path, says: &str) {
+    let store = || std::fs::read(data.join("facts/data.mdb")).unwrap();
+    let before = store();
+    for (line, kind) in lines(&[Reads, Changes]) {
+        let output = house.run(data, &line, |_| {});
+        let is_told = why(&output).contains(says);
+        assert!(kind == Reads || !output.status.success() && is_told, "{line}: {}", why(&output));
+        assert!(store() == before, "{line} changed the store");
+    }
+}
+
+#[test]
+fn a_damaged_store_is_refused_with_the_next_step() {
+    let house = House::new();
+    let data = house.copy("damaged");
+    let file = data.join("facts/data.mdb");
+    let mut bytes = std::fs::read(&file).unwrap();
+    // Every page but those that say where the tables are.
+    bytes[2 * 4096..].chunks_mut(4096).for_each(|page| page[..16].fill(0xff));
+    std::fs::write(&file, bytes).unwrap();
+    is_refused(&house, &data, "enfilade facts restore");
+}
+
+#[test]
+fn a_store_of_an_older_format_is_refused_with_the_next_step() {
+    let house = House::new();
+    let data = house.scratch.path().join("older");
+    crate::upgrade::lay_out(enfilade_facts::format::FORMAT - 1, &data);
+    is_refused(&house, &data, "enfilade facts upgrade");
+}
+
+/// Only root can mount.
+#[test]
+fn on_a_read_only_file_system_no_change_succeeds() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let before = house.revision(&data);
+    // In a mount namespace of its own.
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+    for (line, kind) in lines(&[Reads, Changes, Creates]) {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).arg(&data).arg(BINARY);
+        let output = house.run_by(command, &data, &line, |_| {});
+        assert!(kind == Reads || !output.status.success(), "{line} said success");
+        assert_eq!(house.revision(&data), before, "{line}");
+    }
+}
+
+#[test]
+fn names_with_every_legal_character_are_taken_by_every_command() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let visible = (33..=126_u8).map(char::from).chain(['\u{fc}', '\u{540d}', '\u{1f980}']);
+    // Of users: everything but `:` and `/`. A first `@` or `!` alone would be another form.
+    let user: String = visible.filter(|letter| !":/".contains(*letter)).collect();
+    let users: Vec<String> = user
+        .chars()
+        .collect::<Vec<_>>()
+        .chunks(40)
+        .map(|part| format!("u{}@local", part.iter().collect::<String>()))
+        .collect();
+    let plain = "aZ09_.-z";
+    for user in &users {
+        for line in [
+            ["user", "add", user].as_slice(),
+            &["user", "set", user, "--comment", "x"],
+            &["user", "disable", user],
+            &["user", "enable", user],
+            &["user", "passwd", user, "--password-stdin"],
+            &["user", "access", user],
+            &["group", "member", "add", "staff", user],
+            &["role", "assign", "--path", "/datastore/main", "--auth-id", user, "DatastoreReader"],
+            &["explain", user, "main", "/"],
+            &["token", "create", &format!("{user}!{plain}")],
+            &["token", "show", &format!("{user}!{plain}")],
+            &["revoke", "user", user],
+            &["token", "delete", &format!("{user}!{plain}")],
+            &["role", "remove", "--path", "/datastore/main", "--auth-id", user, "DatastoreReader"],
+            &["group", "member", "remove", "staff", user],
+            &["user", "remove", user],
+        ] {
+            let output = house.run(&data, "", |command| {
+                command.args(line);
+            });
+            assert!(output.status.success(), "{line:?}: {}", why(&output));
+        }
+    }
+    for line in [
+        "group add N",
+        "group member add N ann@local",
+        "group member remove N ann@local",
+        "revoke group N",
+        "group remove N",
+        "domain add N",
+        "domain disable N",
+        "domain enable N",
+        "domain remove N",
+        "project add N --domain corp",
+        "project set N@corp --description x",
+        "revoke project N@corp",
+        "project remove N@corp",
+        "role define N",
+        "role assign --project demo@corp --auth-id ann@local N",
+        "role undefine N",
+        "datastore create N --path {D}/N",
+        "datastore show N",
+        "datastore set N --comment x",
+        "datastore maintenance N offline",
+        "datastore remove N",
+    ] {
+        house.must(&line.replace('N', plain));
     }
 }

@@ -42,6 +42,8 @@ fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
     // Nor do they learn that it is closed.
     assert_eq!(explain(&server, &["bob@local", "main", "/", "read"]).as_deref(), Some("access AC01"));
     assert_eq!(explain(&server, &["bob@local", "nowhere", "/", "read"]).as_deref(), Some("access AC01"));
+    let said = server.cli_output(&["explain", "bob@local", "nowhere"], "").stdout;
+    assert!(String::from_utf8_lossy(&said).contains("there is no such datastore"));
     assert_eq!(explain(&server, &["admin@local", "main", "/", "read"]).as_deref(), Some("datastore DS02"));
 }
 

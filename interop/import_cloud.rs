@@ -6,7 +6,7 @@ use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// The administrator's token.
 fn login(server: &Server) -> String {
@@ -102,9 +102,24 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     );
     std::fs::write(&dump, text).unwrap();
     let before = here.cli(&["facts", "status"]);
-    let would = import(&["--pretend"]);
+    let dump = dump.to_str().unwrap();
+    let would = import(&["--pretend", "--passwords", dump]);
     assert_eq!(here.cli(&["facts", "status"])[0]["revision"], before[0]["revision"]);
-    let report = import(&["--passwords", dump.to_str().unwrap()]);
+    let report = import(&["--passwords", dump]);
+    let named: Vec<&str> = report.iter().filter_map(|line| line["what"].as_str()).collect();
+    for expected in [
+        "password ann@d1",
+        "application credential admin@Default!ci",
+        "member of group crew@d1: ann@d1",
+        "role assignment cook of group crew@d1 on project outer@d1",
+        "role assignment cook of ann@d1 on domain d1, inherited",
+    ] {
+        assert!(named.contains(&expected), "{expected}: {named:#?}");
+    }
+    let next = report.last().unwrap()["next"].to_string();
+    for expected in ["token regenerate 'admin@Default!ci'", "catalog endpoint "] {
+        assert!(next.contains(expected), "{expected}: {next}");
+    }
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
     assert!(did["taken"].as_u64() > Some(25) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
 
@@ -130,20 +145,39 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+    // Records with the ids of there are listed by name.
+    let listed = here.cli(&["role", "list", "--named"]);
+    assert!(listed.iter().any(|row| row["on"] == "domain d1, inherited"), "{listed:#?}");
+
+    // Where `bootstrap` came first, nothing is imported without a flag.
+    let late = Server::start_with(&[WITHOUT_PENALTIES]);
+    assert!(late.cli_output(&["bootstrap", "--password-stdin"], "pw").status.success());
+    let before = late.cli(&["facts", "status"]);
+    let refused = import_output(&late, &cloud.url("/v3"), &trust, &[]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("role admin"), "{why}");
+    assert!(why.contains("run `enfilade bootstrap` after the import"), "{why}");
+    assert_eq!(late.cli(&["facts", "status"])[0]["revision"], before[0]["revision"]);
+    let left = import_output(&late, &cloud.url("/v3"), &trust, &["--leave-out-taken", "--pretend"]);
+    assert!(String::from_utf8_lossy(&left.stdout).contains("its user or group does not exist"), "{left:?}");
 }
 
-/// The output of the command, line by line.
+/// The output of a command that succeeds, line by line.
 fn import(here: &Server, url: &str, trust: &str, more: &[&str]) -> Vec<Value> {
+    let output = import_output(here, url, trust, more);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn import_output(here: &Server, url: &str, trust: &str, more: &[&str]) -> Output {
     let clouds = here.scratch.path().join("clouds.yaml");
     let auth = "username: admin\n      password: pw\n      project_name: admin";
     let text = format!("clouds:\n  old:\n    auth:\n      auth_url: {url}\n      {auth}\n    {trust}\n");
     std::fs::write(&clouds, text).unwrap();
     let mut command = Command::new(BINARY);
     command.args(["--json", "--data"]).arg(here.data()).args(["import", "keystone", "--os-cloud", "old"]);
-    let output = command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap()
 }
 
 /// A place that was no identity service has no keys yet.
@@ -182,8 +216,9 @@ fn keystone_itself_is_taken_over() {
     let there: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", said()));
     let here = Server::start_with(&[WITHOUT_PENALTIES]);
     let import = |more: &[&str]| import(&here, there["url"].as_str().unwrap(), "verify: true", more);
-    let would = import(&["--pretend"]);
-    let did = import(&["--passwords", there["dump"].as_str().unwrap()]);
+    let dump = there["dump"].as_str().unwrap();
+    let would = import(&["--pretend", "--passwords", dump]);
+    let did = import(&["--passwords", dump]);
     let taken = did.last().unwrap()["taken"].as_u64().unwrap();
     assert!(taken > 25 && would.last().unwrap()["taken"] == taken, "{did:#?}");
     let is_left = |line: &Value| line.to_string().contains("needs a second factor");

@@ -396,6 +396,36 @@ fn servers_turn_the_keys_on_time_and_one_of_them_does() {
 }
 
 #[test]
+fn what_the_api_refuses_the_command_line_refuses_too() {
+    let cloud = Cloud::start();
+    let said = |arguments: &[&str]| {
+        let output = cloud.server.cli_output(arguments, "");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (is_done, why) = said(&["role", "undefine", "member"]);
+    assert!(
+        !is_done && why.contains("immutable") && why.contains("0 assignments and 2 implications"),
+        "{why}"
+    );
+    let removed = &cloud.server.cli(&["role", "undefine", "member", "--force"])[0];
+    assert_eq!((removed["assignments"].as_u64(), removed["implications"].as_u64()), (Some(0), Some(2)));
+    cloud.server.cli(&["domain", "add", "acme"]);
+    assert_eq!(cloud.server.cli(&["project", "add", "dev@acme"])[0]["domain"], "acme");
+    let (is_done, why) = said(&["project", "add", "dev", "--domain", "acne"]);
+    assert!(!is_done && why.contains("is `acme` meant?"), "{why}");
+    // An application credential has no role that its owner has not.
+    cloud.cli_with(&["user", "add", "ann@acme", "--password-stdin"], "the password of ann");
+    let grant = ["role", "assign", "--project", "dev@acme", "--auth-id", "ann@acme", "reader"];
+    cloud.server.cli(&grant);
+    let credential = ["token", "create", "ann@acme!ci", "--project", "dev@acme", "--role"];
+    let (is_done, why) = said(&[&credential[..], &["admin"]].concat());
+    assert!(!is_done && why.contains("only: reader"), "{why}");
+    cloud.server.cli(&[&credential[..], &["reader"]].concat());
+    let shown = &cloud.server.cli(&["token", "show", "ann@acme!ci"])[0];
+    assert_eq!(shown["limited_to"], "reader on project dev@acme");
+}
+
+#[test]
 fn the_log_says_how_much_was_sent() {
     let cloud = Cloud::start();
     let header = format!("X-Auth-Token: {}", cloud.token(PROJECT));

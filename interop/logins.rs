@@ -147,11 +147,14 @@ fn failures_are_counted_by_what_was_said() {
             });
         }
     });
-    // How long a delay is at most, a machine under load does not show. Its counts do: only the same words count twice.
+    // A machine under load does not show how long a delay is at most. The counts do: only the same words count twice.
     let counted = cloud.server.cli(&["penalties", "list"]);
-    let twice: Vec<_> = counted.iter().filter(|one| one["failures"].as_u64() > Some(1)).collect();
-    assert!(twice.len() == 1 && twice[0]["failures"] == 2, "{counted:?}");
-    assert!(twice[0]["subject"].as_str().unwrap().contains("shade"), "{counted:?}");
+    let twice = counted.iter().filter(|one| one["failures"].as_u64() > Some(1));
+    let mut twice: Vec<&str> = twice.map(|one| one["subject"].as_str().unwrap()).collect();
+    twice.retain(|subject| subject.parse::<std::net::IpAddr>().is_err());
+    twice.sort_unstable();
+    // `nobody` was said as the id of a user and as that of a credential.
+    assert_eq!(twice, [nobody, "shade@default"], "{counted:?}");
 }
 
 /// A marker of another domain is answered as one that is nowhere.

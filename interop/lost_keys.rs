@@ -2,10 +2,11 @@
 
 use crate::curl::curl;
 use crate::server::{Server, serving, until};
+use serde_json::Value;
 use std::path::Path;
 
 const MISSING: &str = "token-hash.key` is missing";
-const ANOTHER: &str = "token-hash.key` is not the key that made them";
+const ANOTHER: &str = "token-hash.key` is not the key of the API tokens";
 const NEXT: [&str; 2] = ["restore `keys/` from the backup", "enfilade keys init --accept-loss"];
 
 /// What a command said that has to be refused.
@@ -55,6 +56,7 @@ fn a_lost_key_of_tokens_is_not_replaced_until_the_loss_is_accepted() {
     std::fs::remove_file(&key).unwrap();
     let accepted = server.cli(&["keys", "init", "--accept-loss"]);
     assert_eq!(accepted[0]["tokens_refused"], 1, "{accepted:?}");
+    assert_eq!(accepted[0]["refused"][0], "alice@local!test", "{accepted:?}");
     server.kill_and_restart();
     assert_eq!(status(&server, &login), 401);
     let new = server.cli(&["token", "regenerate", "alice@local!test"]);
@@ -80,7 +82,7 @@ fn facts_that_are_restored_without_their_key_say_so() {
 }
 
 #[test]
-fn lost_keys_of_sessions_are_a_warning() {
+fn lost_keys_of_sessions_are_told() {
     let mut server = Server::start();
     let body = format!(
         r#"{{"auth":{{"identity":{{"methods":["password"],"password":{{"user":{{"name":"admin","domain":{{"name":"local"}},"password":"{}"}}}}}}}}}}"#,
@@ -93,15 +95,14 @@ fn lost_keys_of_sessions_are_a_warning() {
     std::fs::remove_dir_all(server.data().join("keys/tickets")).unwrap();
     assert!(!server.log().contains("are missing"), "{}", server.log());
     server.kill_and_restart();
-    for said in ["all of them have ended", "every client does one full handshake"] {
+    for said in ["which ends every session", "every client does one full handshake"] {
         until("it is logged", &server, || server.log().contains(said));
     }
-    let doctor = server.cli(&["doctor"]);
-    let found = doctor.iter().find(|finding| finding["what"] == "keys of sessions").unwrap();
-    assert!(
-        found["state"] == "warning" && found["says"].as_str().unwrap().contains("enfilade keys init"),
-        "{found}"
-    );
+    let doctor = String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    let mut findings = doctor.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let found = findings.find(|finding| finding["what"] == "keys of sessions").unwrap();
+    let says = found["says"].as_str().unwrap();
+    assert!(found["state"] == "error" && says.contains("only if the keys are lost"), "{found}");
 }
 
 fn write_key(path: &Path, bytes: &[u8]) {

@@ -41,7 +41,10 @@ fn proxmox(directory: &Path, stores: &Path) {
     let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
     let users = "user: ann@pbs\n\nuser: bob@pbs\n\nuser: carl@corp\n\nuser: dan@pbs\n\nuser: root@pam\n\n";
     write("user.cfg", users);
-    write("acl.cfg", "acl:1:/datastore:ann@pbs:DatastorePowerUser\n");
+    write(
+        "acl.cfg",
+        "acl:1:/datastore:ann@pbs:DatastorePowerUser\nacl:1:/datastore/plain/a:dan@pbs:DatastoreReader\n",
+    );
     let shadow = format!(
         "{{\"ann\":\"{}\",\"bob\":\"{}\",\"ghost\":\"{}\"}}",
         hash("ann's"),
@@ -80,6 +83,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     let server = Server::start_on(
         |data| {
             told.0 = said(data, &["import", "proxmox", from, "--pretend"]);
+            assert!(!data.exists(), "a pretended import creates nothing");
             told.1 = said(data, &["--json", "import", "proxmox", from]);
         },
         &[WITHOUT_PENALTIES],
@@ -114,6 +118,16 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         ("password ghost@pbs", "left_out", "user.cfg has no such user"),
         ("file remote.cfg", "left_out", "remotes: this server pulls from no other"),
         ("datastore plain", "differs", ""),
+        (
+            "roles ann@pbs on /datastore",
+            "differs",
+            "DatastorePowerUser reaches all files below the path here, and only own backups there",
+        ),
+        (
+            "roles dan@pbs on /datastore/plain/a",
+            "differs",
+            "the files of this namespace are in /datastore/plain/ns/a",
+        ),
     ] {
         assert_eq!(find(what, key), expected, "{what}");
     }
@@ -130,6 +144,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         "user passwd carl@corp",
         "--without-second-factor",
         "datastore maintenance chunks none",
+        "acl set chunks / 'allow USER@REALM modify inherit=files,dirs' --recursive",
         "-u 'ann@pbs' -X PROPFIND",
         "https://127.0.0.1:8443/dav/chunks/",
     ] {
@@ -184,7 +199,13 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let data = server.data();
     let before = std::fs::read(data.join("user.cfg")).unwrap();
     let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
-    assert!(report.iter().all(|item| item["kind"] != "user" && item["kind"] != "datastore"), "{report:#?}");
+    // Only what is different here is told of the other records.
+    let told = |kind: &str| report.iter().filter(|item| item["kind"] == kind).collect::<Vec<_>>();
+    assert!(told("datastore").is_empty() && told("user").iter().all(|item| item["differs"] != Value::Null));
+    let mut users: Vec<&str> = told("user").iter().filter_map(|item| item["name"].as_str()).collect();
+    users.sort_unstable();
+    assert_eq!(users, ["bob@pbs", "carl@corp", "dan@pbs", "root@pam"], "{report:#?}");
+    assert!(report.last().unwrap()["next"].to_string().contains("user passwd root@pam"), "{report:#?}");
     assert_eq!(std::fs::read(data.join("user.cfg")).unwrap(), before);
     assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "bob@pbs:bob's")), (200, 401));
     assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());
@@ -241,6 +262,12 @@ fn bootstrap(data: &Path, more: &[&str]) -> String {
 fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     let there = Scratch::new();
     let data = there.path().join("data");
+    // A password that is too short is refused before anything is created.
+    let mut short = Command::new("sh");
+    short.args(["-c", "echo short | \"$0\" --data \"$1\" bootstrap --password-stdin", BINARY]);
+    let refused = short.arg(&data).output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(why.contains("the password is too short") && !data.exists(), "{why}");
     said(&data, &["init"]);
     let text = bootstrap(&data, &[]);
     for expected in [
@@ -282,12 +309,9 @@ fn every_line_of_a_crt_list_that_cannot_be_used_is_named() {
     let text = check(format!(
         "{good}\n{good} [sigalgs x]\n{good}\n\nmissing.pem\n{good} [verify required ca-file none.pem]\n"
     ));
-    for expected in ["crt-list:2: ", "crt-list:6: ", "missing.pem: ", "(crt-list, line 5)"] {
+    for expected in ["crt-list:2: ", "crt-list:6: ", "missing.pem: ", "(crt-list:5)"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let text = check(format!("{good}\nmissing.pem\n"));
-    assert!(
-        text.contains("(crt-list, line 2)") && text.contains("1 certificate can be used, 1 cannot"),
-        "{text}"
-    );
+    assert!(text.contains("(crt-list:2)") && text.contains("1 certificate can be used, 1 cannot"), "{text}");
 }

@@ -242,10 +242,10 @@ fn a_request_is_followed_by_its_id() {
     // A change.
     let login = format!("admin@local:{}", server.password);
     let url = format!("http://{}/api2/json/access/users", server.plain);
-    let (_, made) = ask(&server, &login, "127.0.0.1", &url, &["--include", "--data", "userid=anna@pbs"]);
+    let (_, made) = ask(&server, &login, "127.0.0.1", &url, &["--include", "--data", "userid=anna@local"]);
     let id = id_in(&made);
     let change = logged(&id, "\"event\":\"change\"");
-    assert!(change.contains("user add anna@pbs"), "{change}");
+    assert!(change.contains("user add anna@local"), "{change}");
     let log = server.cli(&["facts", "log", "--last", "1"]);
     assert_eq!(log[0]["request"], *id);
 }

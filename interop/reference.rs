@@ -52,6 +52,9 @@ fn one_row_for_a_person() {
     let said = reference(&["refusals", "ID05"]);
     assert!(said.starts_with("ID05\n    door: identity\n    status: 401\n    fault: client\n"), "{said}");
     assert_eq!(said.lines().filter(|line| !line.starts_with(' ')).count(), 1, "{said}");
+    assert_eq!(reference(&["refusals", "id05"]), said);
+    let unknown = Command::new(BINARY).args(["reference", "refusals", "ID5"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
     let said = reference(&["configuration", "tls.listen"]);
     assert!(
         said.starts_with("tls.listen\n    values: ADDRESS:PORT, ")

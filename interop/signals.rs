@@ -111,7 +111,9 @@ fn a_connection_goes_on_when_its_certificate_is_exchanged() {
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), server.data().join("tls/localhost.pem")).unwrap();
     signal("HUP", server.pid());
-    wait_until(SOON, "the certificate is exchanged", || server.log().contains("reloaded: 1 certificates"));
+    wait_until(SOON, "the certificate is exchanged", || {
+        server.log().contains("reloaded: 1 certificate is served")
+    });
     assert!(ask());
     client.kill().unwrap();
     client.wait().unwrap();

@@ -1,9 +1,11 @@
 //! The first five minutes.
 
 use crate::certificates::self_signed;
+use crate::command::{run, said, why};
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{BINARY, Scratch, Server, until};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -23,6 +25,76 @@ fn the_command_that_is_printed_works_when_pasted() {
     child.wait().unwrap();
     let answer = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && answer.contains("<D:multistatus"), "{command}\n{answer}");
+}
+
+#[test]
+fn a_directory_of_other_files_does_not_become_a_data_directory() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("holiday.jpg"), "").unwrap();
+    let refused = run(&data, &["init"], None);
+    assert!(!refused.status.success() && why(&refused).contains("such as `holiday.jpg`"), "{refused:?}");
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
+    std::fs::write(data.join("enfilade.toml"), "").unwrap();
+    said(&data, &["init"]);
+}
+
+/// A command line on a data directory that no server serves.
+fn enfilade(data: &Path, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(BINARY).arg("--data").arg(data).args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    // An address of documentation (RFC 5737): no machine has it.
+    let (is_well, said) =
+        enfilade(&data, &["serve", "--listen", "192.0.2.1:8443", "--ops-listen", "127.0.0.1:0"]);
+    assert!(!is_well && said.contains("does not have the address"), "{said}");
+    let (is_well, said) = enfilade(&data, &["user", "list"]);
+    assert!(!is_well && said.contains("is not a data directory"), "{said}");
+    // A store with users and nothing else, as a start that failed later leaves it.
+    assert!(enfilade(&data, &["init"]).0);
+    for arguments in [
+        &["datastore", "remove", "main"][..],
+        &["role", "remove", "--path", "/", "--auth-id", "admin@local", "Admin"],
+        &["user", "remove", "admin@local"],
+        &["user", "add", "alice@local"],
+    ] {
+        let (is_well, said) = enfilade(&data, arguments);
+        assert!(is_well, "{arguments:?}: {said}");
+        assert_eq!(said.contains("no enabled user has the role Admin"), arguments[0] == "role", "{said}");
+    }
+    let (is_well, said) = enfilade(&data, &["init"]);
+    assert!(is_well && said.contains("admin@local"), "{said}");
+    assert!(enfilade(&data, &["role", "list"]).1.contains("admin@local"));
+    let (is_well, said) = enfilade(&data, &["init"]);
+    assert!(!is_well && said.contains("is already set up"), "{said}");
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(enfilade(&file, &["user", "list"]).1.contains("is a file, not a directory"));
+}
+
+#[test]
+fn an_acl_is_not_removed_by_mistake() {
+    let server = Server::start();
+    std::fs::write(server.data().join("datastores/main/file"), "x").unwrap();
+    let set = |more: &[&str]| {
+        let output = server.cli_output(&[&["acl", "set", "main", "/"][..], more].concat(), "");
+        (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (is_well, said) = set(&["allow admin@local full"]);
+    assert!(is_well && said.contains(r#""entries_unchanged":1"#), "{said}");
+    for more in [&[][..], &["--recursive"]] {
+        let (is_well, said) = set(more);
+        assert!(!is_well && said.contains("--empty"), "{said}");
+    }
+    let (is_well, said) = set(&["--empty"]);
+    assert!(is_well && said.contains("allow admin@local full"), "{said}");
 }
 
 #[test]

@@ -62,7 +62,8 @@ impl Client {
         }
         let took = began.elapsed();
         let text = String::from_utf8_lossy(&answer[..length]).into_owned();
-        (text.lines().filter(|line| !line.starts_with("date:")).collect::<Vec<_>>().join("\n"), took)
+        let is_own = |line: &&str| !line.starts_with("date:") && !line.starts_with("x-request-id:");
+        (text.lines().filter(is_own).collect::<Vec<_>>().join("\n"), took)
     }
 }
 

@@ -27,7 +27,7 @@ fn fixture(format: u32) -> PathBuf {
 }
 
 /// The kept store as a data directory, its content beneath this one.
-fn lay_out(format: u32, data: &Path) {
+pub(crate) fn lay_out(format: u32, data: &Path) {
     let from = fixture(format);
     let _ = std::fs::remove_dir_all(data);
     for name in ["", "facts", "keys", "keys/fernet"] {

@@ -39,7 +39,7 @@ const TOKENS: [(&str, &str, &[&str]); 9] = [
     ("own roles", "alice@corp!own", &["--own-roles"]),
     ("disabled user", "dora@corp!t", &[]),
     ("disabled token", "alice@corp!off", &[]),
-    ("expired token", "alice@corp!old", &["--expires", "1000000000"]),
+    ("expired token", "alice@corp!old", &[]),
 ];
 
 /// Roles on paths.
@@ -136,6 +136,7 @@ impl House {
             self.secrets.push((secret, format!("secret of {token}")));
         }
         self.server.cli(&["token", "set", "alice@corp!off", "--disable"]);
+        self.server.cli(&["token", "set", "alice@corp!old", "--expires", "1000000000"]);
         for (path, who, role) in ROLES {
             self.server.cli(&["role", "assign", "--path", path, "--auth-id", who, role, "--before-creation"]);
         }

@@ -88,8 +88,7 @@ fn begin_again(data: &Path, is_settled: bool, is_served: bool) -> Result<(), Str
         if output.status.success() { Ok(said) } else { Err(why) }
     };
     if !is_settled {
-        run(&["init"])
-            .or_else(|why| if why.contains("already has an administrator") { Ok(why) } else { Err(why) })?;
+        run(&["init"]).or_else(|why| if why.contains("is already set up") { Ok(why) } else { Err(why) })?;
     }
     if is_served {
         serve(data)?;

@@ -5,14 +5,15 @@ use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
 use enfilade_facts::tables::{
-    Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope, Grantee, Group,
-    Member, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User, Verifier, Who,
+    Assignment, AssignmentKey, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope,
+    Grantee, Group, Member, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User, Verifier,
+    Who,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId, TrustId, Ugid,
     UserId, Userid,
 };
-use enfilade_facts::{Clocks, View};
+use enfilade_facts::{Clocks, Read, Source, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
@@ -180,7 +181,8 @@ fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>,
     Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))
 }
 
-fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -> Result<String, Error> {
+/// Roles on a project by name, such as `member, reader on project work@Default`.
+pub(crate) fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -> Result<String, Error> {
     let mut names = Vec::new();
     for id in roles {
         names.push(view.get::<NamedRole>(id)?.map_or_else(|| id.to_string(), |role| role.name));
@@ -287,6 +289,11 @@ pub fn name_of_user(view: &View<'_>, user: &UserId) -> Result<Option<Userid>, Er
 /// When the group does not exist, or the facts cannot be read.
 pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Vec<UserId>), Error> {
     let id = group_id(view, group)?;
+    Ok((id, members(view, id)?))
+}
+
+/// As [`users_in_group`], for the id of a group.
+pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(group) = edge.pop() {
         for (key, _) in view.list::<Reverse>(&ReverseKey::members_of(&group))? {
@@ -301,7 +308,48 @@ pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Ve
             }
         }
     }
-    Ok((id, users.into_iter().collect()))
+    Ok(users.into_iter().collect())
+}
+
+/// Whether a user has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
+    source.read(|view| {
+        let is_live = |user: &User| user.enabled && (user.expires == 0 || now < user.expires);
+        // A name that does not exist has no user.
+        let named = |user: &Userid| match user_id(view, user) {
+            Ok(id) => Ok(Some(id)),
+            Err(Error::Missing { .. }) => Ok(None),
+            Err(why) => Err(why),
+        };
+        let (mut users, mut groups): (Vec<UserId>, Vec<GroupId>) = (Vec::new(), Vec::new());
+        users.extend(named(&Userid::root_pam())?);
+        for (key, row) in view.list::<Assignment>(&AssignmentKey::node_prefix("/"))? {
+            if !row.roles.iter().any(|(role, _)| *role == Role::Admin) {
+                continue;
+            }
+            match key.who {
+                Who::User(id) => users.push(id),
+                Who::Named(Ugid::Authid(authid)) if authid.token.is_none() => {
+                    users.extend(named(&authid.user)?);
+                }
+                Who::Group(id) => groups.push(id),
+                Who::Named(Ugid::Group(group)) => groups.extend(group_id(view, &group).ok()),
+                Who::Token(_) | Who::Named(_) => {}
+            }
+        }
+        for group in groups {
+            users.extend(members(view, group)?);
+        }
+        for id in users {
+            if view.get::<User>(&id)?.is_some_and(|user| is_live(&user)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    })?
 }
 
 /// The users and projects of a domain.

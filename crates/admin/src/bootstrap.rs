@@ -3,7 +3,9 @@
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::known_keys::known;
-use enfilade_facts::tables::{Domain, Name, NameKey, SidSpace, SidSpaceKey, User};
+use enfilade_facts::tables::{
+    Assignment, Datastore, Domain, Grant, Name, NameKey, SidSpace, SidSpaceKey, User,
+};
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
@@ -40,4 +42,21 @@ pub fn ensure_local_realm(ctx: &ChangeContext<'_>, key: Option<&HashKey>) -> Res
 /// When the facts cannot be read.
 pub fn is_empty(source: &dyn Source) -> Result<bool, Error> {
     Ok(!source.read(|view| view.any::<User>(&[]))??)
+}
+
+/// Whether the first start is over: there are users, and they are of `user.cfg`, or a datastore or a role exists. Other users alone do not count:
+/// commands can create them in the store that a failed first start left.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn is_set_up(source: &dyn Source) -> Result<bool, Error> {
+    source.read(|view| {
+        if !view.any::<User>(&[])? {
+            return Ok(false);
+        }
+        if view.any::<Datastore>(&[])? || view.any::<Assignment>(&[])? || view.any::<Grant>(&[])? {
+            return Ok(true);
+        }
+        Ok(view.list::<User>(&[])?.iter().any(|(_, user)| user.mirrored.is_some()))
+    })?
 }

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A certificate that cannot be used.
@@ -63,6 +63,8 @@ pub struct CertificateFiles {
     /// The time of the last [`Self::look`], in nanoseconds since the epoch.
     looked: AtomicU64,
     listing: Mutex<Option<Arc<Listing>>>,
+    /// Whether the list could not be used at the last look, so that `listing` is an older one.
+    is_behind: AtomicBool,
 }
 
 /// The result of reading the files.
@@ -101,7 +103,16 @@ impl CertificateFiles {
         engine: Box<dyn Engine>,
     ) -> Self {
         let (versions, looked, listing) = (AtomicU64::new(1), AtomicU64::new(0), Mutex::new(None));
-        CertificateFiles { place, engine, digest, terms, versions, looked, listing }
+        CertificateFiles {
+            place,
+            engine,
+            digest,
+            terms,
+            versions,
+            looked,
+            listing,
+            is_behind: AtomicBool::default(),
+        }
     }
 
     /// The place of the files.
@@ -136,8 +147,11 @@ impl CertificateFiles {
         Ok(listing)
     }
 
-    /// Whether a certificate can be used, or why not. A file that does not exist may be a bundle of several files.
-    fn is_usable(&self, path: &Path) -> Result<(), String> {
+    /// Reads a certificate whole: whether it can be used, or why not. A file that does not exist may be a bundle of several files.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn is_usable(&self, path: &Path) -> Result<(), String> {
         let now = self.looked.load(Ordering::Relaxed);
         let kinds = files_of_kinds(path);
         match path.exists() || kinds.is_empty() {
@@ -205,7 +219,8 @@ impl CertificateFiles {
         of: impl Fn(&str, Leaf) -> T + Sync,
     ) -> io::Result<Vec<Result<T, BadCertificate>>> {
         let listing = self.list()?;
-        self.leaves_of(&listing.base, &listing.names, of)
+        let leaves = self.leaves_of(&listing.base, &listing.files(), of)?;
+        Ok(leaves.into_iter().map(|leaf| leaf.map_err(|bad| listing.at_lines(bad))).collect())
     }
 
     /// As [`Self::leaves`], for these files of the directory `base`.
@@ -245,19 +260,22 @@ impl CertificateFiles {
     }
 
     /// The next snapshot: every file is checked for changes, and changed files are read and verified. An unusable file leaves its old
-    /// certificate in use.
+    /// certificate in use, unless its line has options: then nothing changes.
     ///
     /// # Errors
-    /// When the directory or the list cannot be read, or a line of the list is invalid.
+    /// When the directory or the list cannot be read, or a line of the list cannot be used.
     pub fn look_again(&self, before: &Certificates, rules: Rules, now: u64) -> io::Result<Looked> {
         let was = self.listed();
-        let listing = match self.list() {
-            Ok(listing) => listing,
-            Err(why) => {
-                *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = was;
-                return Err(why);
-            }
-        };
+        let looked = self.all_again(before, rules, now);
+        if looked.is_err() {
+            *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = was;
+        }
+        self.is_behind.store(looked.is_err(), Ordering::Relaxed);
+        looked
+    }
+
+    fn all_again(&self, before: &Certificates, rules: Rules, now: u64) -> io::Result<Looked> {
+        let listing = self.list()?;
         match self.place {
             CertificatePlace::Directory(_) => {
                 let changed = self.changed(&listing, &listing.names, |path| before.at_path(path, |_| true));
@@ -266,14 +284,7 @@ impl CertificateFiles {
                 Ok(self.after(&listing, before, rules, &changed, gone, now))
             }
             // Lines may have moved and their terms may have changed: the snapshot is rebuilt, with the known leaves of unchanged files.
-            CertificatePlace::List(_) => {
-                let looked = self.relisted(&listing, before, rules, now);
-                if let Err(why) = &looked {
-                    *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = was;
-                    return Err(io::Error::other(why.to_string()));
-                }
-                looked
-            }
+            CertificatePlace::List(_) => self.relisted(&listing, before, rules, now),
         }
     }
 
@@ -287,20 +298,9 @@ impl CertificateFiles {
         let known = |path: &str| {
             before.at_path(path, |file| !file.is_named() || !listing.needs_names(Path::new(path)))
         };
-        let mut names = Vec::new();
-        for name in &listing.names {
-            let path = listing.base.join(name);
-            match files_of_kinds(&path) {
-                kinds if !kinds.is_empty() && !path.exists() => {
-                    names.extend(kinds.into_iter().map(OsString::from))
-                }
-                _ => names.push(name.clone()),
-            }
-        }
+        let names = listing.files();
         let changed: BTreeSet<OsString> = self.changed(listing, &names, known).into_iter().collect();
         let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings.clone(), Vec::new());
-        // Unusable certificates without an old version that could stay in use.
-        let mut lost: Vec<BadCertificate> = Vec::new();
         for name in &names {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
@@ -315,10 +315,7 @@ impl CertificateFiles {
                     bad.push(listing.at_lines(BadCertificate { file: text.to_string(), why }));
                     match old {
                         Some(old) => (old.version, old.leaf(), None),
-                        None => {
-                            lost.extend(bad.last().cloned());
-                            continue;
-                        }
+                        None => continue,
                     }
                 }
                 (None, Some(old)) => (old.version, old.leaf(), old.identity.get().copied()),
@@ -328,7 +325,7 @@ impl CertificateFiles {
             listing.put(listing.file(&text, version, leaf), &self.digest, &mut files);
             files.iter().skip(before).for_each(|file| file.verified_as(identity));
         }
-        listing.check_bound(&lost)?;
+        listing.check_bound(&bad)?;
         Ok(Looked {
             certificates: Certificates::new(self.digest, rules, files),
             bad,
@@ -348,6 +345,12 @@ impl CertificateFiles {
         rules: Rules,
         now: u64,
     ) -> io::Result<Looked> {
+        // After a list that could not be used, any change may have repaired it. Until then files are followed by the list before.
+        if self.is_behind.load(Ordering::Relaxed)
+            && let Ok(looked) = self.look_again(before, rules, now)
+        {
+            return Ok(looked);
+        }
         let listing = match (&self.place, self.listed()) {
             (CertificatePlace::List(_), Some(listing))
                 if !paths.iter().any(|path| listing.rests_on(path)) =>

@@ -229,7 +229,10 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     }
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
     if let Some(error) = &section.error {
-        return Err(format!("line {}: {}; correct the section first", error.line, error.reason));
+        return Err(format!(
+            "datastore.cfg: line {}: {}; correct the section first",
+            error.line, error.reason
+        ));
     }
     match edit {
         DatastoreEdit::Set(changes) => {

@@ -67,10 +67,14 @@ fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
         .then(|| next.since.saturating_add(terms.token_seconds).saturating_add(terms.expired_seconds))
 }
 
+/// The next step if there are no keys.
+const NO_KEYS: &str = "; restore the directory from the backup; only if the keys are lost, or there never were any, run `enfilade keys init`: sessions \
+                       of lost keys end";
+
 fn read(keys: &FernetKeys) -> Result<Found, Error> {
     keys.read().map_err(|why| {
         let hint = match why.kind() {
-            std::io::ErrorKind::NotFound => "; run `enfilade keys init`",
+            std::io::ErrorKind::NotFound => NO_KEYS,
             _ => "",
         };
         Error::File(format!("keys in `{}` cannot be read: {why}{hint}", keys.directory().display()))
@@ -120,6 +124,16 @@ pub fn init_first_keys(facts: &dyn Source, keys: &FernetKeys) -> Result<bool, Er
     }
 }
 
+/// A time in whole minutes, hours or days, rounded up.
+fn span(seconds: i64) -> String {
+    let (unit, name) = match seconds {
+        ..7_200 => (60, "minutes"),
+        7_200..259_200 => (3_600, "hours"),
+        _ => (86_400, "days"),
+    };
+    format!("{} {name}", seconds.saturating_add(unit - 1) / unit)
+}
+
 /// Refuses the deletion of a key that tokens may still need, with the reason.
 fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Result<(), String> {
     for number in drops {
@@ -128,12 +142,11 @@ fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Resu
         let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
         if now < until {
             return Err(format!(
-                "key {number} is needed for another {} minutes: tokens it signed may be used until then (a token is valid for {} s, and \
-                 services may validate it for {} s after its expiry); wait, raise `[identity] max_active_keys` above {}, or delete it anyway \
-                 with --force",
-                (until - now + 59) / 60,
-                terms.token_seconds,
-                terms.expired_seconds,
+                "key {number} is needed for another {}: tokens it signed may be used until then (a token is valid for {}, and services may \
+                 validate it for {} after its expiry); wait, raise `[identity] max_active_keys` above {}, or delete it anyway with --force",
+                span(until - now),
+                span(terms.token_seconds),
+                span(terms.expired_seconds),
                 terms.max_active,
             ));
         }
@@ -228,7 +241,7 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
         problems.push("there is no staged key; run `enfilade keys init`".to_owned());
     }
     if found.primary().is_none_or(|number| number == STAGED) {
-        problems.push("there is no key that signs; run `enfilade keys init`".to_owned());
+        problems.push(format!("there is no key that signs{NO_KEYS}"));
     }
     let excess = FernetKeys::excess(&found, terms.max_active);
     if !excess.is_empty() {
@@ -245,6 +258,19 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_told_in_units_that_people_use() {
+        for (seconds, expected) in [
+            (61, "2 minutes"),
+            (3_600, "60 minutes"),
+            (176_395, "49 hours"),
+            (172_800, "48 hours"),
+            (604_800, "7 days"),
+        ] {
+            assert_eq!(span(seconds), expected);
+        }
+    }
 
     #[test]
     fn as_many_keys_are_needed_as_live_tokens_can_be_of() {

@@ -42,10 +42,11 @@ pub use extra::extra_of;
 pub(crate) use extra::put_extra;
 pub(crate) use grants::name_of_scope;
 pub use grants::{
-    GrantSummary, On, grant_role, has_role_on, list_grants, roles_on_project, set_grant, take_role,
+    GrantSummary, On, grant_role, has_role_on, held_roles, list_grants, roles_on_project, set_grant,
+    take_role,
 };
 pub use groups::{groups_of, set_member};
-pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud};
+pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, taken_names};
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
 pub use projects::{
@@ -58,6 +59,8 @@ pub use resolve::{
 };
 pub use resource::{Build, RecordId, Saved, StoredResource, delete, save};
 pub use revocations::{RevocationSummary, allow_issue, list_revocations, purge_revocations, revoke};
-pub use roles::{add_implication, add_role, list_named_roles, remove_named_role, set_implied};
+pub use roles::{
+    RoleUse, add_implication, add_role, list_named_roles, remove_named_role, role_use, set_implied,
+};
 pub(crate) use trusts::remove_trusts;
 pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts, use_trust};

@@ -2,7 +2,10 @@
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
-use enfilade_facts::tables::{Credential, KnownKey, Revocation, Revoked, SidSpace, SidSpaceKey, Verifier};
+use crate::resolve::Names;
+use enfilade_facts::tables::{
+    Credential, KnownKey, Revocation, Revoked, SidSpace, SidSpaceKey, Verifier, Who,
+};
 use enfilade_facts::{Read, Source};
 use enfilade_identity::HashKey;
 use std::ops::ControlFlow;
@@ -51,6 +54,22 @@ pub fn judge_token_key(source: &dyn Source, key: Option<&HashKey>) -> Result<Tok
             0 => TokenKey::Unrecorded,
             tokens => TokenKey::Lost { tokens, since: recorded.map(|known| known.since) },
         })
+    })?
+}
+
+/// The names of the tokens whose hashes need the key.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn tokens_of_the_key(source: &dyn Source) -> Result<Vec<String>, Error> {
+    source.read(|view| {
+        let mut ids = Vec::new();
+        view.scan::<Credential>(&[], |id, token| {
+            ids.extend(matches!(token.verifier, Verifier::Keyed(_)).then_some(id));
+            ControlFlow::Continue(())
+        })?;
+        let names = Names::read(view)?.with_tokens(view, ids.iter().copied())?;
+        Ok(ids.into_iter().map(|id| names.who(&Who::Token(id))).collect())
     })?
 }
 

@@ -31,10 +31,10 @@ mod tokens;
 mod users;
 
 pub use access::{
-    HeldRole, UserAccess, Way, WayKind, contents_of_domain, name_of_user, user_access, users_in_group,
-    ways_for, ways_of,
+    HeldRole, UserAccess, Way, WayKind, contents_of_domain, has_administrator, name_of_user, user_access,
+    users_in_group, ways_for, ways_of,
 };
-pub use bootstrap::{ensure_local_realm, is_empty};
+pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
     Verified,
@@ -58,7 +58,7 @@ pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_first_keys, init_keys, list_keys, prune_keys,
     rotate_due_keys, rotate_keys,
 };
-pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key};
+pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, tokens_of_the_key};
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
@@ -68,7 +68,7 @@ pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
 };
-pub use tree_acls::{Propagated, count_beneath, propagate_acl, restore_acl, save_acls};
+pub use tree_acls::{Propagated, count_beneath, count_entries, propagate_acl, restore_acl, save_acls};
 pub use users::{
     NewUser, UserAttributes, UserEdit, UserSave, UserSummary, add_user, create_user, delete_user, list_users,
     remove_user, save_user, set_password, set_user, user_attributes,

@@ -109,7 +109,11 @@ impl PasswordRules {
         Error::Refused("another request changed the password just now; try again".to_owned())
     }
 
-    fn check_form(&self, password: &Secret) -> Result<(), Error> {
+    /// Checks the length and the kinds of characters of a new password.
+    ///
+    /// # Errors
+    /// When the rules do not allow it.
+    pub fn check_form(&self, password: &Secret) -> Result<(), Error> {
         let text = String::from_utf8_lossy(password.reveal());
         let kinds: [fn(char) -> bool; 4] = [char::is_lowercase, char::is_uppercase, char::is_numeric, |c| {
             !c.is_lowercase() && !c.is_uppercase() && !c.is_numeric()

@@ -1,11 +1,12 @@
 //! API tokens.
 
+use crate::access::roles_on;
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
+    Assignment, AssignmentKey, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -42,6 +43,8 @@ pub struct TokenSummary {
     pub comment: Option<String>,
     /// Whether it has only the roles assigned to itself.
     pub own_roles: bool,
+    /// For an application credential: its roles and its project, such as `member on project work@Default`.
+    pub limited_to: Option<String>,
     /// Whether it is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
     /// The problem of its section in `user.cfg`.
@@ -528,20 +531,25 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
                 of_user.into_iter().map(row).collect::<Result<Vec<_>, Error>>()?
             }
         };
-        let summary = |(id, token): (CredentialId, Credential)| TokenSummary {
-            tokenid: format!("{}!{}", name(&token), token.name),
-            id,
-            enabled: token.enabled,
-            expires: token.expires,
-            created: token.created,
-            grace_until: token.previous.map(|previous| previous.until),
-            comment: token.comment,
-            own_roles: token.own_roles,
-            is_mirrored: token.mirrored.is_some(),
-            fault: token.mirrored.and_then(|mirrored| mirrored.fault).map(|fault| fault.to_string()),
-            checked_by: checked_by(&token.verifier),
+        let summary = |(id, token): (CredentialId, Credential)| {
+            let delegation = view.get::<Delegation>(&id)?;
+            let limited_to = delegation.map(|row| roles_on(view, &row.roles, &row.project)).transpose()?;
+            Ok(TokenSummary {
+                tokenid: format!("{}!{}", name(&token), token.name),
+                id,
+                enabled: token.enabled,
+                expires: token.expires,
+                created: token.created,
+                grace_until: token.previous.map(|previous| previous.until),
+                comment: token.comment,
+                own_roles: token.own_roles,
+                limited_to,
+                is_mirrored: token.mirrored.is_some(),
+                fault: token.mirrored.and_then(|mirrored| mirrored.fault).map(|fault| fault.to_string()),
+                checked_by: checked_by(&token.verifier),
+            })
         };
-        let mut tokens: Vec<_> = ids.into_iter().map(summary).collect();
+        let mut tokens = ids.into_iter().map(summary).collect::<Result<Vec<_>, Error>>()?;
         tokens.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));
         Ok(tokens)
     })?

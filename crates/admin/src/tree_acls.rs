@@ -48,6 +48,27 @@ pub fn count_beneath(
     Ok(count)
 }
 
+/// The number of entries in a directory, counted up to a bound; 0 for a file.
+///
+/// # Errors
+/// As [`count_beneath`].
+pub fn count_entries(
+    ctx: &ChangeContext<'_>,
+    datastore: &DatastoreName,
+    path: &StorePath,
+    most: u64,
+) -> Result<u64, Error> {
+    let (top, budget, mut count) = (find(ctx, datastore, path)?, TreeBudget::unlimited(), 0);
+    let mut walk = TreeWalk::begin(&budget);
+    if top.kind() == NodeKind::Directory {
+        walk.enter_as_operator(String::new(), top, ())?;
+    }
+    while count < most && walk.next_unopened()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
 /// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced.
 /// Protected objects do not change. `seen` is called for each object. A dry run changes nothing.
 ///

@@ -1,10 +1,10 @@
 //! A whole certificate file: the chain and the key. It is read by the first handshake that needs it, and by the verification in the background.
 
 use crate::issuers::Issuers;
-use crate::leaf::{Leaf, issuer_and_subject};
+use crate::leaf::{Leaf, issuer_and_subject, pem_fault};
 use crate::ocsp;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
@@ -40,7 +40,7 @@ impl Bundle {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
-            .map_err(|why| format!("the PEM cannot be read: {why}"))?;
+            .map_err(|why| format!("the PEM cannot be read: {}", pem_fault(&why)))?;
         let first =
             chain.first().ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
         let leaf = Leaf::of_der(first)?;
@@ -48,10 +48,10 @@ impl Bundle {
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
             (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| {
-                format!("its `.key` file holds no private key that can be read: {}", unread(key, why))
+                format!("its `.key` file holds no private key that can be read: {}", unread(key, &why))
             })?,
             (Err(why), None) => {
-                return Err(format!("it holds no private key that can be read: {}", unread(pem, why)));
+                return Err(format!("it holds no private key that can be read: {}", unread(pem, &why)));
             }
         };
         let mut stapled_until = None;
@@ -77,10 +77,12 @@ impl Bundle {
     }
 }
 
-fn unread(pem: &[u8], why: rustls::pki_types::pem::Error) -> String {
+fn unread(pem: &[u8], why: &pem::Error) -> String {
     match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
-        true => "it is encrypted: `enfilade certs add` asks for its passphrase and installs it".to_owned(),
-        false => why.to_string(),
+        true => "it is encrypted: `enfilade certs add` installs it in a certificate directory; for a crt-list, `openssl pkey -in NAME.pem -out \
+                 NAME.pem.key` writes it without its passphrase next to the bundle"
+            .to_owned(),
+        false => pem_fault(why),
     }
 }
 
@@ -168,6 +170,7 @@ mod tests {
         for (pem, key, why) in [
             ("nothing".to_owned(), None, "it holds no certificate"),
             (one.clone(), None, "it holds no private key"),
+            (one.replace("-----END", ""), None, "a PEM block has no end"),
             (one.clone(), Some("nothing"), "its `.key` file"),
             (format!("{one}{other}"), None, "the private key belongs to another certificate"),
             (one.clone(), Some(other.as_str()), "the private key belongs to another certificate"),

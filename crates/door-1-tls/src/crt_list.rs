@@ -123,7 +123,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
     }
     let has_wildcard = line.names.iter().flatten().any(|name| name.starts_with("*."));
     if !line.excluded.is_empty() && !has_wildcard {
-        warnings.push("names are excluded, but the line has no wildcard to exclude them from".to_owned());
+        warnings.push("it excludes names and has no wildcard to exclude them from".to_owned());
     }
     // A line with `*` alone is the default, and keeps the certificate's names.
     if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {

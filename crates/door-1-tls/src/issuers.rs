@@ -1,6 +1,6 @@
 //! The certificates of authorities by their subject. They complete a bundle that contains only its leaf, as HAProxy's `issuers-chain-path` does.
 
-use crate::leaf::issuer_and_subject;
+use crate::leaf::{issuer_and_subject, pem_fault};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,8 @@ impl Issuers {
     pub fn add(&mut self, pem: &[u8]) -> Result<(), String> {
         let mut count = 0;
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|why| format!("the PEM cannot be read: {why}"))?;
+            let certificate =
+                certificate.map_err(|why| format!("the PEM cannot be read: {}", pem_fault(&why)))?;
             let (_, subject) =
                 issuer_and_subject(&certificate).ok_or("a certificate in it cannot be read")?;
             self.known.entry(subject.to_vec()).or_insert(certificate);

@@ -5,6 +5,7 @@
 
 use core::net::IpAddr;
 use enfilade_facts::vocabulary::days_of;
+use rustls::pki_types::pem;
 use std::io::BufRead as _;
 
 /// The fields of a certificate.
@@ -264,6 +265,15 @@ impl<'d> Der<'d> {
         let inside = after.expect(wanted)?;
         *self = after;
         Some(inside)
+    }
+}
+
+/// Why a PEM file cannot be read, in words: the library prints the bytes of a damaged line as numbers.
+pub(crate) fn pem_fault(why: &pem::Error) -> String {
+    match why {
+        pem::Error::MissingSectionEnd { .. } => "a PEM block has no end; is the file truncated?".to_owned(),
+        pem::Error::IllegalSectionStart { .. } => "the first line of a PEM block is damaged".to_owned(),
+        why => why.to_string(),
     }
 }
 

@@ -29,6 +29,11 @@ impl TlsPermit {
         &self.file.policy
     }
 
+    /// The number of the line of a crt-list that names the certificate.
+    pub fn line(&self) -> Option<u32> {
+        Some(self.file.place().0).filter(|line| *line > 0)
+    }
+
     /// The path of the certificate.
     pub fn certificate(&self) -> &str {
         &self.file.path

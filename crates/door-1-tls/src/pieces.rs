@@ -296,9 +296,11 @@ fn of_validity(leaf: &Leaf, now: i64) -> Option<String> {
             "the certificate is not valid yet: clients refuse it until its time begins; is the clock right?"
                 .to_owned(),
         ),
-        left if left < SOON_DAYS * DAY => {
-            Some(format!("the certificate expires in {} days: renew it", left / DAY))
-        }
+        left if left < SOON_DAYS * DAY => Some(match left / DAY {
+            0 => "the certificate expires within 24 hours: renew it".to_owned(),
+            1 => "the certificate expires in 1 day: renew it".to_owned(),
+            days => format!("the certificate expires in {days} days: renew it"),
+        }),
         _ => None,
     }
 }
@@ -437,7 +439,7 @@ mod tests {
         };
         let now = 1_000 * DAY;
         assert_eq!(of_validity(&leaf(0, now + SOON_DAYS * DAY), now), None);
-        assert!(of_validity(&leaf(0, now + DAY), now).unwrap().contains("in 1 days"));
+        assert!(of_validity(&leaf(0, now + DAY), now).unwrap().contains("in 1 day:"));
         assert!(of_validity(&leaf(0, now - 1), now).unwrap().contains("has expired"));
         assert!(of_validity(&leaf(now + 1, now + 99 * DAY), now).unwrap().contains("not valid yet"));
     }

@@ -3,6 +3,7 @@
 
 use crate::bundle::Bundle;
 use crate::crt_list::{Options, Verify};
+use crate::leaf::pem_fault;
 use crate::ready::{Nothing, Ready};
 use crate::tickets::Tickets;
 use aws_lc_rs::digest;
@@ -213,8 +214,8 @@ fn verifier(
     let mut roots = RootCertStore::empty();
     let mut add = |pem: &[u8]| -> Result<(), String> {
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate =
-                certificate.map_err(|why| format!("the PEM of the authorities cannot be read: {why}"))?;
+            let certificate = certificate
+                .map_err(|why| format!("the PEM of the authorities cannot be read: {}", pem_fault(&why)))?;
             roots
                 .add(certificate)
                 .map_err(|why| format!("the certificate of an authority cannot be used: {why}"))?;
@@ -230,7 +231,7 @@ fn verifier(
     let crls: Vec<CertificateRevocationListDer<'static>> =
         CertificateRevocationListDer::pem_slice_iter(revoked)
             .collect::<Result<_, _>>()
-            .map_err(|why| format!("the `crl-file` cannot be read: {why}"))?;
+            .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
     let has_crls = !crls.is_empty();
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .with_crls(crls)

@@ -23,9 +23,9 @@ impl Ready {
         let name = permit.name().filter(|_| !permit.is_default && !permit.file.is_named());
         match (self, name) {
             (Ready::Unusable(why), _) => Err(unusable(why.to_string())),
-            (Ready::Serves { names, .. }, Some(name)) if !has(names, name) => {
-                Err(unusable(format!("it has no longer the name `{name}`")))
-            }
+            (Ready::Serves { names, .. }, Some(name)) if !has(names, name) => Err(unusable(format!(
+                "the file changed, and its certificate no longer has the name `{name}`"
+            ))),
             (Ready::Serves { config, .. }, _) => Ok(Arc::clone(config)),
         }
     }

@@ -265,7 +265,8 @@ impl Certificates {
         self.only.as_ref()
     }
 
-    pub(crate) fn fallback(&self) -> Option<&Arc<CertificateFile>> {
+    /// The file that answers names which no certificate has.
+    pub fn fallback(&self) -> Option<&Arc<CertificateFile>> {
         self.default.as_ref()
     }
 

@@ -20,6 +20,9 @@ pub enum Refusal {
     /// No such user or token.
     #[error("there is no user or token `{0}`")]
     Unknown(Authid),
+    /// A user without a password. The client gets the answer for an unknown user.
+    #[error("user `{0}` has no password here: set one with `enfilade user passwd`")]
+    NoPassword(Authid),
     /// The secret or password does not match.
     #[error("wrong secret for `{0}`")]
     WrongSecret(Authid),
@@ -87,8 +90,8 @@ pub enum Refusal {
     },
     /// No session can be issued, because the clock is behind: revocations of sessions that end this early may be purged.
     #[error(
-        "the clock of this server is at least {seconds} s behind: revocations of sessions with so early an end may be \
-            deleted already, so the server issues no session; set the clock of the server, then log in again"
+        "the clock of this server is at least {seconds} s behind, so the server issues no session: its revocation might be \
+            deleted already; set the clock of the server, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -168,7 +171,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
     RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable it, or assign a role (`enfilade role assign`)"),
     RefusalRow::new("ID20", Fault::Client, "a delegated credential or session cannot get more rights or a longer lifetime than its origin", "log in with a password, or ask for less"),
-    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "`enfilade keys init`"),
+    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; only if the keys are lost, or there never were any, `enfilade keys init`, which ends all sessions"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "`enfilade token create --certificate FILE`"),
     RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),
@@ -183,6 +186,7 @@ impl Refusal {
         matches!(
             self,
             Refusal::Unknown(_)
+                | Refusal::NoPassword(_)
                 | Refusal::WrongSecret(_)
                 | Refusal::Disabled { .. }
                 | Refusal::Expired { .. }
@@ -201,7 +205,7 @@ impl Refuse for Refusal {
             Refusal::NoCredential => "ID01",
             Refusal::Malformed(_) => "ID02",
             Refusal::Revoked(_) | Refusal::TokenRevoked { .. } => "ID03",
-            Refusal::Unknown(_) => "ID04",
+            Refusal::Unknown(_) | Refusal::NoPassword(_) => "ID04",
             Refusal::WrongSecret(_) => "ID05",
             Refusal::Disabled { .. } => "ID06",
             Refusal::Expired { .. } => "ID07",

@@ -38,6 +38,9 @@ pub(crate) fn judge(
     // All of the following is done for every refusal, although only a part of it counts.
     let proven = account.as_ref().map(|account| prove(now, ask, key, account, memo));
     let refusal = match (account.as_ref().filter(|_| exists).zip(proven), checked) {
+        (None, _) if named.is_some() && ask.authid.token.is_none() => {
+            Err(Refusal::NoPassword(ask.authid.clone()))
+        }
         (None, _) => Err(Refusal::Unknown(ask.authid.clone())),
         (Some(_), Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. }))) => Err(refusal),
         (Some(_), Err(refusal)) => return Err(refusal.into()),

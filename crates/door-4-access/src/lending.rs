@@ -35,10 +35,10 @@ impl Lending {
             Lending::Reads | Lending::Manages => "yes",
             Lending::People => "no",
             Lending::Keys | Lending::Credentials => {
-                "only an unrestricted credential: it creates within its own project and roles, and otherwise reaches only what it created"
+                "only an unrestricted credential: it creates within its own project and roles, and reads, changes and deletes only what it created"
             }
             Lending::Trusts => {
-                "an unrestricted credential: it creates within its own project and roles, and deletes only what it created; a trust with `allow_redelegation`: only to create (POST), to redelegate itself"
+                "an unrestricted credential: it creates within its own project and roles, and deletes only what it created; a trust with `allow_redelegation` only creates further trusts of itself (POST)"
             }
         }
     }

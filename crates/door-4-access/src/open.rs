@@ -83,7 +83,10 @@ pub fn admits(
 ) -> Result<(), Refusal> {
     let visible = AccessMask::VISIBLE;
     let check = AccessCheck { view: View(view), now, principal, datastore, visible, memo };
-    if check.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
+    match check.is_admitted()? {
+        true => Ok(()),
+        false => Err(Refusal::NoRole { datastore: datastore.to_string(), note: "" }),
+    }
 }
 
 /// The project that a datastore is bound to. Sessions for this project have roles in the datastore.

@@ -8,10 +8,12 @@ use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The user has no role anywhere in the datastore, so the datastore looks absent.
-    #[error("no role on datastore `{datastore}` or anything in it")]
+    #[error("no role on datastore `{datastore}` or anything in it{note}")]
     NoRole {
         /// The datastore.
         datastore: String,
+        /// What the operator should know in addition; the client is not told.
+        note: &'static str,
     },
     /// The target may not be seen: it looks absent.
     #[error("the user cannot see {path}: {decided_by}")]
@@ -51,7 +53,9 @@ pub enum Refusal {
         missing: String,
     },
     /// A manager of a domain may not change a user or group that has a right which such a manager may not give.
-    #[error("{path} is refused to a manager of a domain: the user or group holds {holds}")]
+    #[error(
+        "{path} is refused: the user or group has the right {holds}, which a manager of a domain may not give; ask an administrator"
+    )]
     HoldsMore {
         /// The rule.
         path: String,
@@ -129,7 +133,7 @@ mod tests {
     fn the_table_of_codes_is_the_enum() {
         let (path, decided_by) = (StorePath::root(), String::new());
         let refusals = [
-            Refusal::NoRole { datastore: "tank".into() },
+            Refusal::NoRole { datastore: "tank".into(), note: "" },
             Refusal::Hidden { path: path.clone(), decided_by: decided_by.clone() },
             Refusal::NotGranted {
                 path: path.clone(),

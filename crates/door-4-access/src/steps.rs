@@ -76,7 +76,7 @@ impl fmt::Display for Step {
                     _ if ace.flags.has(AceFlags::INHERIT_ONLY) => {
                         f.write_str(" applies only to children that are created")
                     }
-                    _ if !speaks => f.write_str(" applies to other principals"),
+                    _ if !speaks => f.write_str(" names neither the user nor a group of the user"),
                     _ if settled.is_empty() => {
                         f.write_str(" has no effect: earlier entries decided its rights")
                     }
@@ -84,7 +84,7 @@ impl fmt::Display for Step {
                     AceType::Deny => write!(f, " denies {settled}"),
                 }
             }
-            Looked::Unspoken(rights) => write!(f, "no entry decides {rights}"),
+            Looked::Unspoken(rights) => write!(f, "no entry grants or denies {rights}, so these are refused"),
         }
     }
 }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often the age of the certificate is checked.
-const LOOK_EVERY: Duration = Duration::from_secs(3600);
+/// How often the age of the certificate is checked: a lost file is soon replaced.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// The waits after the first, second, … failure. Let's Encrypt counts at most five failed validations of a name in an hour.
 const WAITS: [Duration; 4] = [
     Duration::from_secs(60),
@@ -126,8 +126,7 @@ impl Client {
         if !self.is_due() {
             return Ok(());
         }
-        let kind = self.challenges.get(failures % self.challenges.len().max(1)).copied();
-        let kind = kind.unwrap_or(Challenge::TlsAlpn);
+        let kind = self.kind(failures);
         output::note(&format!(
             "obtaining a certificate for {} from {} ({})",
             self.names.join(" "),
@@ -137,7 +136,10 @@ impl Client {
         let obtained = tokio::time::timeout(ATTEMPT_MAX, self.obtain(kind)).await;
         let leaf =
             obtained.map_err(|_| anyhow::anyhow!("no answer within {} s", ATTEMPT_MAX.as_secs()))??;
-        Record::obtained(&self.data, &self.directory, &self.names, &leaf, clock::now().unix_seconds)?;
+        let now = clock::now().unix_seconds;
+        let (directory, names) = (Some(self.directory.clone()), self.names.clone());
+        let (obtained, valid_until, challenge) = (Some(now), Some(leaf.not_after), Some(kind));
+        Record { directory, names, obtained, valid_until, challenge, failed: None }.write(&self.data)?;
         output::note(&format!(
             "`{}` was obtained: {}, valid until {}",
             self.place.display(),
@@ -145,6 +147,14 @@ impl Client {
             output::time(leaf.not_after)
         ));
         Ok(())
+    }
+
+    /// The kind of challenge to try: the one that worked last, then the others in turn.
+    fn kind(&self, failures: usize) -> Challenge {
+        let worked = Record::read(&self.data).challenge;
+        let first = self.challenges.iter().position(|kind| Some(*kind) == worked).unwrap_or(0);
+        let kind = self.challenges.iter().cycle().nth(first + failures);
+        kind.copied().unwrap_or(Challenge::TlsAlpn)
     }
 
     /// Whether the certificate is missing, is of another authority, lacks a name, or has used up two thirds of its time.
@@ -159,7 +169,7 @@ impl Client {
     }
 
     async fn obtain(&self, kind: Challenge) -> anyhow::Result<Leaf> {
-        let account = self.account().await.context("the account at the authority")?;
+        let account = self.account().await?;
         let order::Obtained { chain, key } =
             order::obtain(&account, &self.names, kind, &self.answers).await?;
         let bundle = format!("{}\n{key}", chain.trim_end());
@@ -181,14 +191,26 @@ impl Client {
             let credentials: AccountCredentials = serde_json::from_slice(&bytes).with_context(|| {
                 format!("`{}` is damaged: remove it to create another account", file.display())
             })?;
-            return Ok(https()?.from_credentials(credentials).await?);
+            return https()?.from_credentials(credentials).await.map_err(|why| self.no_account(why));
         }
         let contact: Vec<&str> = self.contact.iter().map(String::as_str).collect();
         let new =
             NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
-        let (account, credentials) = https()?.create(&new, self.directory.clone(), None).await?;
+        let created = https()?.create(&new, self.directory.clone(), None).await;
+        let (account, credentials) = created.map_err(|why| self.no_account(why))?;
         self_made::write_for_owner(&self.data, &file, &serde_json::to_vec(&credentials)?, 0o600)?;
         Ok(account)
+    }
+
+    /// Why there is no account.
+    fn no_account(&self, why: instant_acme::Error) -> anyhow::Error {
+        match why {
+            instant_acme::Error::Json(_) => anyhow::anyhow!(
+                "`{}` is not the directory of an ACME authority: correct `[tls] acme_directory`",
+                self.directory
+            ),
+            why => anyhow::Error::new(why).context("the account at the authority"),
+        }
     }
 
     /// The host of the authority, as a part of a file name.

@@ -3,7 +3,7 @@
 mod served;
 mod ticket_keys;
 
-pub(crate) use served::{Served, Watched};
+pub(crate) use served::{Served, Watched, count_of};
 pub(crate) use ticket_keys::follow as follow_ticket_keys;
 
 use crate::config::Tls;
@@ -99,14 +99,17 @@ impl Keeper {
         }
     }
 
+    /// The beginning of the error that says why the place cannot be used.
+    fn unusable(&self) -> String {
+        format!("{} cannot be used", self.place())
+    }
+
     /// Reads every leaf. Returns the usable certificates and the bad ones; it is an error if none is usable.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
         let began = clock::nanos();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let looked = self
-            .files
-            .look(rules, known.as_ref(), clock::nanos())
-            .with_context(|| format!("{} cannot be used", self.place()))?;
+        let looked =
+            self.files.look(rules, known.as_ref(), clock::nanos()).with_context(|| self.unusable())?;
         if looked.certificates.is_empty() {
             bail!(
                 "there is no usable certificate in {}: put a PEM bundle (certificate, intermediates, key) there{}",
@@ -149,7 +152,8 @@ impl Keeper {
         match all.len() {
             0 => Ok(()),
             count => bail!(
-                "{count} certificates cannot be used, and `[tls] check` is `eager`: repair or remove them{}",
+                "{} cannot be used, and `[tls] check` is `eager`: repair or remove what is named here{}",
+                output::counted(count, "certificate", "certificates"),
                 listed(&all)
             ),
         }

@@ -6,6 +6,7 @@ pub(crate) mod certs;
 mod config;
 mod facts;
 mod import;
+mod quantity;
 mod reference;
 pub(crate) mod keystone;
 pub(crate) mod revoke;
@@ -15,14 +16,16 @@ pub(crate) use backup::{Backup, Restore};
 pub(crate) use config::Config;
 pub(crate) use facts::Facts;
 pub(crate) use import::Import;
+pub(crate) use quantity::Quantity;
 pub(crate) use reference::Subject;
-pub(crate) use times::{moment, seconds};
+pub(crate) use times::{future, moment, seconds};
 
 use crate::listen::Addresses;
 use clap::{Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
+use quantity::{quantity, quantity_or_none};
 use std::path::PathBuf;
 
 /// TLS, tokens, tenancy and file permissions in front of your data.
@@ -145,7 +148,7 @@ pub(crate) enum Penalties {
 pub(crate) enum Keys {
     /// Show the keys: the use of each, and until when tokens may need it
     List,
-    /// Create the directory, a staged key and a primary key, as far as they are missing
+    /// Create the keys that are missing: the one that signs, and the staged one, which signs after the next rotation
     Init {
         /// Also accept that `keys/token-hash.key` is lost or another one: API tokens made with the lost key need a new secret
         #[arg(long)]
@@ -199,7 +202,7 @@ pub(crate) enum User {
         #[arg(long)]
         gid: Option<u32>,
         /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
-        #[arg(long, default_value = "never", value_name = "TIME", value_parser = moment)]
+        #[arg(long, default_value = "never", value_name = "TIME", value_parser = future)]
         expires: i64,
         /// A comment
         #[arg(long)]
@@ -370,10 +373,13 @@ pub(crate) enum RoleCommand {
         #[arg(long)]
         description: Option<String>,
     },
-    /// Remove a role that `role define` created, with all its assignments
+    /// Remove a role for projects, domains and the system, with all its assignments and implications
     Undefine {
         /// Its name
         name: String,
+        /// Also an immutable role, such as those of `bootstrap`
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -384,7 +390,7 @@ pub(crate) enum Token {
         /// USER@REALM!NAME
         token: Authid,
         /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
-        #[arg(long, default_value = "never", value_name = "TIME", value_parser = moment)]
+        #[arg(long, default_value = "never", value_name = "TIME", value_parser = future)]
         expires: i64,
         /// A comment
         #[arg(long)]
@@ -568,27 +574,9 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// read, write, delete, full, or any other right of `acl set`
-    #[arg(default_value = "read")]
+    /// The right, one of `acl set`: read-data is what a download needs; read also includes execute, the attributes and the ACL
+    #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
-}
-
-/// A quota in bytes; `None` is no limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quantity(pub(crate) Option<u64>);
-
-fn quantity_or_none(text: &str) -> Result<Quantity, String> {
-    if text == "none" { Ok(Quantity(None)) } else { quantity(text).map(|bytes| Quantity(Some(bytes))) }
-}
-
-fn quantity(text: &str) -> Result<u64, String> {
-    let number = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let unit = text.get(number.len()..).unwrap_or_default().to_ascii_uppercase();
-    let unit = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
-    let power = ["", "K", "M", "G", "T", "P"].iter().position(|known| *known == unit);
-    let bytes = number.parse::<u64>().ok().zip(power.and_then(|power| 1024_u64.checked_pow(power as u32)));
-    let bytes = bytes.and_then(|(number, unit)| number.checked_mul(unit));
-    bytes.ok_or_else(|| "expected bytes, or a number with K, M, G, T or P, such as 500G".to_owned())
 }
 
 fn property(text: &str) -> Result<(String, String), String> {

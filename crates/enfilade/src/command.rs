@@ -24,9 +24,11 @@ mod tokens;
 mod users;
 
 use crate::cli::{Cli, Command, Facts};
+use crate::config::distance;
 use crate::home::{self, Home, IfMissing, Installation};
-use crate::{first_start, notes, serve, start};
+use crate::{clock, first_start, notes, output, serve, start};
 use anyhow::bail;
+use enfilade_admin::ExampleLogin;
 use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -51,6 +53,13 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(command) => {
             return config::run(command.clone(), cli.data, cli.config.as_deref(), json);
         }
+        // These commands create nothing before they know that they succeed.
+        Command::Bootstrap(new) => {
+            return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
+        }
+        Command::Import(command) if imports::has_no_house(command, cli.data.as_deref())? => {
+            return imports::pretend(command.clone(), cli.data, cli.config.as_deref(), json);
+        }
         _ => {}
     }
     let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
@@ -64,9 +73,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Certs(command) => return certs::run(&installation, command, json),
         command => command,
     };
-    let home = match command {
-        Command::Serve(_) => {
+    let home = match &command {
+        Command::Serve(arguments) => {
             notes::hand_over()?;
+            serve::try_to_listen(&installation, arguments)?;
             start::open_home(&installation)?
         }
         _ => Home::open(installation)?,
@@ -76,6 +86,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Doctor
+        | Command::Bootstrap(_)
         | Command::Penalties(_)
         | Command::Certs(_)
         | Command::Config(_)
@@ -86,12 +97,11 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),
             None => bail!(
-                "`{}` is already set up, nothing was changed: start the server with `enfilade serve`; for a lost password run `enfilade user \
-                 passwd admin@local`",
-                home.data.display()
+                "`{}` is already set up, nothing was changed: start the server with `enfilade serve`{}",
+                home.data.display(),
+                lost_password(&home)?
             ),
         },
-        Command::Bootstrap(arguments) => keystone::bootstrap(&home, arguments, json)?,
         Command::Domain(command) => keystone::domain(&home, command, json)?,
         Command::Project(command) => keystone::project(&home, command, json)?,
         Command::Catalog(command) => keystone::catalog(&home, command, json)?,
@@ -110,13 +120,45 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Only these commands create a data directory: a command that shows or changes something must not create an empty one for a mistyped name.
+/// Only these commands and `bootstrap` create a data directory: a command that shows or changes something must not create an empty one for a mistyped name.
 fn if_missing(command: &Command) -> IfMissing {
     match command {
-        Command::Serve(_) | Command::Init | Command::Bootstrap(_) | Command::Import(_) => IfMissing::Create,
+        Command::Serve(_) | Command::Init | Command::Import(_) => IfMissing::Create,
         Command::Facts(Facts::Restore { .. } | Facts::Load { .. }) => IfMissing::Create,
         _ => IfMissing::Refuse,
     }
+}
+
+/// The most similar name, for the error about one that does not exist.
+fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
+    let similar = names.map(|known| (distance(known, name), known)).min();
+    let similar = similar.filter(|(distance, _)| *distance <= 2);
+    similar.map(|(_, similar)| format!(" (is `{similar}` meant?)")).unwrap_or_default()
+}
+
+/// How an administrator is made.
+const NEW_ADMINISTRATOR: &str = "run `enfilade user add NAME@local --password`, then `enfilade role assign --path / --auth-id NAME@local Admin`";
+
+/// Warns if the change took the last administrator away.
+fn warn_without_administrator(home: &Home, had_one: bool) -> anyhow::Result<()> {
+    if had_one && !has_administrator(home)? {
+        output::note(&format!(
+            "warning: no enabled user has the role Admin on / any more: {NEW_ADMINISTRATOR}, or undo this change"
+        ));
+    }
+    Ok(())
+}
+
+fn has_administrator(home: &Home) -> anyhow::Result<bool> {
+    Ok(enfilade_admin::has_administrator(home.source(), clock::now().unix_seconds)?)
+}
+
+/// What to do about a lost password, for a user that exists.
+fn lost_password(home: &Home) -> anyhow::Result<String> {
+    let login = enfilade_admin::example_login(home.source(), clock::now().unix_seconds)?;
+    Ok(login.map_or_else(String::new, |(ExampleLogin::Secret(login) | ExampleLogin::NoSecret(login))| {
+        format!("; for a lost password run `enfilade user passwd {}`", output::word(&login.user.to_string()))
+    }))
 }
 
 fn enabled(yes: bool) -> String {

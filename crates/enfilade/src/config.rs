@@ -15,7 +15,7 @@ use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
 use keys::{Access, Backup, Datastores, Effect, Http, Operations};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use values::{Duration, Matching, UseOfIndex};
 
@@ -169,7 +169,26 @@ fn key_of_variable(name: &str) -> Option<String> {
 
 /// The keys that the environment sets.
 fn keys_of_environment() -> impl Iterator<Item = String> {
-    std::env::vars_os().filter_map(|(name, _)| key_of_variable(name.to_str()?))
+    variables().filter_map(|name| key_of_variable(&name))
+}
+
+/// Warnings about variables that begin like one that sets a key, with one `_` where two belong.
+pub(crate) fn unread_variables(names: impl Iterator<Item = String>) -> Vec<String> {
+    let sections: BTreeSet<String> =
+        keys().filter_map(|(key, _)| Some(key.split_once('.')?.0.to_ascii_uppercase())).collect();
+    let warning = |name: String| {
+        let (section, key) = name.strip_prefix(ENVIRONMENT_PREFIX)?.split_once('_')?;
+        let is_unread = sections.contains(section) && !key.is_empty() && key_of_variable(&name).is_none();
+        is_unread.then(|| {
+            format!("the variable `{name}` sets nothing: is `{ENVIRONMENT_PREFIX}{section}__{key}` meant, with two `_`?")
+        })
+    };
+    names.filter_map(warning).collect()
+}
+
+/// The names of all variables of the environment.
+pub(crate) fn variables() -> impl Iterator<Item = String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
 }
 
 /// Parses the file without the environment, so that errors can name the line.
@@ -180,7 +199,15 @@ fn parse_file(text: &str) -> anyhow::Result<Config> {
     };
     let on_one_line = |why: toml::de::Error| {
         let line = why.span().map_or(1, |span| at(span.start));
-        anyhow::anyhow!("line {line}: {}", why.message().replace('\n', ", "))
+        let twice = text.lines().nth(line - 1).map(str::trim).filter(|_| why.message() == "duplicate key");
+        let says = match twice {
+            Some(table) if table.starts_with('[') => {
+                format!("the table {table} is there twice: write the key into the first one")
+            }
+            Some(_) => "the key is there twice: remove one of the two lines".to_owned(),
+            None => why.message().replace('\n', ", "),
+        };
+        anyhow::anyhow!("line {line}: {says}")
     };
     let table = toml::de::DeTable::parse(text).map_err(on_one_line)?;
     for (section, value) in table.get_ref() {

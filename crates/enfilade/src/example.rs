@@ -2,17 +2,15 @@
 
 use crate::home::{Home, data_directory};
 use enfilade_admin::{CertificatePlace, ExampleLogin, example_datastore, example_login, init_first_keys};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An address at which a client on this machine reaches a listener. A listener on all addresses is reached on the loopback address.
-pub(crate) fn reachable(listener: SocketAddr) -> SocketAddr {
-    let ip = match listener.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listener.port())
+/// An address at which a client on this machine reaches a listener. One on all addresses is reached at `localhost`, a name of the first certificate.
+pub(crate) fn reachable(listener: SocketAddr) -> String {
+    match listener.ip().is_unspecified() {
+        true => format!("localhost:{}", listener.port()),
+        false => listener.to_string(),
+    }
 }
 
 /// The certificate that clients have to trust: the self-signed one, if it exists or the next start creates it.
@@ -102,10 +100,12 @@ mod tests {
 
     #[test]
     fn a_client_is_never_sent_to_the_unspecified_address() {
-        for (listener, expected) in
-            [("0.0.0.0:8443", "127.0.0.1:8443"), ("[::]:443", "[::1]:443"), ("192.0.2.7:1", "192.0.2.7:1")]
-        {
-            assert_eq!(reachable(listener.parse().unwrap()).to_string(), expected);
+        for (listener, expected) in [
+            ("0.0.0.0:8443", "localhost:8443"),
+            ("[::]:443", "localhost:443"),
+            ("192.0.2.7:1", "192.0.2.7:1"),
+        ] {
+            assert_eq!(reachable(listener.parse().unwrap()), expected);
         }
     }
 

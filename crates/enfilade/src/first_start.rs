@@ -40,7 +40,8 @@ pub(crate) fn forget_first_password(data: &Path) {
     let _ = std::fs::remove_file(data.join(FIRST_PASSWORD));
 }
 
-/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already.
+/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already. It also completes a first start that failed: an
+/// `admin@local` that commands created meanwhile gets the new password.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     self_made::make_own(
         &home.data,
@@ -51,7 +52,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     // Users may exist already, for example in a `user.cfg`: their logins need keys, too.
     example::make_first_keys(home)?;
     let source = home.source();
-    if !enfilade_admin::is_empty(source)? {
+    if enfilade_admin::is_set_up(source)? {
         return Ok(None);
     }
     let configuration = config::path(&home.data, home.config_file.as_deref());
@@ -79,14 +80,20 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         .context("the file for the first password cannot be written")?;
     // The user comes last but for its role: if the process ends before the user is made, the next start begins again.
     // The password is generated, so the rules for passwords do not apply.
-    enfilade_admin::add_user(
-        &ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() },
-        &NewUser {
-            password: Secret::new(password.as_bytes()),
-            comment: Some("created at the first start".into()),
-            ..NewUser::named(admin.clone())
-        },
-    )?;
+    let ctx = ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() };
+    let secret = Secret::new(password.as_bytes()).context("the generated password is empty")?;
+    let is_there = enfilade_admin::list_users(source)?.iter().any(|user| user.userid == admin.to_string());
+    match is_there {
+        true => enfilade_admin::set_password(&ctx, &admin, &secret)?,
+        false => {
+            let new = NewUser {
+                password: Some(secret),
+                comment: Some("created at the first start".into()),
+                ..NewUser::named(admin.clone())
+            };
+            enfilade_admin::add_user(&ctx, &new)?.1
+        }
+    };
     let everywhere: RolePath = "/".parse()?;
     enfilade_admin::assign_role(
         &home.change_context(),

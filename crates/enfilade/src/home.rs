@@ -94,11 +94,13 @@ impl Installation {
         if_missing: IfMissing,
     ) -> anyhow::Result<Installation> {
         let data = data_directory(data)?;
-        owner::check(&data)?;
+        refuse_unusable(&data)?;
         match if_missing {
-            IfMissing::Create => make_directory(&data, None)?,
-            // A restore that was killed may have left only `facts.new`.
-            IfMissing::Refuse if ["facts", "facts.new"].iter().any(|name| data.join(name).exists()) => {}
+            IfMissing::Create => {
+                refuse_foreign(&data)?;
+                make_directory(&data, None)?;
+            }
+            IfMissing::Refuse if is_house(&data) => {}
             IfMissing::Refuse => bail!(
                 "`{}` is not a data directory of enfilade, nothing was created; give the right one with --data or ENFILADE_DATA, or \
                  create a new one with `enfilade init --data '{}'`",
@@ -132,6 +134,63 @@ impl Installation {
     /// The directory of the store of facts.
     pub(crate) fn facts(&self) -> PathBuf {
         self.data.join("facts")
+    }
+}
+
+/// Whether there is a data directory.
+pub(crate) fn is_house(data: &Path) -> bool {
+    // A restore that was killed may have left only `facts.new`.
+    ["facts", "facts.new"].iter().any(|name| data.join(name).exists())
+}
+
+/// The configuration of a data directory that need not exist; nothing is created.
+pub(crate) fn config_of(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Config> {
+    let data = data_directory(data)?;
+    refuse_unusable(&data)?;
+    config::read(&data, config)
+}
+
+fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
+    if data.is_file() {
+        bail!("`{}` is a file, not a directory: give the data directory with --data", data.display());
+    }
+    owner::check(data)
+}
+
+/// What an operator may put into a new data directory, of which one entry is enough.
+const PREPARED: [&str; 12] = [
+    "enfilade.toml",
+    "keys",
+    "tls",
+    "ca",
+    "datastores",
+    "user.cfg",
+    "datastore.cfg",
+    "acl.cfg",
+    "token.shadow",
+    "shadow.json",
+    "domains.cfg",
+    "tfa.json",
+];
+
+/// Refuses a directory of something else, so that a mistyped path does not get a data directory among its files.
+fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
+    let is_ours = |name: &&str| data.join(name).exists();
+    if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
+        return Ok(());
+    }
+    // A new file system has `lost+found`. What cannot be listed is refused later.
+    let is_other =
+        |name: &std::ffi::OsString| name != "lost+found" && !name.as_encoded_bytes().starts_with(b".");
+    let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
+    match entries.map(|entry| entry.file_name()).find(is_other) {
+        Some(other) => bail!(
+            "`{}` has other files, such as `{}`, and is not a data directory of enfilade; nothing was created; give the right one, or \
+             an empty one, with --data or ENFILADE_DATA",
+            data.display(),
+            other.to_string_lossy()
+        ),
+        None => Ok(()),
     }
 }
 

@@ -60,6 +60,11 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     }
 }
 
+/// A number and what it counts, such as `1 session` or `2 sessions`.
+pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// A size in units of 1024.
 pub(crate) fn bytes(bytes: u64) -> String {
     let mut value = bytes as f64;

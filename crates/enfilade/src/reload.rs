@@ -1,9 +1,10 @@
 //! SIGHUP: the configuration is read first, and an error in it changes nothing.
 //!
-//! Changed certificates are used for new connections; open connections continue, and an unusable file leaves the old certificate in use.
+//! Changed certificates are used for new connections; open connections continue, and an unusable file leaves the old certificate in use. An
+//! unusable file on a line of a crt-list with options is an error that changes nothing.
 //! Mirrored files are always followed, section by section: a reload only logs their problems again, and these do not stop it.
 
-use crate::certificates::{Keeper, Served};
+use crate::certificates::{Keeper, Served, count_of};
 use crate::config::Check;
 use crate::home::{Home, hash_slots};
 use crate::{notify, output};
@@ -16,7 +17,7 @@ pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result
     let reloaded = exchange_all(home, served, faces);
     faces.metrics().reloaded(reloaded.as_ref().is_ok_and(|(_, is_whole)| *is_whole));
     let said = match reloaded {
-        Ok((count, _)) => Ok(format!("reloaded: {count} certificates are served from now on")),
+        Ok((count, _)) => Ok(format!("reloaded: {} from now on", count_of(count))),
         Err(why) => Err(format!("reload failed, nothing changed: {why:#}")),
     };
     match &said {

@@ -12,7 +12,8 @@ pub(crate) const DATASTORES: &str = "datastores";
 /// Every directory and file the server itself reads or writes (invariant S8).
 pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
     let Config { tls, identity, facts, backup, .. } = config;
-    let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges, &backup.directory];
+    let backups = backup.directory.clone().map(PathBuf::from);
+    let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges, &backups];
     // `/proc` is reserved, too: it shows the memory of processes.
     let others = [data.to_owned(), PathBuf::from("/proc")];
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);

@@ -5,10 +5,10 @@ use crate::acme::{self, Answers};
 use crate::backup::schedule;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
-use crate::config::{Check, TransportSecurity, without_effect};
+use crate::config::{Check, Config, TransportSecurity, unread_variables, variables, without_effect};
 use crate::example;
 use crate::first_start::{self, Settled};
-use crate::home::{Home, server_change_context};
+use crate::home::{Home, Installation, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Tls};
 use crate::{
     audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, self_made,
@@ -34,14 +34,31 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
+/// Binds the sockets and closes them, if nothing is created yet: a first start that cannot listen must not leave a store without administrator.
+pub(crate) fn try_to_listen(installation: &Installation, arguments: &Serve) -> anyhow::Result<()> {
+    if installation.facts().exists() {
+        return Ok(());
+    }
+    let mut config = installation.config.clone();
+    take(&mut config, arguments);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { Listeners::bind(&config).await.map(drop) })
+}
+
+/// The addresses of the command line count instead of those of the configuration.
+fn take(config: &mut Config, arguments: &Serve) {
     if let Some(listen) = &arguments.listen {
-        home.config.tls.listen.clone_from(listen);
+        config.tls.listen.clone_from(listen);
     }
     if let Some(listen) = &arguments.ops_listen {
-        home.config.operations.listen.clone_from(listen);
+        config.operations.listen.clone_from(listen);
     }
-    let useless = without_effect(&home.config);
+}
+
+pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
+    take(&mut home.config, arguments);
+    let mut useless = without_effect(&home.config);
+    useless.extend(unread_variables(variables()));
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
     // Before anything is made or served: without the key every API token would fail as wrong.
@@ -116,8 +133,8 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
-    // Before anything is created: a port that is taken must not use up the first start, with its password.
-    let listeners = Listeners::bind(home).await?;
+    // Before the setup: a port that is taken must not use up the first start, with its password.
+    let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
     let (exchange, current) = watch::channel(tls_now);
@@ -188,18 +205,9 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     }
     notify::stopping();
     served.write_down();
-    let drain_seconds = limits.drain_seconds;
-    output::note(&format!("stopping: no new connections; running requests have {drain_seconds} seconds"));
     faces.metrics().drain();
     let _ = drain.send(true);
-    let emptied = async {
-        while admission.count() > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
-        output::note(&format!("{} connections were cut", admission.count()));
-    }
+    empty(&admission, limits.drain_seconds).await;
     watching.abort_all();
     // This waits for at most a second, because the reader of the log may have stopped reading.
     let write = move || {
@@ -208,6 +216,19 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     };
     let _ = tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(write)).await;
     Ok(())
+}
+
+/// Waits for the running requests, so long.
+async fn empty(admission: &Admission, drain_seconds: u64) {
+    output::note(&format!("stopping: no new connections; running requests have {drain_seconds} seconds"));
+    let emptied = async {
+        while admission.count() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
+        output::note(&format!("{} connections were cut", admission.count()));
+    }
 }
 
 /// The sockets of all listeners. Connections wait in the kernel's queue until the server is ready.
@@ -219,11 +240,11 @@ struct Listeners {
 }
 
 impl Listeners {
-    async fn bind(home: &Home) -> anyhow::Result<Self> {
-        let tls = &home.config.tls;
+    async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let tls = &config.tls;
         Ok(Listeners {
             tls: tls.listen.bind("HTTPS").await?,
-            operations: home.config.operations.listen.bind("metrics and health").await?,
+            operations: config.operations.listen.bind("metrics and health").await?,
             plain: bind_optional("HTTP without TLS", tls.plain_listen.as_ref()).await?,
             http: bind_optional("HTTP", tls.http_listen.as_ref()).await?,
         })
@@ -350,6 +371,11 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
     let path = example::path(home);
     output::line(&format!("  files       https://{}{path}", example::reachable(tls)));
+    for name in home.config.tls.names().iter().filter(|_| tls.ip().is_unspecified()) {
+        // An IPv6 address stands in brackets in a URL.
+        let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };
+        output::line(&format!("              https://{host}:{}{path}", tls.port()));
+    }
     for more in bound.tls.iter().skip(1) {
         output::line(&format!("              https://{}{path}", example::reachable(*more)));
     }
@@ -372,7 +398,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
         (None, None) => {}
     }
     let login = settled.map(|made| made.login(home));
-    let (heading, line) = example::first_request(home, login, &example::reachable(tls).to_string());
+    let (heading, line) = example::first_request(home, login, &example::reachable(tls));
     output::line(heading);
     output::line(&format!("  {line}"));
     settled.inspect(|made| made.was_shown(home, json));

@@ -31,11 +31,11 @@ pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<S
     let path = path(data);
     let is = match is_missing {
         true => "is missing",
-        false => "is not the key that made them",
+        false => "is not the key of the API tokens",
     };
     let since = since.map_or(String::new(), |since| format!(", in use since {}", output::time(since)));
     Some(format!(
-        "`{}` {is}: the hashes of {tokens} API tokens need the key of this data directory{since}; restore `keys/` from the backup; if the key \
+        "`{}` {is}: the hashes of {tokens} API tokens need the key that made them{since}; restore `keys/` from the backup; if the key \
         is lost, run `enfilade keys init --accept-loss`, then `enfilade token regenerate` for each token",
         path.display()
     ))
@@ -73,8 +73,9 @@ pub(crate) fn lost_session_keys(keys: &FernetKeys, source: &dyn Source) -> anyho
 /// What it means that the keys of sessions are missing.
 pub(crate) fn lost_sessions(directory: &Path) -> String {
     format!(
-        "the keys of sessions in `{}` are missing, and this data directory has issued sessions: all of them have ended, and no session can \
-        be issued; restore `keys/` from the backup, or run `enfilade keys init`",
+        "the keys of sessions in `{}` are missing, and this data directory has issued sessions: a server that starts without keys accepts and issues \
+        none, and one that runs uses the last keys until `[facts] stale_limit` is over; restore `keys/` from the backup; only if the keys are lost, run \
+        `enfilade keys init`, which ends every session",
         directory.display()
     )
 }

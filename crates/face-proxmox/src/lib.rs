@@ -152,6 +152,7 @@ impl Call {
 }
 
 async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut trace: Trace) -> Answer {
+    request.uri().path().clone_into(&mut trace.event.path);
     let (head, body) = request.into_parts();
     let is_json =
         head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));

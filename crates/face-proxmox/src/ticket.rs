@@ -20,6 +20,7 @@ pub(crate) async fn login(
     mut trace: Trace,
 ) -> Answer {
     trace.event.face = "proxmox";
+    request.uri().path().clone_into(&mut trace.event.path);
     let answer = match tried(faces, connection, request, &mut trace).await {
         Ok(data) => plain(StatusCode::OK, "application/json", json!({ "data": data }).to_string()),
         Err(failure) => {

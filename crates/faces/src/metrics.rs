@@ -47,10 +47,10 @@ metrics! {
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "time at which the first certificate expires";
-    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" [] "handshakes that failed because a certificate cannot be used";
+    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted)";
     CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificates that are not served because they cannot be used";
     RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the last reload failed";
-    HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes: computed, shared by several requests, turned_away";
+    HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (no room in time, status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "revocations that are not deleted yet, also of tokens that have expired";
     FILE_LAST_LOOK = gauge "enfilade_file_last_look_timestamp_seconds" ["file"] "time at which an edited file was read or found unchanged last";
@@ -79,6 +79,20 @@ const FACES: [&str; 5] = ["webdav", "keystone", "proxmox", "whoami", "none"];
 const BUCKETS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
 /// Classes of statuses.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Why the server ended a handshake.
+#[derive(Clone, Copy, Debug)]
+pub enum HandshakeEnd {
+    /// The certificate or its key cannot be used.
+    Unusable,
+    /// No certificate has the name.
+    UnknownName,
+    /// The client showed no certificate, or one that is not trusted.
+    ClientCertificate,
+}
+
+/// The labels of [`HandshakeEnd`], in its order.
+const HANDSHAKE_REASONS: [&str; 3] = ["unusable", "unknown_name", "client_certificate"];
 
 /// The durations of requests.
 #[derive(Debug, Default)]
@@ -123,7 +137,7 @@ pub struct Metrics {
     bad_certificates: AtomicU64,
     /// When the first certificate expires, in seconds since the epoch.
     soonest_expiry: AtomicI64,
-    handshakes_failed: AtomicU64,
+    handshakes_failed: [AtomicU64; HANDSHAKE_REASONS.len()],
     /// 1 if the last reload failed; 0 if it succeeded or there was none.
     reload_failed: AtomicU64,
     forwarded_ignored: AtomicU64,
@@ -202,9 +216,11 @@ impl Metrics {
         self.soonest_expiry.store(soonest_expiry, Ordering::Relaxed);
     }
 
-    /// Counts a handshake that failed because its certificate cannot be used.
-    pub fn handshake_failed(&self) {
-        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    /// Counts a handshake that the server ended.
+    pub fn handshake_failed(&self, why: HandshakeEnd) {
+        if let Some(count) = self.handshakes_failed.get(why as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Sets the number of certificates that are not served because they cannot be used.
@@ -268,7 +284,8 @@ impl Metrics {
         CERTIFICATES.write(&mut text, [alone(read(&self.certificates))]);
         let soonest = u64::try_from(self.soonest_expiry.load(Ordering::Relaxed)).unwrap_or(0);
         CERTIFICATE_EXPIRY.write(&mut text, [alone(soonest)]);
-        HANDSHAKES_FAILED.write(&mut text, [alone(read(&self.handshakes_failed))]);
+        let reasons = HANDSHAKE_REASONS.iter().zip(&self.handshakes_failed);
+        HANDSHAKES_FAILED.write(&mut text, reasons.map(|(reason, count)| of(reason, read(count))));
         CERTIFICATES_BAD.write(&mut text, [alone(read(&self.bad_certificates))]);
         RELOAD_FAILED.write(&mut text, [alone(read(&self.reload_failed))]);
         let gate = house.gate().counts();

@@ -147,7 +147,9 @@ impl House {
                     let permit = self.judge(&record, now, &ask);
                     // A principal without a role here is told nothing about the datastore, not even that it is in maintenance.
                     if let Some(principal) = principal {
-                        enfilade_access::admits(view, now, principal, name, &self.parts.access_memo)?;
+                        let admitted =
+                            enfilade_access::admits(view, now, principal, name, &self.parts.access_memo);
+                        admitted.map_err(|why| named_right(why, &permit))?;
                     }
                     Ok::<_, Refusal>(permit?)
                 })??,
@@ -157,6 +159,20 @@ impl House {
             }
         }
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
+    }
+}
+
+/// Adds for the operator that the datastore does not exist. The client gets the same answer.
+fn named_right(
+    why: enfilade_access::Refusal,
+    permit: &Result<DatastorePermit, enfilade_datastore::Refusal>,
+) -> enfilade_access::Refusal {
+    match (why, permit) {
+        (
+            enfilade_access::Refusal::NoRole { datastore, .. },
+            Err(enfilade_datastore::Refusal::Unknown(_)),
+        ) => enfilade_access::Refusal::NoRole { datastore, note: ", and there is no such datastore" },
+        (why, _) => why,
     }
 }
 

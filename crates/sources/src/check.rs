@@ -207,7 +207,7 @@ fn check_log(
 
 fn lacking(entry: Option<Revision>, (found, said): (u32, u32)) -> String {
     let number = entry.unwrap_or(Revision(0));
-    format!("change {number} of the change log has {found} pieces of {said}")
+    format!("change {number} of the change log: {found} of its {said} pieces are there")
 }
 
 /// Adds the name of the record to each problem whose key is an id, as far as names can be read.
@@ -292,7 +292,7 @@ mod tests {
         put_something(&memory);
         assert_eq!(problems(&memory), Vec::<String>::new());
         memory.damage(Table::Log, &PieceKey { revision: Revision(3), number: 1 }.bytes(), |_| None);
-        assert_eq!(problems(&memory), ["change 3 of the change log has 1 pieces of 2"]);
+        assert_eq!(problems(&memory), ["change 3 of the change log: 1 of its 2 pieces are there"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
-    bundles_of_companion, is_certificate, list, read_text, with_companions,
+    bundles_of_companion, files_of_kinds, is_certificate, list, list_authorities, read_text, with_companions,
 };
 use enfilade_tls::{CertificateFile, CrtList, Digest, DigestedLeaf, Issuers, Line, Options, Policy, Tickets};
 use std::collections::{BTreeSet, HashMap};
@@ -28,7 +28,7 @@ impl CertificateTerms {
         let mut known = Issuers::default();
         if let Some(directory) = issuers {
             let said = |what: &Path, why: String| format!("`[tls] issuers`: `{}`: {why}", what.display());
-            let names = list(directory).map_err(|why| said(directory, why.to_string()))?;
+            let names = list_authorities(directory).map_err(|why| said(directory, why.to_string()))?;
             for path in names.iter().map(|name| directory.join(name)) {
                 let pem = read_text(&path).map_err(|why| said(&path, why.to_string()))?;
                 known.add(&pem).map_err(|why| said(&path, why))?;
@@ -56,6 +56,8 @@ pub(super) struct Listing {
 #[derive(Debug, Default)]
 struct Lines {
     of: HashMap<PathBuf, Vec<(Line, Arc<Policy>)>>,
+    /// The name of the list.
+    list: String,
     /// The list itself, and the other files its lines refer to.
     read: BTreeSet<PathBuf>,
 }
@@ -101,10 +103,12 @@ impl Listing {
             file: format!("{}:{number}", list_path.display()),
             why,
         };
-        let mut bad: Vec<BadCertificate> = bad.into_iter().map(|(number, why)| at(number, why)).collect();
+        let mut bad: Vec<(u32, BadCertificate)> =
+            bad.into_iter().map(|(number, why)| (number, at(number, why))).collect();
         let mut policies: HashMap<Options, Arc<Policy>> =
             HashMap::from([(Options::default(), Arc::clone(&usual))]);
-        let mut all = Lines { of: HashMap::new(), read: [list_path.clone()].into() };
+        let name = list_path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut all = Lines { of: HashMap::new(), list: name, read: [list_path.clone()].into() };
         let mut names = Vec::new();
         for line in lines {
             let policy = match policies.get(&line.options) {
@@ -123,7 +127,7 @@ impl Listing {
                             policy
                         }
                         Err(why) => {
-                            bad.push(at(line.number, why));
+                            bad.push((line.number, at(line.number, why)));
                             Arc::clone(&usual)
                         }
                     }
@@ -143,21 +147,39 @@ impl Listing {
         let files = listing.names.iter().map(|name| listing.base.join(name));
         let unusable = files.filter_map(|path| Some((is_usable(&path).err()?, path)));
         let file = |path: &Path| path.display().to_string();
-        bad.extend(unusable.map(|(why, path)| listing.at_lines(BadCertificate { file: file(&path), why })));
+        bad.extend(unusable.map(|(why, path)| {
+            let line = listing.lines_of(&path).and_then(<[_]>::first).map_or(0, |(line, _)| line.number);
+            (line, listing.at_lines(BadCertificate { file: file(&path), why }))
+        }));
+        bad.sort_by_key(|(line, _)| *line);
+        let bad: Vec<BadCertificate> = bad.into_iter().map(|(_, bad)| bad).collect();
         Err(io::Error::other(listed(&bad)))
+    }
+
+    /// The names of the files to read. A file of a list that does not exist may be a bundle of several files, one for each kind of key.
+    pub(super) fn files(&self) -> Vec<OsString> {
+        let mut files = Vec::with_capacity(self.names.len());
+        for name in &self.names {
+            let path = self.base.join(name);
+            match self.lines.is_none() || path.exists() {
+                true => files.push(name.clone()),
+                false => match files_of_kinds(&path) {
+                    kinds if kinds.is_empty() => files.push(name.clone()),
+                    kinds => files.extend(kinds.into_iter().map(OsString::from)),
+                },
+            }
+        }
+        files
     }
 
     /// The same problem, with the lines of the list that name the file.
     pub(super) fn at_lines(&self, bad: BadCertificate) -> BadCertificate {
         let lines = self.lines_of(Path::new(&bad.file)).unwrap_or_default();
-        let numbers: Vec<String> = lines.iter().map(|(line, _)| line.number.to_string()).collect();
-        let noun = if numbers.len() == 1 { "line" } else { "lines" };
-        match numbers.is_empty() {
+        let list = self.lines.as_ref().map_or("", |lines| lines.list.as_str());
+        let places: Vec<String> = lines.iter().map(|(line, _)| format!("{list}:{}", line.number)).collect();
+        match places.is_empty() {
             true => bad,
-            false => BadCertificate {
-                why: format!("{} (crt-list, {noun} {})", bad.why, numbers.join(", ")),
-                file: bad.file,
-            },
+            false => BadCertificate { why: format!("{} ({})", bad.why, places.join(", ")), file: bad.file },
         }
     }
 

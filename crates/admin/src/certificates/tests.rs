@@ -181,13 +181,19 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     let kept = files.look_at(&third.certificates, &one, rules, LATE).unwrap();
     assert_eq!(answers(&kept.certificates, "new.example"), "a.pem");
+    // If its line has options, a reload changes nothing, until the file is there again.
+    std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
+    let why = files.look_again(&kept.certificates, rules, LATE).unwrap_err().to_string();
+    assert!(why.contains("a.pem") && why.contains("(list:2)"), "{why}");
+    shelf.write("a.pem", &["back.example"]);
+    let repaired = files.look_at(&kept.certificates, &one, rules, LATE).unwrap().certificates;
+    assert_eq!(answers(&repaired, "back.example"), "a.pem");
+    assert_ne!(epoch(&repaired, "back.example"), epoch(&repaired, "b.example"));
+    std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     // At a start no other certificate may answer for a file with terms of its own.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look(rules, None, LATE).unwrap_err().to_string();
-    assert!(
-        why.contains("a.pem") && why.contains("the line of") && why.contains("(crt-list, line 2)"),
-        "{why}"
-    );
+    assert!(why.contains("a.pem") && why.contains("the line of") && why.contains("(list:2)"), "{why}");
     assert_eq!(files.directories(), [shelf.place.clone()].into());
 }
 
@@ -207,16 +213,18 @@ fn every_line_of_a_list_that_cannot_be_used_is_named_at_once() {
         "a.pem [nonsense]\na.pem\na.pem [verify required ca-file nowhere.pem]\nc.pem\ngone.pem\n\njunk.pem\ngone.pem x.example\n",
     );
     let why = why.unwrap_err().to_string();
-    for expected in ["list:1: `nonsense`", "list:3: ", "(crt-list, lines 5, 8)", "(crt-list, line 7)"] {
+    for expected in ["list:1: `nonsense`", "list:3: ", "(list:5, list:8)", "(list:7)"] {
         assert!(why.contains(expected), "{expected}: {why}");
     }
-    assert!(!why.contains("c.pem") && !why.contains("line 2)"), "{why}");
+    assert!(!why.contains("c.pem") && !why.contains("list:2"), "{why}");
+    let places = ["list:1: ", "list:3: ", "(list:5, ", "(list:7)"].map(|place| why.find(place));
+    assert!(places.is_sorted(), "{why}");
     // One unusable certificate on a line with options is enough; the others are named as well.
     let why = look("a.pem\ngone.pem [no-alpn]\njunk.pem\n").unwrap_err().to_string();
-    assert!(why.contains("(crt-list, line 2)") && why.contains("(crt-list, line 3)"), "{why}");
+    assert!(why.contains("(list:2)") && why.contains("(list:3)"), "{why}");
     // Without options the others are served, and each that is left out is named with its line.
     let looked = look("a.pem\ngone.pem\njunk.pem\n").unwrap();
-    let lines: Vec<bool> = looked.bad.iter().map(|bad| bad.why.contains("(crt-list, line ")).collect();
+    let lines: Vec<bool> = looked.bad.iter().map(|bad| bad.why.contains("(list:")).collect();
     assert_eq!((looked.certificates.count(), lines), (1, vec![true, true]));
 }
 

@@ -193,6 +193,13 @@ pub fn datastore_warnings(
             );
             warnings.push(warning(name, says, false));
         }
+        if let (true, Err(why)) = (is_there, std::fs::read_dir(&root)) {
+            let says = format!(
+                "`{root}` cannot be read by this user: {why}; give the directory, and those above it, rights for the user of the server"
+            );
+            warnings.push(warning(name, says, true));
+            continue;
+        }
         let says = state(&root, meta.map(|meta| meta.is_dir()), opened);
         warnings.extend(says.map(|says| warning(name, says, !is_there)));
     }

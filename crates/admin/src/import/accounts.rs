@@ -17,7 +17,7 @@ use enfilade_facts::{Change, View};
 use enfilade_sources::files::acl_cfg::Roles;
 use enfilade_sources::files::section_config::LineError;
 use enfilade_sources::files::user_cfg::Entry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Import<'c, 'v, 's> {
     view: &'v View<'s>,
@@ -123,8 +123,12 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         for ((path, ugid), roles) in &acl.entries {
-            let left_out = self.roles(path, ugid, roles)?;
-            self.report.push(Imported::of(KIND, format!("{ugid} on {path}"), left_out));
+            let there = files_of(path);
+            let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles)?;
+            let moved = there.map(|there| format!("the files of this namespace are in {there}"));
+            let differs = moved.into_iter().chain(reads_all(roles)).collect::<Vec<_>>().join("; ");
+            let differs = (!differs.is_empty()).then_some(differs);
+            self.report.push(Imported::of(KIND, format!("{ugid} on {path}"), left_out).but(differs));
         }
         for ((path, ugid), error) in &acl.broken {
             self.report.push(Imported::left(
@@ -138,12 +142,24 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// The users are in a file that the server follows: only their passwords are imported.
+    /// The users are in a file that the server follows: only their passwords are imported. The report also has what is different here.
     fn passwords_of_followed(&mut self) -> Result<(), Error> {
         let files = self.files;
-        for authid in files.users.entries.keys().filter(|authid| authid.token.is_none()) {
-            match user_id(self.view, &authid.user) {
-                Ok(id) => self.password(&authid.user, &id)?,
+        for ((path, ugid), roles) in &files.acl.entries {
+            let moved = files_of(path)
+                .map(|there| format!("the files of this namespace are in {there}, so give the roles there"));
+            for differs in moved.into_iter().chain(reads_all(roles)) {
+                self.report.push(Imported::taken("roles", format!("{ugid} on {path}")).but(Some(differs)));
+            }
+        }
+        // The administrator root@pam exists without a section.
+        let root = Userid::root_pam();
+        let users = files.users.entries.keys().filter(|authid| authid.token.is_none());
+        let mut users: BTreeSet<&Userid> = users.map(|authid| &authid.user).collect();
+        users.insert(&root);
+        for userid in users {
+            match user_id(self.view, userid) {
+                Ok(id) => self.password(userid, &id)?,
                 Err(Error::Missing { .. }) => {}
                 Err(why) => return Err(why),
             }
@@ -153,10 +169,14 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
 
     /// Gives an existing user without a password the one of `shadow.json`.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
+        let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
+        if let (true, None, Err(why)) = (self.files.is_followed, &user.password, self.passwords.of(userid)) {
+            let differs = Some(format!("without a password: {why}"));
+            self.report.push(Imported::taken("user", userid.to_string()).but(differs));
+        }
         if !self.passwords.has(userid) {
             return Ok(());
         }
-        let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
         let left_out = match self.passwords.of(userid) {
             _ if user.password.is_some() => Some("the user already has a password here".to_owned()),
             Err(why) => Some(why),
@@ -297,8 +317,13 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Some(who) => who,
             None => match ugid.to_string().parse::<Target>().and_then(|target| who(self.view, &target)) {
                 Ok(who) => who,
+                // The realm of a user or token may be missing too, or be new in this very change.
                 Err(Error::Missing { what, name, .. }) => {
-                    return Ok(Some(format!("there is no {what} `{name}`")));
+                    return Ok(Some(match ugid {
+                        Ugid::Authid(id) if id.token.is_some() => format!("there is no token `{id}`"),
+                        Ugid::Authid(id) => format!("there is no user `{id}`"),
+                        Ugid::Group(_) => format!("there is no {what} `{name}`"),
+                    }));
                 }
                 Err(why) => return Err(why),
             },
@@ -313,6 +338,38 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 }
 
+/// What roles on a datastore let their holder do here, and not in Proxmox Backup Server.
+fn reads_all(roles: &Roles) -> Option<String> {
+    const OF_OWN_BACKUPS: [Role; 2] = [Role::DatastoreBackup, Role::DatastorePowerUser];
+    let role = roles.keys().find(|role| OF_OWN_BACKUPS.contains(role))?;
+    Some(format!("{} reaches all files below the path here, and only own backups there", role.name()))
+}
+
+/// The path of the files of a namespace, if the path is one: each namespace is in the directory `ns` of the one above.
+fn files_of(path: &RolePath) -> Option<RolePath> {
+    let (store, namespace) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;
+    let below: String = namespace.split('/').map(|name| format!("/ns/{name}")).collect();
+    format!("/datastore/{store}{below}").parse().ok()
+}
+
 fn at_line(file: FileName, error: &LineError) -> String {
     format!("{file}, line {}: {}", error.line, error.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_in_the_directory_ns_of_the_one_above() {
+        for (path, expected) in [
+            ("/datastore/tank/a/b", Some("/datastore/tank/ns/a/ns/b")),
+            ("/datastore/tank", None),
+            ("/datastore", None),
+            ("/access/users", None),
+        ] {
+            let found = files_of(&path.parse().unwrap());
+            assert_eq!(found.as_ref().map(RolePath::as_str), expected, "{path}");
+        }
+    }
 }

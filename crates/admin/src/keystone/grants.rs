@@ -4,7 +4,7 @@ use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
 use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Group, NamedRole, Project, User};
-use enfilade_facts::vocabulary::{ProjectId, Realm, UserId};
+use enfilade_facts::vocabulary::{ProjectId, Realm, RoleId, UserId};
 use enfilade_facts::{At, Read, Source, View};
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct GrantSummary {
     pub role: String,
     /// The user or group: `user@realm` or `@group@realm`.
     pub who: String,
-    /// The scope: `project NAME@DOMAIN`, `domain NAME`, `system`.
+    /// The scope: `project NAME@DOMAIN`, `domain NAME`, `domain NAME, inherited`, `system`.
     pub on: String,
     /// The record's key.
     pub key: GrantKey,
@@ -128,13 +128,14 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
     })?
 }
 
-/// The name of a scope: `project NAME@DOMAIN`, `domain NAME` or `system`.
+/// The name of a scope: `project NAME@DOMAIN`, `domain NAME` or `system`; `domain NAME, inherited` is every project of the domain.
 pub(crate) fn name_of_scope(view: &View<'_>, scope: &GrantScope) -> Result<String, Error> {
     let domain_name = |id| view.get::<Domain>(id).map(|row| row.map(|row| row.name));
+    let inherited = |scope| Ok::<_, Error>(format!("{}, inherited", name_of_scope(view, &scope)?));
     Ok(match scope {
         GrantScope::System => "system".to_owned(),
-        GrantScope::BelowProject(id) => format!("below project {id}"),
-        GrantScope::BelowDomain(id) => format!("below domain {id}"),
+        GrantScope::BelowProject(id) => inherited(GrantScope::Project(*id))?,
+        GrantScope::BelowDomain(id) => inherited(GrantScope::Domain(*id))?,
         GrantScope::Domain(id) => {
             domain_name(id)?.map_or_else(|| format!("domain {id}"), |name| format!("domain {name}"))
         }
@@ -154,6 +155,21 @@ pub(crate) fn name_of_scope(view: &View<'_>, scope: &GrantScope) -> Result<Strin
 /// When the facts cannot be read.
 pub fn has_role_on(view: &View<'_>, user: &UserId, project: &ProjectId) -> Result<bool, Error> {
     Ok(!enfilade_identity::roles_of(view, user, project, None)?.is_empty())
+}
+
+/// The roles that a user has on a project, by id and name: assigned, inherited and implied ones.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn held_roles(
+    source: &dyn Source,
+    user: &UserId,
+    project: &ProjectId,
+) -> Result<Vec<(RoleId, String)>, Error> {
+    source.read(|view| {
+        let held = enfilade_identity::roles_of(view, user, project, None)?;
+        Ok(held.into_iter().map(|role| (role.id, role.name)).collect())
+    })?
 }
 
 /// The ids of the roles that are assigned to a user on a project, directly or by a group, without implied roles.

@@ -13,10 +13,11 @@ use enfilade_facts::tables::{
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, Realm, RoleId, ServiceId, TokenName,
-    UserId, Userid,
+    UserId, Userid, to_rfc3339,
 };
-use enfilade_facts::{Change, Read, View};
+use enfilade_facts::{Change, Read, Source, View};
 use std::collections::HashMap;
+use std::fmt::Display;
 
 /// A record of a Keystone. Keystone has no SIDs: users and groups get new ones here.
 #[derive(Clone, Debug)]
@@ -69,8 +70,8 @@ pub struct CloudUser {
     pub enabled: bool,
     /// The description.
     pub comment: Option<String>,
-    /// The password hash, if it is known.
-    pub password: Option<String>,
+    /// The password, if its hash is known, and when it expires.
+    pub password: Option<Password>,
     /// The default project and the email address.
     pub profile: Profile,
 }
@@ -102,6 +103,36 @@ pub struct CloudCredential {
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
+/// The domains, roles and projects of the source whose name another record has here. They would be left out, and so would be everything that refers
+/// to them. The domain `local` is not reported: every server has its own.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<String>, Error> {
+    let own = Realm::local();
+    facts.read(|view| {
+        let mut taken = Vec::new();
+        for thing in things {
+            let (kind, name, key, id) = match thing {
+                CloudRecord::Domain(id, row) if row.name != own => {
+                    ("domain", row.name.as_str(), NameKey::domain(&row.name), id.bytes())
+                }
+                CloudRecord::Role(id, row) => {
+                    let key = NameKey::role_of(row.domain.as_ref(), &row.name);
+                    ("role", row.name.as_str(), key, id.bytes())
+                }
+                CloudRecord::Project(id, row) => {
+                    ("project", row.name.as_str(), NameKey::project(&row.domain, &row.name), id.bytes())
+                }
+                _ => continue,
+            };
+            let here = view.get::<Name>(&key)?;
+            taken.extend(here.filter(|here| here.0 != *id).map(|_| format!("{kind} {name}")));
+        }
+        Ok(taken)
+    })?
+}
+
 /// Imports the records in their order, and reports on each. With `pretend` nothing is changed.
 ///
 /// # Errors
@@ -122,12 +153,20 @@ pub fn import_cloud(
         _ => None,
     });
     let domains: HashMap<DomainId, Realm> = domains.collect();
+    let (names, mut done) = (names_of(things, &domains), 0);
     // Later records refer to earlier ones, so a pretended import is one change, which is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
-            let mut taking = Taking { view, change, domains: &domains, space: None, taken: Vec::new() };
-            let report = some.iter().map(|thing| taking.one(thing)).collect::<Result<Vec<_>, _>>()?;
+            let (domains, names) = (&domains, &names);
+            let mut taking = Taking { view, change, domains, names, space: None, taken: Vec::new() };
+            let mut report = Vec::with_capacity(some.len());
+            for thing in some {
+                let imported = taking.one(thing)?;
+                let password = password_with(thing, &imported, ctx.now.unix_seconds);
+                report.push(imported);
+                report.extend(password);
+            }
             taking.keep_space()?;
             Ok(report)
         };
@@ -138,9 +177,42 @@ pub fn import_cloud(
                 ctx.facts.read(|view| build(view, &mut change))??
             }
         });
-        progress(report.len());
+        done += some.len();
+        progress(done);
     }
     Ok(report)
+}
+
+/// The names of the domains, roles, projects, users and groups of the source, by id, as commands take them.
+fn names_of(things: &[CloudRecord], domains: &HashMap<DomainId, Realm>) -> HashMap<[u8; 16], String> {
+    let full = |name: &str, domain: &DomainId| match domains.get(domain) {
+        Some(realm) => format!("{name}@{realm}"),
+        None => name.to_owned(),
+    };
+    let named = things.iter().filter_map(|thing| match thing {
+        CloudRecord::Domain(id, row) => Some((*id.bytes(), row.name.to_string())),
+        CloudRecord::Role(id, row) => Some((*id.bytes(), row.name.clone())),
+        CloudRecord::Project(id, row) => Some((*id.bytes(), full(&row.name, &row.domain))),
+        CloudRecord::User(id, user) => Some((*id.bytes(), full(&user.name, &user.domain))),
+        CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(name, domain))),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// The result for the password that comes with a user.
+fn password_with(thing: &CloudRecord, imported: &Imported, now: i64) -> Option<Imported> {
+    let CloudRecord::User(_, user) = thing else { return None };
+    let password = user.password.as_ref().filter(|_| imported.kind == "user")?;
+    let left_out = imported.left_out.as_ref().map(|_| "its user was left out".to_owned());
+    Some(Imported::of("password", imported.name.clone(), left_out).but(expiry(password, now)))
+}
+
+/// How a password differs that has expired.
+fn expiry(password: &Password, now: i64) -> Option<String> {
+    (password.until != 0 && password.until <= now).then(|| {
+        format!("it expired at {}: it only allows its user to choose another one", to_rfc3339(password.until))
+    })
 }
 
 /// One commit under way.
@@ -149,6 +221,8 @@ struct Taking<'a, 'v> {
     change: &'a mut Change,
     /// The names of the domains in the source.
     domains: &'a HashMap<DomainId, Realm>,
+    /// The names of records in the source, for the report.
+    names: &'a HashMap<[u8; 16], String>,
     space: Option<(SidSpace, SidSpace)>,
     /// The names and ids that this change creates.
     taken: Vec<Vec<u8>>,
@@ -184,10 +258,15 @@ impl Taking<'_, '_> {
                 let full = self.full(name, domain)?;
                 ("group", full, self.group(id, domain, name, comment.as_deref())?)
             }
-            CloudRecord::Member(key) => ("member of group", key.group.to_string(), self.member(key)?),
-            CloudRecord::Grant(key) => {
-                ("role assignment", format!("{} on {:?}", key.role, key.scope), self.grant(key)?)
+            CloudRecord::Member(key) => {
+                let group = self.called(key.group.bytes(), &key.group);
+                let member = match &key.member {
+                    Member::User(id) => self.called(id.bytes(), id),
+                    Member::Group(id) => self.called(id.bytes(), id),
+                };
+                ("member of group", format!("{group}: {member}"), self.member(key)?)
             }
+            CloudRecord::Grant(key) => ("role assignment", self.grant_in_words(key), self.grant(key)?),
             CloudRecord::Region(id, row) => ("region", id.0.clone(), self.add(id, row)?),
             CloudRecord::Service(id, row) => {
                 ("service", format!("{} {}", row.kind, row.name), self.add(id, row)?)
@@ -201,16 +280,33 @@ impl Taking<'_, '_> {
             }
             CloudRecord::Credential(id, row) => {
                 let left = self.credential(id, row)?;
-                let owner = self.view.get::<User>(&row.owner)?;
-                let name = match owner {
-                    Some(owner) => format!("{}!{}", self.full(&owner.name, &owner.domain)?, row.name),
-                    None => row.name.clone(),
-                };
+                let name = format!("{}!{}", self.called(row.owner.bytes(), &row.owner), row.name);
                 let differs = Some("without its secret, which Keystone does not give".to_owned());
                 return Ok(Imported::of("application credential", name, left.err()).but(differs));
             }
         };
         Ok(Imported::of(kind, name, left.err()))
+    }
+
+    /// The name of a record of the source, else its id.
+    fn called(&self, bytes: &[u8; 16], id: &impl Display) -> String {
+        self.names.get(bytes).cloned().unwrap_or_else(|| id.to_string())
+    }
+
+    /// A role assignment in words, such as `reader of ann@d1 on domain d1, inherited`.
+    fn grant_in_words(&self, GrantKey { who, scope, role }: &GrantKey) -> String {
+        let who = match who {
+            Grantee::User(id) => self.called(id.bytes(), id),
+            Grantee::Group(id) => format!("group {}", self.called(id.bytes(), id)),
+        };
+        let on = match scope {
+            GrantScope::System => "the system".to_owned(),
+            GrantScope::Project(id) => format!("project {}", self.called(id.bytes(), id)),
+            GrantScope::BelowProject(id) => format!("project {}, inherited", self.called(id.bytes(), id)),
+            GrantScope::Domain(id) => format!("domain {}", self.called(id.bytes(), id)),
+            GrantScope::BelowDomain(id) => format!("domain {}, inherited", self.called(id.bytes(), id)),
+        };
+        format!("{} of {who} on {on}", self.called(role.bytes(), role))
     }
 
     /// Whether a record exists, or is created by this change.
@@ -263,13 +359,15 @@ impl Taking<'_, '_> {
         let (what, is_here, key) = match id {
             CloudRecordId::Domain(id) => {
                 let key = ExtraKey::of(ResourceKind::Domain, id);
-                (format!("domain {}", id.to_keystone()), self.has::<Domain>(id)?, key)
+                (format!("domain {}", self.called(id.bytes(), id)), self.has::<Domain>(id)?, key)
             }
             CloudRecordId::Role(id) => {
-                (format!("role {id}"), self.has::<NamedRole>(id)?, ExtraKey::of(ResourceKind::Role, id))
+                let key = ExtraKey::of(ResourceKind::Role, id);
+                (format!("role {}", self.called(id.bytes(), id)), self.has::<NamedRole>(id)?, key)
             }
             CloudRecordId::Project(id) => {
-                (format!("project {id}"), self.has::<Project>(id)?, ExtraKey::of(ResourceKind::Project, id))
+                let key = ExtraKey::of(ResourceKind::Project, id);
+                (format!("project {}", self.called(id.bytes(), id)), self.has::<Project>(id)?, key)
             }
         };
         let left = match is_here {
@@ -298,10 +396,11 @@ impl Taking<'_, '_> {
     fn user_or_password(&mut self, id: &UserId, user: &CloudUser) -> Result<Imported, Error> {
         let name = self.full(&user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
-        if let (Some(known), Some(hash)) = (known, &user.password) {
-            let with = User { password: Some(Password::of(hash.clone())), ..known.clone() };
+        if let (Some(known), Some(password)) = (known, &user.password) {
+            let with = User { password: Some(password.clone()), ..known.clone() };
             self.change.expect_same(id, &known).put(id, &with);
-            return Ok(Imported::taken("password", name));
+            let now = self.change.audit().unix_seconds;
+            return Ok(Imported::taken("password", name).but(expiry(password, now)));
         }
         let without = user.password.is_none().then(|| "without a password".to_owned());
         Ok(Imported::of("user", name, self.user(id, user)?.err()).but(without))
@@ -334,7 +433,7 @@ impl Taking<'_, '_> {
             gid: None,
             enabled: user.enabled,
             expires: 0,
-            password: user.password.clone().map(Password::of),
+            password: user.password.clone(),
             comment: user.comment.clone(),
             mirrored: None,
         };
@@ -389,12 +488,15 @@ impl Taking<'_, '_> {
             GrantScope::Project(id) | GrantScope::BelowProject(id) => self.has::<Project>(id)?,
             GrantScope::Domain(id) | GrantScope::BelowDomain(id) => self.has::<Domain>(id)?,
         };
-        if !who || !scope || !self.has::<NamedRole>(&key.role)? {
-            return Ok(Err(
-                "its user or group, its role or its scope does not exist in this store".to_owned()
-            ));
-        }
-        self.add(key, &Grant)
+        let lacking = match (who, scope, self.has::<NamedRole>(&key.role)?) {
+            (true, true, true) => return self.add(key, &Grant),
+            (false, ..) => "user or group",
+            (_, false, _) => "project or domain",
+            (.., false) => "role",
+        };
+        Ok(Err(format!(
+            "its {lacking} does not exist in this store: it was left out, or is not in the source"
+        )))
     }
 
     fn credential(&mut self, id: &CredentialId, row: &CloudCredential) -> Result<Left, Error> {

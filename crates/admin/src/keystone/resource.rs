@@ -5,7 +5,7 @@ use super::extra::{extra_of, put_extra};
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, ResourceKind, Row};
-use enfilade_facts::{At, Change, View};
+use enfilade_facts::{At, Change, Read, View};
 use std::fmt;
 
 /// Makes the record and its additional attributes (a JSON object, empty for none) from the existing ones; a new record has none.
@@ -74,6 +74,11 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
     /// The verb of its deletion in the audit log.
     const DELETE: &'static str = "delete";
 
+    /// The name of the record in the audit log, if its id says too little.
+    fn called(&self) -> &str {
+        ""
+    }
+
     /// The id of a new record, from random bytes.
     fn new_id(random: [u8; 16]) -> Option<Self::Key> {
         Key::from_bytes(&random)
@@ -137,7 +142,10 @@ pub fn save<R: StoredResource>(
 /// # Errors
 /// When it does not exist, its state does not allow it, or the facts cannot be changed.
 pub fn delete<R: StoredResource>(ctx: &ChangeContext<'_>, id: &R::Key) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("{} {} {id}", R::NAME, R::DELETE), |view, change| {
+    let row = ctx.facts.read(|view| view.get::<R>(id))??;
+    let name = row.map(|row| row.called().to_owned()).filter(|name| !name.is_empty());
+    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    let ((), at) = ctx.commit(&format!("{} {} {id}{name}", R::NAME, R::DELETE), |view, change| {
         let row = view.get::<R>(id)?.ok_or_else(|| missing(R::NAME, id))?;
         change.expect_same(id, &row).delete::<Extra>(&ExtraKey::of(R::KIND, id));
         row.forget(view, change, id)

@@ -1,5 +1,6 @@
 //! Roles and role implications.
 
+use super::extra::extra_of;
 use super::leaving::sweep_all;
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, delete, put_and_end};
@@ -7,13 +8,17 @@ use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, role_id};
 use crate::users::check_comment;
-use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NamedRole, ResourceKind};
+use enfilade_facts::tables::{Domain, Grant, Leaving, LeavingKey, Name, NameKey, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for NamedRole {
     const NAME: &'static str = "role";
     const KIND: ResourceKind = ResourceKind::Role;
+
+    fn called(&self) -> &str {
+        &self.name
+    }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_name("role", &self.name)?;
@@ -88,6 +93,34 @@ pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Re
         Ok(())
     })?;
     Ok(at)
+}
+
+/// What is removed with a role.
+#[derive(Clone, Debug)]
+pub struct RoleUse {
+    /// Its additional attributes: a JSON object, empty for none.
+    pub extra: String,
+    /// The number of its assignments.
+    pub assignments: usize,
+    /// The number of roles that it implies, and of those that imply it.
+    pub implications: usize,
+}
+
+/// What is removed with a role.
+///
+/// # Errors
+/// When it does not exist, or the facts cannot be read.
+pub fn role_use(source: &dyn Source, name: &str) -> Result<RoleUse, Error> {
+    source.read(|view| {
+        let id = role_id(view, name)?;
+        let assignments = view.list::<Grant>(&[])?.iter().filter(|(key, _)| key.role == id).count();
+        let implications = |(other, row): &(RoleId, NamedRole)| match *other == id {
+            true => row.implies.len(),
+            false => row.implies.iter().filter(|implied| **implied == id).count(),
+        };
+        let implications = view.list::<NamedRole>(&[])?.iter().map(implications).sum();
+        Ok(RoleUse { extra: extra_of(view, ResourceKind::Role, &id)?, assignments, implications })
+    })?
 }
 
 /// Removes a role with all its assignments.

@@ -399,10 +399,10 @@ fn the_walk_in_words() {
         ACE #1 `deny S-1-5-21-1-2-3-1001 write` denies write
         ACE #2 `allow creator-owner full inherit=files,dirs,only` applies only to children that are created
         ACE #3 `audit everyone full` requests auditing and decides nothing
-        ACE #4 `allow S-1-5-21-9-9-9-9 full` applies to other principals
+        ACE #4 `allow S-1-5-21-9-9-9-9 full` names neither the user nor a group of the user
         ACE #5 `allow everyone modify` grants read,delete
         ACE #6 `deny everyone read` has no effect: earlier entries decided its rights
-        no entry decides delete-child,write-acl,write-owner"#]]
+        no entry grants or denies delete-child,write-acl,write-owner, so these are refused"#]]
     .assert_eq(&walk.join("\n"));
     assert_eq!((judged.granted, judged.skips_acl), (AccessMask::READ | AccessMask::DELETE, false));
     assert_eq!(judged.roles.node, "/datastore/tank");

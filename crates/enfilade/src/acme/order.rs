@@ -6,17 +6,20 @@ use anyhow::{Context, bail};
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How long the authority may take for the validation, and for the certificate.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 /// A kind of challenge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Challenge {
     /// The authority requests a file over HTTP, at port 80 (RFC 8555 §8.3).
+    #[serde(rename = "http-01")]
     Http,
     /// The authority makes a TLS handshake, at port 443 (RFC 8737).
+    #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
 }
 

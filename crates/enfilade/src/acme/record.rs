@@ -1,8 +1,8 @@
 //! What happened at the authority: `doctor` shows it.
 
+use super::order::Challenge;
 use super::place;
 use crate::{output, self_made};
-use enfilade_tls::Leaf;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,8 @@ pub(crate) struct Record {
     pub(crate) obtained: Option<i64>,
     /// Seconds since the epoch.
     pub(crate) valid_until: Option<i64>,
+    /// The kind of challenge that the authority validated the names with.
+    pub(super) challenge: Option<Challenge>,
     /// The last failure after that, with its time in seconds since the epoch.
     pub(crate) failed: Option<(i64, String)>,
 }
@@ -32,20 +34,8 @@ impl Record {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    fn write(&self, data: &Path) -> anyhow::Result<()> {
+    pub(super) fn write(&self, data: &Path) -> anyhow::Result<()> {
         self_made::write_for_owner(data, &Self::path(data), &serde_json::to_vec_pretty(self)?, 0o600)
-    }
-
-    pub(super) fn obtained(
-        data: &Path,
-        directory: &str,
-        names: &[String],
-        leaf: &Leaf,
-        now: i64,
-    ) -> anyhow::Result<()> {
-        let (obtained, valid_until) = (Some(now), Some(leaf.not_after));
-        let (directory, names) = (Some(directory.to_owned()), names.to_vec());
-        Record { directory, names, obtained, valid_until, failed: None }.write(data)
     }
 
     pub(super) fn failed(data: &Path, why: &str, now: i64) {

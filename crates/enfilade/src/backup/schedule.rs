@@ -1,6 +1,6 @@
 //! Backups that a server makes by itself, and the record of them.
 
-use super::{Made, Target, absolute, make};
+use super::{Made, Target, make};
 use crate::home::{Home, Installation, make_directory};
 use crate::{clock, output};
 use anyhow::Context;
@@ -145,7 +145,7 @@ fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<
             record.made.push(Kept { file, unix_seconds: clock::now().unix_seconds });
             record.failed = None;
             record.write(installation)?;
-            forget(&mut record, installation.config.backup.keep.max(1))?;
+            forget(&mut record, installation.config.backup.keep.into())?;
         }
         Err(why) => {
             record.failed = Some(Failed { unix_seconds: clock::now().unix_seconds, why: format!("{why:#}") });
@@ -157,7 +157,8 @@ fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<
 
 fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBuf)> {
     let backup = &installation.config.backup;
-    let directory = absolute(backup.directory.as_deref().context("`[backup] directory` is not set")?);
+    let directory = backup.directory.clone().map(PathBuf::from);
+    let directory = directory.context("`[backup] directory` is not set")?;
     make_directory(&directory, None)?;
     remove_abandoned(&directory, clock::now().unix_seconds);
     let recipients = &backup.recipients.0;

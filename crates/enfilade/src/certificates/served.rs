@@ -4,6 +4,7 @@ use super::{Keeper, TOLD_MAX, tell, warn};
 use crate::config::Tls as TlsConfig;
 use crate::listen::Tls;
 use crate::{clock, output};
+use anyhow::Context;
 use enfilade_admin::{BadCertificate, Verified};
 use enfilade_faces::Faces;
 use enfilade_sources::files::certificates::{Changed, DirectoryWatch};
@@ -86,6 +87,11 @@ impl Served {
 
     fn exchange(&self, certificates: Certificates, keeper: Arc<Keeper>) {
         self.reserve(&keeper);
+        let default = |certificates: &Certificates| certificates.fallback().map(|file| file.path.clone());
+        let (before, after) = (default(&self.exchange.borrow().certificates), default(&certificates));
+        if let Some(file) = after.filter(|after| before.as_ref() != Some(after)) {
+            output::note(&format!("certificate `{file}` answers names that no certificate has, from now on"));
+        }
         self.exchange.send_replace(Tls { certificates: Arc::new(certificates), keeper });
     }
 
@@ -108,7 +114,8 @@ impl Served {
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<(usize, bool)> {
         let mut bad = self.bad();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        let looked = keeper.files.look_again(&certificates, rules, clock::nanos())?;
+        let looked = keeper.files.look_again(&certificates, rules, clock::nanos());
+        let looked = looked.with_context(|| keeper.unusable())?;
         if looked.certificates.is_empty() {
             anyhow::bail!("no certificate would be left in {}", keeper.place());
         }
@@ -177,9 +184,7 @@ impl Served {
             Changed::Everything => {
                 let rules = self.exchange.borrow().certificates.rules();
                 if let Err(why) = self.look_again(rules) {
-                    output::note(&format!(
-                        "warning: certificates not reloaded, the old ones stay in use: {why:#}"
-                    ));
+                    not_reloaded(&why);
                 }
                 return;
             }
@@ -189,18 +194,18 @@ impl Served {
         let rules = certificates.rules();
         let looked = match keeper.files.look_at(&certificates, &files, rules, clock::nanos()) {
             Ok(looked) => looked,
-            Err(why) => {
-                output::note(&format!(
-                    "warning: certificates not reloaded, the old ones stay in use: {why:#}"
-                ));
-                return;
-            }
+            Err(why) => return not_reloaded(&anyhow::Error::from(why).context(keeper.unusable())),
         };
         if looked.certificates.is_empty() {
             output::note(
                 "warning: no usable certificate left in the directory; the old ones stay in use until one is added",
             );
             return;
+        }
+        let changes = changes(&certificates, &looked.certificates, &files);
+        let is_list = files.contains(keeper.files.place().path());
+        if is_list || !changes.is_empty() {
+            output::note(&format!("{} from now on{changes}", count_of(looked.certificates.count())));
         }
         self.exchange(looked.certificates, Arc::clone(&keeper));
         let asked = |file: &str| files.contains(Path::new(file));
@@ -281,6 +286,32 @@ impl Served {
             ));
         }
     }
+}
+
+fn not_reloaded(why: &anyhow::Error) {
+    output::note(&format!("warning: certificates not reloaded, the old ones stay in use: {why:#}"));
+}
+
+/// How many certificates are served, as a sentence without an end.
+pub(crate) fn count_of(count: usize) -> String {
+    format!("{} served", output::counted(count, "certificate is", "certificates are"))
+}
+
+/// Which of these files have another certificate than before, and which have none any more.
+fn changes(before: &Certificates, after: &Certificates, files: &BTreeSet<PathBuf>) -> String {
+    let version = |certificates: &Certificates, path: &str| {
+        certificates.at_path(path, |_| true).map(|file| file.version)
+    };
+    let change = |path: &PathBuf| {
+        let path = path.to_str()?;
+        match (version(before, path), version(after, path)) {
+            (Some(_), None) => Some(format!(" -{path}")),
+            (old, Some(new)) if old != Some(new) => Some(format!(" +{path}")),
+            _ => None,
+        }
+    };
+    let all: String = files.iter().filter_map(change).take(TOLD_MAX).collect();
+    if all.is_empty() { all } else { format!(":{all}") }
 }
 
 /// Watched directories.

@@ -37,6 +37,9 @@ pub(crate) enum Acl {
         /// The ACL in SDDL instead of lines, such as `D:(A;OICI;0x1200a9;;;AU)`
         #[arg(long, conflicts_with = "lines", value_name = "TEXT")]
         sddl: Option<String>,
+        /// An ACL without entries: it grants nothing
+        #[arg(long, conflicts_with_all = ["lines", "sddl"])]
+        empty: bool,
         /// Propagate it to everything below: each object keeps its explicit entries, and its inherited entries are replaced
         #[arg(long)]
         recursive: bool,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
-    /// A name that ends in .tar or .age is one file; any other name is a new directory
+    /// A name that ends in .tar or .age is one file; any other name is a new directory. Backups are not compressed
     pub(crate) target: PathBuf,
     /// Include the ACLs of the files of all datastores, as `enfilade acl save` writes them
     #[arg(long)]

@@ -25,7 +25,7 @@ pub(crate) enum Facts {
     },
     /// Replace all facts by those of a backup; running servers use them with their next request
     Restore {
-        /// The backup file; without it, --accept-rollback accepts a store that has gone back, with the facts that are in it now
+        /// The backup file. Without a file, --accept-rollback accepts a store that has gone back as it is
         #[arg(required_unless_present = "accept_rollback")]
         file: Option<PathBuf>,
         /// Replace existing facts

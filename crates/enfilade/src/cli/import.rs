@@ -3,25 +3,25 @@
 use clap::Subcommand;
 use std::path::PathBuf;
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Import {
-    /// Import realms, users with their passwords, tokens with their secrets, roles and datastores from domains.cfg, user.cfg, shadow.json,
-    /// token.shadow, acl.cfg and datastore.cfg. Existing records do not change, but a user without a password gets one. A chunk store
-    /// becomes read-only. To keep editing user.cfg, token.shadow, acl.cfg and datastore.cfg, put all files into the data directory, and
-    /// import from there: then only passwords and realms are imported
+    /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing
+    /// records do not change, but a user without a password gets one. A chunk store becomes read-only. To go on editing the files, put them
+    /// into the data directory and import from there: then only passwords and realms are imported
     Proxmox {
         /// The directory of the files, for instance a copy of /etc/proxmox-backup
         directory: PathBuf,
         /// Show what would be imported, and change nothing
         #[arg(long)]
         pretend: bool,
-        /// Import the passwords of users who have a second factor there, too: here the password alone is then enough. Without this option
-        /// these users get no password
+        /// Also import the passwords of users with a second factor: the password alone is then enough here. Without this option these users
+        /// get no password
         #[arg(long)]
         without_second_factor: bool,
     },
     /// Import domains, projects, users, groups, roles, assignments, the catalog and application credentials of a Keystone over its API,
-    /// with their ids; existing records do not change. The API does not give secrets: application credentials need new ones
+    /// with their ids; existing records do not change. The API does not give secrets: application credentials need new ones. Import into an
+    /// empty data directory, and run `enfilade bootstrap` afterwards
     Keystone {
         /// The name of the cloud in clouds.yaml
         #[arg(long, value_name = "NAME")]
@@ -29,8 +29,20 @@ pub(crate) enum Import {
         /// A dump of its database (mysqldump, or sqlite3 .dump), for the hashes of passwords
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
+        /// Leave out domains, roles and projects whose name another record has here, with every assignment that needs them
+        #[arg(long)]
+        leave_out_taken: bool,
         /// Show what would be imported, and change nothing
         #[arg(long)]
         pretend: bool,
     },
+}
+
+impl Import {
+    /// Whether nothing is to be changed.
+    pub(crate) fn is_pretended(&self) -> bool {
+        match self {
+            Import::Proxmox { pretend, .. } | Import::Keystone { pretend, .. } => *pretend,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use enfilade_facts::tables::Interface;
 use enfilade_facts::vocabulary::{EndpointId, Realm, ServiceId, Userid};
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Bootstrap {
     /// The administrator
     #[arg(long, default_value = "admin@Default", value_name = "NAME@DOMAIN")]
@@ -65,11 +65,11 @@ pub(crate) enum Domain {
 pub(crate) enum Project {
     /// Create a project
     Add {
-        /// Its name
+        /// NAME, or NAME@DOMAIN
         name: String,
-        /// The domain it is in
-        #[arg(long, default_value = "Default")]
-        domain: Realm,
+        /// The domain it is in, if NAME does not say it [default: Default]
+        #[arg(long)]
+        domain: Option<Realm>,
         /// A description
         #[arg(long)]
         description: Option<String>,

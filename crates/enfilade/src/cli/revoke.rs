@@ -58,7 +58,8 @@ pub(crate) enum Revoke {
 /// What a revocation covers.
 #[derive(Debug, Args)]
 pub(crate) struct Extent {
-    /// Also delete for good all API tokens, application credentials, EC2 keys and trusts; for users also remove passwords and WebDAV locks
+    /// Also delete for good: the passwords, API tokens, application credentials, EC2 keys, trusts and WebDAV locks of the users; of a project only the
+    /// application credentials, EC2 keys and trusts for it, and no password
     #[arg(long)]
     pub(crate) everything: bool,
 }

@@ -26,6 +26,18 @@ pub(crate) fn moment(text: &str) -> Result<i64, String> {
     moment_after(text, clock::now().unix_seconds)
 }
 
+/// Parses the end of something new: a point in time as [`moment`] does, but not in the past.
+pub(crate) fn future(text: &str) -> Result<i64, String> {
+    future_after(text, clock::now().unix_seconds)
+}
+
+fn future_after(text: &str, now: i64) -> Result<i64, String> {
+    match moment_after(text, now)? {
+        past if past != 0 && past <= now => Err("expected a time in the future, or never".to_owned()),
+        moment => Ok(moment),
+    }
+}
+
 fn moment_after(text: &str, now: i64) -> Result<i64, String> {
     const EXPECTED: &str = "expected a duration such as 30d, a date such as 2027-01-31, a time such as 2027-01-31T18:00:00Z, or never";
     if matches!(text, "never" | "0") {
@@ -69,6 +81,10 @@ mod tests {
         }
         for wrong in ["30", "", "d", "-5d", "soon", "2027-13-01", "31.1.2027", "-1", "2027-01-31T", "é"] {
             assert!(moment_after(wrong, now).is_err(), "{wrong}");
+        }
+        // Something new does not end in the past.
+        for (text, is_taken) in [("never", true), ("1s", true), ("0s", false), ("2020-01-01", false)] {
+            assert_eq!(future_after(text, now).is_ok(), is_taken, "{text}");
         }
     }
 }

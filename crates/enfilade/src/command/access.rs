@@ -113,6 +113,12 @@ fn show(user: &Userid, access: &UserAccess, judged: &[Judged], sessions: &[Issue
         enabled(access.domain_enabled),
         until(access.expires)
     ));
+    if !access.enabled {
+        output::line(&format!(
+            "nothing works until: enfilade user enable {}",
+            output::word(&user.to_string())
+        ));
+    }
     let way = |(way, why_not): &Judged| {
         let works = why_not.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
         let name = if way.kind == WayKind::Password { "-" } else { way.name.as_str() };

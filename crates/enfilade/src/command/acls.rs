@@ -11,10 +11,12 @@ use enfilade_admin::{NewAcl, Propagated};
 use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 use review::Form;
 use serde_json::{Value, json};
-use std::io::{BufRead as _, Read as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 /// The most unchanged objects to name.
 const NAMED_MAX: usize = 20;
+/// The most entries of a directory that are counted.
+const COUNTED_MAX: u64 = 1_000;
 
 pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     let source = home.source();
@@ -35,21 +37,17 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             };
             output::done(json, &value, &text);
         }
-        Acl::Set { datastore, path, lines, sddl, recursive, dry_run } => {
+        Acl::Set { datastore, path, lines, sddl, empty, recursive, dry_run } => {
             let path = StorePath::from_plain(&path)?;
             let acl = match sddl {
                 Some(text) => NewAcl::Sddl(text),
+                None if empty => NewAcl::Lines(Vec::new()),
                 None => NewAcl::Lines(lines_of(lines)?),
             };
             if recursive {
                 return propagate(home, &datastore, &path, &acl, dry_run, json);
             }
-            let place = enfilade_admin::set_acl(&home.change_context(), &datastore, &path, &acl)?;
-            let now = enfilade_admin::get_acl(&home.change_context(), &datastore, &path)?;
-            let value = json!({
-                "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
-            });
-            output::done(json, &value, &format!("ACL of {path} of {datastore} set, in {place}"));
+            set(home, (&datastore, &path), &acl, json)?;
         }
         Acl::Save { datastore, path } => {
             let path = StorePath::from_plain(&path)?;
@@ -106,14 +104,57 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Sets the ACL of one object, and prints what it replaces and what it does not change.
+fn set(
+    home: &Home,
+    (datastore, path): (&DatastoreName, &StorePath),
+    acl: &NewAcl,
+    json: bool,
+) -> anyhow::Result<()> {
+    let ctx = home.change_context();
+    // A damaged ACL is replaced, too.
+    let before = enfilade_admin::get_acl(&ctx, datastore, path).ok().and_then(|acl| acl.lines);
+    let place = enfilade_admin::set_acl(&ctx, datastore, path, acl)?;
+    let now = enfilade_admin::get_acl(&ctx, datastore, path)?;
+    let below = enfilade_admin::count_entries(&ctx, datastore, path, COUNTED_MAX).unwrap_or(0);
+    let value = json!({
+        "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
+        "before": before, "entries_unchanged": below,
+    });
+    let mut text = format!("ACL of {path} of {datastore} set, in {place}");
+    for line in before.iter().flatten() {
+        text.push_str(&format!("\nbefore: {line}"));
+    }
+    if below > 0 {
+        let at_least = if below == COUNTED_MAX { "at least " } else { "" };
+        text.push_str(&format!(
+            "\n{at_least}{below} entries of the directory keep their own rights, and a user with rights on them reaches them by their \
+             path: --recursive changes them, too"
+        ));
+    }
+    output::done(json, &value, &text);
+    Ok(())
+}
+
 /// The lines of the command line, or those of standard input.
 fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
     if !lines.is_empty() {
         return Ok(lines);
     }
+    if std::io::stdin().is_terminal() {
+        output::note(
+            "type the lines of the ACL, such as `allow @staff read inherit=files,dirs`, then Ctrl-D:",
+        );
+    }
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text).context("the ACL cannot be read")?;
-    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    let lines: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    anyhow::ensure!(
+        !lines.is_empty(),
+        "no lines are given, nothing was changed: give them as arguments or on standard input; --empty sets an ACL without entries"
+    );
+    Ok(lines)
 }
 
 fn propagate(

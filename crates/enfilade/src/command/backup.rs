@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::upkeep::open;
 use crate::{output, prompt};
 use anyhow::{Context, bail, ensure};
+use enfilade_facts::Source;
 use enfilade_facts::vocabulary::{Secret, StorePath};
 use enfilade_sources::backup::age::Lock;
 use enfilade_sources::backup::{Content, Item};
@@ -27,12 +28,32 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone())?;
+            refuse_served(home.source(), &command.target)?;
             make_shown(installation, &home.source, &target, &|| acls(&home))?
         }
-        false => make_shown(installation, &open(installation)?, &target, &|| Ok(Vec::new()))?,
+        false => {
+            let lmdb = open(installation)?;
+            refuse_served(&lmdb, &command.target)?;
+            make_shown(installation, &lmdb, &target, &|| Ok(Vec::new()))?
+        }
     };
     tell(command, &made, json);
     Ok(())
+}
+
+/// Users of a datastore could read the keys in a backup in its directory.
+fn refuse_served(source: &dyn Source, target: &Path) -> anyhow::Result<()> {
+    let path = std::path::absolute(target)?;
+    let real = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).unwrap_or(path);
+    let stores = enfilade_admin::list_datastores(source)?;
+    match stores.iter().find(|store| real.starts_with(&store.path)) {
+        Some(store) => bail!(
+            "`{}` is in datastore `{}`, whose users could read the keys in the backup: choose another directory",
+            target.display(),
+            store.name
+        ),
+        None => Ok(()),
+    }
 }
 
 fn make_shown(
@@ -64,27 +85,44 @@ fn tell(command: &Backup, made: &Made, json: bool) {
     if !is_encrypted {
         text.push_str("\nit holds private keys and hashes of secrets, not encrypted: keep it where only administrators can read it");
     }
-    text.push_str(&format!(
-        "\nthe content of datastores is not in it\ncheck it again: enfilade restore '{target}' --check"
-    ));
+    text.push_str(match command.acls {
+        true => "\nthe content of datastores is not in it",
+        false => "\nnot in it: the content of datastores, and the ACLs of its files (--acls adds these)",
+    });
+    let key = match (is_encrypted, command.recipients.is_empty()) {
+        (false, _) => "",
+        (true, true) => " --passphrase",
+        (true, false) => " --identity KEYFILE",
+    };
+    text.push_str(&format!("\ncheck it again: enfilade restore '{target}' --check{key}"));
     output::done(json, &value, &text);
 }
+
+/// Ends of the names of compressed archives. A backup with such a name would be a directory or a plain tar file.
+const COMPRESSED: [&str; 9] = ["gz", "tgz", "zip", "bz2", "tbz2", "xz", "txz", "zst", "7z"];
 
 /// The form of the backup, by its name.
 fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     let Backup { target, recipients, force, .. } = command;
     let ends_in = |end: &str| target.extension().is_some_and(|found| found == end);
+    ensure!(
+        !COMPRESSED.iter().any(|end| ends_in(end)),
+        "`{}`: backups are not compressed; expected a name that ends in .tar for one file, a name that ends in .tar.age together with --recipient or \
+         --passphrase for an encrypted one, or the name of a new directory",
+        target.display()
+    );
+    let is_encrypted = command.passphrase || command.passphrase_stdin || !recipients.is_empty();
+    ensure!(
+        is_encrypted == ends_in("age"),
+        "`{}`: a name that ends in .age is for an encrypted backup, and an encrypted backup has such a name: expected for example house.tar.age \
+         together with --recipient or --passphrase, or house.tar without them",
+        target.display()
+    );
     let lock = match passphrase(command)? {
         Some(passphrase) => Some(Lock::Passphrase(passphrase)),
         None if recipients.is_empty() => None,
         None => Some(Lock::Recipients(recipients.clone())),
     };
-    ensure!(
-        lock.is_some() == ends_in("age"),
-        "`{}`: an encrypted backup is one file with a name that ends in .age, and no other backup has such a name; \
-         give --recipient or --passphrase together with such a name",
-        target.display()
-    );
     if lock.is_some() || ends_in("tar") {
         ensure!(!target.is_dir(), "`{}` is a directory: give the name of a file", target.display());
         refuse_existing(target, *force)?;
@@ -99,17 +137,28 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     }
 }
 
+/// The fewest characters of a new passphrase.
+const PASSPHRASE_CHARACTERS_MIN: usize = 12;
+
 /// A new passphrase. On a terminal it is asked for twice: a mistyped one would close the backup for ever.
 fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
-    if command.passphrase_stdin {
-        return prompt::from_stdin().map(Some);
-    }
-    if !command.passphrase {
+    if !command.passphrase && !command.passphrase_stdin {
         return Ok(None);
     }
-    let passphrase = prompt::hidden("passphrase of the backup: ")?;
-    let again = prompt::hidden("again: ")?;
-    ensure!(passphrase.reveal() == again.reveal(), "the two passphrases differ; nothing was written");
+    let passphrase = match command.passphrase_stdin {
+        true => prompt::from_stdin()?,
+        false => prompt::hidden("passphrase of the backup: ")?,
+    };
+    let characters = String::from_utf8_lossy(passphrase.reveal()).chars().count();
+    ensure!(
+        characters >= PASSPHRASE_CHARACTERS_MIN,
+        "the passphrase has {characters} characters, expected at least {PASSPHRASE_CHARACTERS_MIN}: who has the file can try passphrases for years; \
+         nothing was written"
+    );
+    if command.passphrase {
+        let again = prompt::hidden("again: ")?;
+        ensure!(passphrase.reveal() == again.reveal(), "the two passphrases differ; nothing was written");
+    }
     Ok(Some(passphrase))
 }
 

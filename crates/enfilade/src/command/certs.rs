@@ -9,7 +9,7 @@ use crate::{clock, output, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Looked};
 use enfilade_sources::files::certificates::{Changed, DirectoryWatch, is_certificate};
-use enfilade_tls::{Algorithm, Ask, CertificateFile, Certificates, Digest, Leaf, Tickets};
+use enfilade_tls::{Algorithm, Ask, CertificateFile, Certificates, CrtList, Digest, Leaf, Tickets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -161,16 +161,29 @@ fn show(
     let leaf =
         files.leaves_of(Path::new("/"), &only, |_, leaf| leaf)?.pop().context("the file is gone")??;
     let is_default = permit.is_default();
+    let unusable = files.is_usable(Path::new(permit.certificate())).err();
+    let ended = if unusable.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    let [line, excluding] = lines_of(files, permit.line(), name)?;
     if json {
-        output::json_line(&described(permit.certificate(), &leaf, [("default", is_default.into())]));
-        return Ok(ExitCode::SUCCESS);
+        let more = [
+            ("default", is_default.into()),
+            ("error", unusable.into()),
+            ("line", line.into()),
+            ("excluded_by", excluding.into()),
+        ];
+        output::json_line(&described(permit.certificate(), &leaf, more));
+        return Ok(ended);
     }
     let now = clock::now().unix_seconds;
-    let because =
-        if is_default { "default: no certificate has the name" } else { "the certificate has the name" };
+    let because = match (is_default, excluding) {
+        (true, Some(lines)) => format!("default: no certificate has the name ({lines} excludes it)"),
+        (true, None) => "default: no certificate has the name".to_owned(),
+        (false, Some(lines)) => format!("the certificate has the name ({lines} excludes it)"),
+        (false, None) => "the certificate has the name".to_owned(),
+    };
     let mut rows = vec![
         ["file".to_owned(), permit.certificate().to_owned()],
-        ["served because".to_owned(), because.to_owned()],
+        ["served because".to_owned(), because],
         ["key".to_owned(), kind(leaf.algorithm).to_owned()],
         ["valid from".to_owned(), output::time(leaf.not_before)],
         [
@@ -178,23 +191,48 @@ fn show(
             format!("{} ({})", output::time(leaf.not_after), left(leaf.not_after, now)),
         ],
     ];
+    rows.extend(line.map(|line| ["crt-list".to_owned(), line]));
+    rows.extend(unusable.map(|why| ["cannot be used".to_owned(), why]));
     rows.extend(leaf.names.into_iter().map(|name| ["name".to_owned(), name]));
     output::table(&["CERTIFICATE", name], &rows.into_iter().map(Vec::from).collect::<Vec<_>>());
-    Ok(ExitCode::SUCCESS)
+    Ok(ended)
 }
 
 /// The path of a bundle of this name. The name must be one that the rules of the directory accept.
 fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
-    let CertificatePlace::Directory(directory) = files.place() else {
-        bail!(
-            "certificates are listed in a crt-list: write the file, then its line in the list; a running server loads both"
-        );
-    };
+    let directory = directory_of(files)?;
     if !is_plain || !is_certificate(directory, OsStr::new(name)) {
         bail!("`{name}` is not a name for a bundle: choose one such as `www.example.com.pem`");
     }
     Ok(directory.join(name))
+}
+
+/// The directory that commands change. A crt-list is written by hand.
+fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
+    match files.place() {
+        CertificatePlace::Directory(directory) => Ok(directory),
+        CertificatePlace::List(list) => bail!(
+            "the certificates are those of the crt-list `{}`, which this command does not change: write the file, then its line in the list; \
+             a running server loads both",
+            list.display()
+        ),
+    }
+}
+
+/// The line of the crt-list that answers a name, as written; and the lines that exclude the name.
+fn lines_of(files: &CertificateFiles, line: Option<u32>, name: &str) -> anyhow::Result<[Option<String>; 2]> {
+    let (CertificatePlace::List(list), Some(number)) = (files.place(), line) else { return Ok([None, None]) };
+    let text = std::fs::read_to_string(list).with_context(|| unread(files))?;
+    let file = list.file_name().unwrap_or_default().to_string_lossy();
+    let at = |number: u32| format!("{file}:{number}");
+    let written = text.lines().nth(number.saturating_sub(1) as usize).unwrap_or_default().trim();
+    let name = name.to_ascii_lowercase();
+    let lines = CrtList::parse(&text).lines;
+    let excluding: Vec<String> =
+        lines.iter().filter(|line| line.excluded.contains(&name)).map(|line| at(line.number)).collect();
+    let excluding = Some(excluding.join(", ")).filter(|lines| !lines.is_empty());
+    Ok([Some(format!("{}: {written}", at(number))), excluding])
 }
 
 /// The certificates of a PEM file, without its key.
@@ -211,9 +249,20 @@ fn certificates_in(pem: &str) -> String {
 
 fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<ExitCode> {
     let place = place_of(files, name)?;
+    let bundle = format!("{name}.pem");
+    if !place.exists() && place.with_file_name(&bundle).exists() {
+        bail!("there is no `{}`, nothing was removed: is `{bundle}` meant?", place.display());
+    }
     std::fs::remove_file(&place)
         .with_context(|| format!("`{}` cannot be removed; see `enfilade certs list`", place.display()))?;
     output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` removed"));
+    let is_left = files.leaves(|_, _| ()).is_ok_and(|left| left.iter().any(Result::is_ok));
+    if !is_left {
+        output::note(
+            "warning: no certificate is left, and without one the server does not start again: `enfilade certs self-signed NAME` makes one, \
+             `enfilade certs add FILE` adds one",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

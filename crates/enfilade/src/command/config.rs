@@ -34,7 +34,8 @@ pub(super) fn run(
 fn check(data: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let config = config::read(data, file)?;
     let path = config::path(data, file);
-    let warnings = without_effect(&config);
+    let mut warnings = without_effect(&config);
+    warnings.extend(config::unread_variables(config::variables()));
     let text = match path.exists() {
         true => format!("configuration `{}` is valid", path.display()),
         false => format!("there is no configuration `{}`: every key has its default", path.display()),

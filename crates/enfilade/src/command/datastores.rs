@@ -4,7 +4,7 @@ use super::or_dash;
 use crate::cli::{Datastore, Quantity};
 use crate::home::Home;
 use crate::{operations, output, owner};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::Revision;
 use enfilade_facts::tables::DatastoreProfile;
@@ -94,7 +94,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             if let Some(project) = &project {
                 let id = match project.as_str() {
                     "" => None,
-                    project => Some(keystone::find_project(home.source(), project)?),
+                    project => Some(super::keystone::find_project(home, project)?),
                 };
                 keystone::bind_datastore(&home.change_context(), &name, id)?;
             }
@@ -114,28 +114,65 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Maintenance(maintenance), text)
         }
         Datastore::Remove { name } => {
-            let text =
-                format!("datastore {name} removed from the configuration; its content was not deleted");
+            let roles = enfilade_admin::list_roles(home.source())?;
+            let on_it = roles.iter().filter(|row| row.path.datastore().as_ref() == Some(&name)).count();
+            let text = format!(
+                "datastore {name} removed from the configuration, with its role assignments ({on_it}); its content was not deleted"
+            );
             (name, DatastoreEdit::Remove, text)
         }
     };
+    apply(home, (&name, &edit, text), profile, waits, json)
+}
+
+/// Makes the change, waits for it if that is wanted, and prints the result.
+fn apply(
+    home: &Home,
+    (name, edit, text): (&DatastoreName, &DatastoreEdit, String),
+    profile: Profile,
+    waits: bool,
+    json: bool,
+) -> anyhow::Result<()> {
     // If no property of `datastore.cfg` changes, the file is not written.
-    let is_of_file = !matches!(&edit, DatastoreEdit::Set(set) if set.is_empty());
+    let existed = matches!(edit, DatastoreEdit::Create { path, .. } if Path::new(path).exists());
+    let is_of_file = !matches!(edit, DatastoreEdit::Set(set) if set.is_empty());
     if is_of_file {
-        enfilade_admin::edit_datastore(&home.change_context(), &name, &edit)?;
+        enfilade_admin::edit_datastore(&home.change_context(), name, edit)?;
     }
     if profile.changes_anything() {
-        enfilade_admin::edit_profile(&home.change_context(), &name, |after| profile.change(after))?;
+        enfilade_admin::edit_profile(&home.change_context(), name, |after| profile.change(after))?;
     }
     let at = home.source().at();
-    if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, &edit) {
-        wait(home, &name, at.revision, maintenance.mode == MaintenanceMode::ReadOnly)?;
+    if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, edit) {
+        wait(home, name, at.revision, maintenance.mode == MaintenanceMode::ReadOnly)?;
     }
+    let text = match edit {
+        DatastoreEdit::Create { path, .. } => text + &about_content(home, name, path, existed),
+        _ => text,
+    };
     output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
-    if let DatastoreEdit::Create { path, .. } = &edit {
+    if let DatastoreEdit::Create { path, .. } = edit {
         owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
     }
     Ok(())
+}
+
+/// What a new datastore contains, and what decides about files that were there before.
+fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -> String {
+    if !existed {
+        let is_made = Path::new(path).exists();
+        return if is_made { "; a new empty directory was made" } else { "" }.to_owned();
+    }
+    let (ctx, top) = (home.change_context(), StorePath::root());
+    let has_entries = enfilade_admin::count_entries(&ctx, name, &top, 1).is_ok_and(|count| count > 0);
+    let has_acl = enfilade_admin::get_acl(&ctx, name, &top).is_ok_and(|acl| acl.lines.is_some());
+    match has_entries && !has_acl {
+        true => format!(
+            "\nthe directory has entries and no ACL: besides roles, mode bits decide about what has no ACL. ACLs for everything in it: \
+             enfilade acl set {name} / 'allow @GROUP full inherit=files,dirs' --recursive"
+        ),
+        false => String::new(),
+    }
 }
 
 /// The absolute path of a new datastore, and on what it depends: when a network file system is unmounted, an empty directory remains.
@@ -208,6 +245,15 @@ fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::
 
 fn operations(home: &Home, name: Option<&DatastoreName>, json: bool) -> anyhow::Result<()> {
     let processes = operations::everybody(&home.data)?;
+    if let Some(name) = name {
+        let stores = enfilade_admin::list_datastores(home.source())?;
+        // One that was removed may be in use still.
+        let is_in_use = processes.iter().flat_map(|process| &process.inside).any(|(of, _)| of == name);
+        ensure!(
+            is_in_use || stores.iter().any(|store| store.name == *name),
+            "there is no datastore `{name}`; see `enfilade datastore list`"
+        );
+    }
     let inside = processes.iter().flat_map(|process| {
         let of_name = move |(of, _): &&(DatastoreName, Active)| name.is_none_or(|name| name == of);
         process.inside.iter().filter(of_name).map(move |(of, active)| (process.id, of, *active))
@@ -235,7 +281,7 @@ fn operations(home: &Home, name: Option<&DatastoreName>, json: bool) -> anyhow::
     output::table(&["DATASTORE", "PROCESS", "READING", "WRITING", "SINCE"], &rows);
     if rows.is_empty() {
         output::note(&format!(
-            "no active operations; {} servers run on this data directory",
+            "no active operations; servers that run on this data directory: {}",
             processes.len()
         ));
     }

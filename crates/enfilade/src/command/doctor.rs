@@ -2,6 +2,7 @@
 
 mod names;
 
+use super::NEW_ADMINISTRATOR;
 use crate::backup::schedule;
 use crate::config::without_effect;
 use crate::home::{Installation, file_set};
@@ -69,6 +70,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
             findings.extend(files(installation, &lmdb));
             findings.push(token_key(installation, &lmdb));
             findings.push(session_keys(installation, &lmdb));
+            findings.push(administrators(&lmdb));
             findings.extend(tokens(&lmdb));
             findings.extend(datastores(installation, &lmdb));
             findings.push(attempts(&installation.data));
@@ -116,11 +118,14 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
         (Some((at, why)), Some(until)) if until > clock::now().unix_seconds => {
             warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
         }
+        (None, Some(until)) if until <= clock::now().unix_seconds => {
+            error(what, format!("{state}, which is over: start the server, which renews it"))
+        }
         (Some((at, why)), _) => {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
         }
         (None, Some(_)) => well(what, state),
-        (None, None) => warning(what, format!("{state}: a running server obtains it at once")),
+        (None, None) => warning(what, format!("{state}: a running server obtains it within a minute")),
     })
 }
 
@@ -128,7 +133,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
 fn backups(installation: &Installation) -> Finding {
     let what = "backups";
     let Some(every) = schedule::every(installation) else {
-        return well(
+        return warning(
             what,
             "none are scheduled: set `[backup] directory`, or run `enfilade backup` regularly",
         );
@@ -148,6 +153,13 @@ fn backups(installation: &Installation) -> Finding {
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
             format!("the last one is of {}: is a server running?", output::time(last.unix_seconds)),
+        ),
+        Some(last) if last.file.starts_with(&installation.data) => warning(
+            what,
+            format!(
+                "`{}` is in the data directory, and would be lost with it: set `[backup] directory` to one on another disk",
+                last.file.display()
+            ),
         ),
         Some(last) => {
             well(what, format!("`{}`, and {} older ones", last.file.display(), record.made.len() - 1))
@@ -344,16 +356,14 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for file in files {
-        let good = file
-            .good
-            .map_or("last good revision unknown".to_owned(), |good| format!("good at revision {good}"));
+        let good = file.good.map_or("never good".to_owned(), |good| format!("last good at revision {good}"));
         if file.problem_count == 0 {
             let path = set.path(file.file);
             findings.push(well(file.file.as_str(), format!("{}: {good}, {looked}", path.display())));
         }
         let since = file.since.map(output::time).unwrap_or_default();
         let problem =
-            |problem: &String| error(file.file.as_str(), format!("{problem} (since {since}; last {good})"));
+            |problem: &String| error(file.file.as_str(), format!("{problem} (since {since}; {good})"));
         findings.extend(file.problems.iter().map(problem));
         let untold = (file.problem_count as usize).saturating_sub(file.problems.len());
         if untold > 0 {
@@ -384,13 +394,22 @@ fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
     let directory = keys.directory();
     match (keys.read(), enfilade_admin::has_issued_sessions(lmdb)) {
         (Ok(found), _) if !found.keys.is_empty() => well(what, directory.display().to_string()),
-        (Err(why), _) if why.kind() != std::io::ErrorKind::NotFound => warning(
-            what,
-            format!("`{}` cannot be read: {why}; run `enfilade keys check`", directory.display()),
-        ),
-        (_, Ok(true)) => warning(what, token_key::lost_sessions(directory)),
+        (Err(why), _) if why.kind() != std::io::ErrorKind::NotFound => {
+            error(what, format!("`{}` cannot be read: {why}; run `enfilade keys check`", directory.display()))
+        }
+        (_, Ok(true)) => error(what, token_key::lost_sessions(directory)),
         (_, Ok(false)) => well(what, "none yet: `enfilade keys init` creates them"),
         (_, Err(why)) => error(what, why.to_string()),
+    }
+}
+
+/// Whether somebody can administer the server over HTTP.
+fn administrators(lmdb: &Lmdb) -> Finding {
+    let what = "administrators";
+    match enfilade_admin::has_administrator(lmdb, clock::now().unix_seconds) {
+        Ok(true) => well(what, "a user has the role Admin on /"),
+        Ok(false) => warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}")),
+        Err(why) => error(what, why.to_string()),
     }
 }
 

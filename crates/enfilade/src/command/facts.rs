@@ -7,16 +7,17 @@ use crate::upkeep::{
     audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
 };
 use crate::{clock, output, token_key};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{At, Read, Revision, Source};
+use enfilade_sources::backup::{Backup, MANIFEST};
 use enfilade_sources::check;
 use enfilade_sources::copy::{self, Copy, Gathered};
 use enfilade_sources::files::atomic;
 use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, OpenError, Plan, RestoreError};
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufRead as _, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -50,11 +51,17 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
 
 /// Opens a copy to restore. Other processes cannot write during a restore, so a pipe is first read to its end into a file.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
+    let of_the_house = || {
+        format!("this is a backup of the whole house: run `enfilade restore '{}' --force`", file.display())
+    };
     let mut from = File::open(file)?;
+    ensure!(!file.join(MANIFEST).exists(), of_the_house());
     if !from.metadata()?.is_file() {
         from = atomic::spooled(from, &installation.data)?;
     }
-    Ok(BufReader::with_capacity(1 << 20, from))
+    let mut from = BufReader::with_capacity(1 << 20, from);
+    ensure!(!Backup::begins(from.fill_buf()?), of_the_house());
+    Ok(from)
 }
 
 fn status(lmdb: &Lmdb, json: bool) {

@@ -7,18 +7,73 @@ mod proxmox;
 mod report;
 
 use crate::cli::Import;
-use crate::home::Home;
+use crate::config;
+use crate::home::{Home, IfMissing, Installation, data_directory, is_house, seed};
+use anyhow::Context as _;
 use enfilade_admin::ProxmoxTerms;
+use enfilade_facts::MemoSeed;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()> {
     let report = match command {
         Import::Proxmox { directory, pretend, without_second_factor } => {
             proxmox::run(home, &directory, ProxmoxTerms { pretend, without_second_factor })?
         }
-        Import::Keystone { os_cloud, passwords, pretend } => {
-            keystone::run(home, &os_cloud, passwords.as_deref(), pretend)?
+        Import::Keystone { os_cloud, passwords, leave_out_taken, pretend } => {
+            let terms = keystone::Terms { passwords: passwords.as_deref(), leave_out_taken, pretend };
+            keystone::run(home, &os_cloud, &terms)?
         }
     };
     report.tell(json);
     Ok(())
+}
+
+/// Whether an import is only pretended, and there is no data directory.
+pub(super) fn has_no_house(command: &Import, data: Option<&Path>) -> anyhow::Result<bool> {
+    Ok(command.is_pretended() && !is_house(&data_directory(data.map(Path::to_path_buf))?))
+}
+
+/// Pretends an import where there is no data directory, and makes none: the facts are in a directory that is removed at the end.
+pub(super) fn pretend(
+    command: Import,
+    data: Option<PathBuf>,
+    config_file: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let data = std::path::absolute(data_directory(data)?)?;
+    let place = Temporary::make()?;
+    let mut installation = Installation::find(Some(place.0.clone()), config_file, IfMissing::Create)?;
+    installation.config = config::read(&data, config_file)?;
+    if data.is_dir() {
+        // Files that people edit may be there before the facts.
+        installation.config.facts.files.get_or_insert_with(|| data.clone());
+    }
+    let mut home = Home::open(installation)?;
+    // The commands that the report names are for the data directory that the import would make.
+    home.data = data;
+    run(&home, command, json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A directory that is removed at the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn make() -> anyhow::Result<Self> {
+        let MemoSeed(random) = seed()?;
+        let name = format!("enfilade-pretend-{:032x}", u128::from_ne_bytes(random));
+        let path = std::env::temp_dir().join(name);
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.with_context(|| format!("directory `{}` cannot be made", path.display()))?;
+        Ok(Temporary(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

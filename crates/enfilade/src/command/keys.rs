@@ -7,6 +7,9 @@ use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
 use std::process::ExitCode;
 
+/// The most tokens that a text for people names; `--json` has all.
+const NAMED_MAX: usize = 20;
+
 pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<ExitCode> {
     let (keys, terms) = (home.fernet_keys(), key_terms(&home.config));
     let now = clock::now().unix_seconds;
@@ -67,14 +70,26 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
         );
     }
     let tokens = if accept_loss { Some(home.accept_lost_token_key()?) } else { None };
+    let names = match tokens {
+        None | Some(0) => Vec::new(),
+        Some(_) => enfilade_admin::tokens_of_the_key(home.source())?,
+    };
     match tokens {
         Some(0) => text.push_str("\nno API token needs a lost key"),
-        Some(tokens) => text.push_str(&format!(
-            "\n{tokens} API tokens are refused until they have a new secret: run `enfilade token regenerate` for each of them"
-        )),
+        Some(tokens) => {
+            text.push_str(&format!(
+                "\n{tokens} API tokens are refused until they have a new secret: run `enfilade token regenerate` for each of them"
+            ));
+            names.iter().take(NAMED_MAX).for_each(|name| text.push_str(&format!("\n  {name}")));
+            if NAMED_MAX < names.len() {
+                text.push_str(&format!("\n  and {} more, which --json lists", names.len() - NAMED_MAX));
+            }
+        }
         None => {}
     }
-    let value = json!({ "directory": keys.directory(), "made": is_made, "tokens_refused": tokens });
+    let value = json!({
+        "directory": keys.directory(), "made": is_made, "tokens_refused": tokens, "refused": names,
+    });
     output::done(json, &value, &text);
     Ok(())
 }

@@ -1,19 +1,31 @@
 //! `enfilade bootstrap`, `domain`, `project` and `catalog`.
 
-use super::{enabled, or_dash};
+use super::{enabled, or_dash, similar};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
 use crate::example;
-use crate::home::Home;
+use crate::home::{Home, IfMissing, Installation, config_of};
 use crate::{output, prompt};
+use anyhow::bail;
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
-use enfilade_facts::vocabulary::Userid;
+use enfilade_facts::vocabulary::{ProjectId, Realm, Userid};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Result<()> {
+/// Creates a data directory if there is none, but only for a password that the rules allow.
+pub(super) fn bootstrap(
+    new: Bootstrap,
+    data: Option<PathBuf>,
+    config: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let rules = config_of(data.clone(), config)?.passwords.rules();
     let password = prompt::new_password(new.password_stdin)?;
+    rules.check_form(&password)?;
+    let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
     let address = home.config.tls.listen.for_client();
     let is_local = new.public_url.is_none()
         && ["127.", "localhost:", "[::1]"].iter().any(|own| address.starts_with(own));
@@ -50,7 +62,7 @@ pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Resu
         output::json_line(&json!({
             "user": full, "created": is_new, "project": project.to_string(), "url": public, "same_name": others,
         }));
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let made = if is_new { "created" } else { "already existed and has the new password" };
     output::line(&format!(
@@ -64,7 +76,7 @@ pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Resu
     }
     tell_same_name(home, &wanted.user, &others);
     tell_bootstrap_example(home, &wanted, &public);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Clients that search for a user by name alone find all users of that name, as in Keystone.
@@ -110,10 +122,12 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             output::done(json, &value, &format!("domain {domain} created"));
         }
         Domain::Enable { domain } => {
+            require_domain(home, &domain)?;
             let at = admin::set_domain(&home.change_context(), &domain, true)?;
             said(domain.as_str(), at, &format!("domain {domain} enabled"));
         }
         Domain::Disable { domain } => {
+            require_domain(home, &domain)?;
             let at = admin::set_domain(&home.change_context(), &domain, false)?;
             said(
                 domain.as_str(),
@@ -122,6 +136,7 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             );
         }
         Domain::Remove { domain } => {
+            require_domain(home, &domain)?;
             let at = admin::remove_domain(&home.change_context(), &domain)?;
             said(domain.as_str(), at, &format!("domain {domain} removed"));
         }
@@ -143,12 +158,43 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
     Ok(())
 }
 
+/// Refuses a domain that does not exist, and names the most similar one.
+pub(super) fn require_domain(home: &Home, name: &Realm) -> anyhow::Result<()> {
+    let domains = admin::list_domains(home.source())?;
+    if domains.iter().any(|row| row.name == *name) {
+        return Ok(());
+    }
+    let similar = similar(domains.iter().map(|row| row.name.as_str()), name.as_str());
+    bail!("there is no domain `{name}`{similar}; see `enfilade domain list`")
+}
+
+/// The project that a command names: NAME, NAME@DOMAIN or the id.
+pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId> {
+    if let Some(domain) = text.rsplit_once('@').and_then(|(_, domain)| domain.parse::<Realm>().ok()) {
+        require_domain(home, &domain)?;
+    }
+    Ok(admin::find_project(home.source(), text)?)
+}
+
+/// The name and the domain of a new project.
+fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<(&str, Realm)> {
+    match (text.rsplit_once('@'), domain) {
+        (Some(_), Some(domain)) => bail!(
+            "`{text}` already names a domain: expected NAME@DOMAIN without --domain, or a NAME without `@` in domain {domain}"
+        ),
+        (Some((name, domain)), None) => Ok((name, domain.parse()?)),
+        (None, Some(domain)) => Ok((text, domain)),
+        (None, None) => Ok((text, "Default".parse()?)),
+    }
+}
+
 pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Result<()> {
-    let find = |text: &str| admin::find_project(home.source(), text);
+    let find = |text: &str| find_project(home, text);
     match command {
         Project::Add { name, domain, description } => {
-            let (id, at) =
-                admin::add_project(&home.change_context(), &domain, &name, description.as_deref())?;
+            let (name, domain) = place(&name, domain)?;
+            require_domain(home, &domain)?;
+            let (id, at) = admin::add_project(&home.change_context(), &domain, name, description.as_deref())?;
             let value = json!({ "project": name, "domain": domain.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {name}@{domain} created: {id}"));
         }

@@ -1,5 +1,6 @@
 //! `enfilade penalties`.
 
+use super::or_dash;
 use crate::cli::Penalties;
 use crate::control::{self, Penalised, Question};
 use crate::output;
@@ -39,7 +40,9 @@ fn list(all: &[Penalised], json: bool) {
     }
     let row = |one: &Penalised| {
         let until = output::time(one.until);
-        vec![one.subject.clone(), one.state.clone(), until, one.failures.to_string(), one.server.to_string()]
+        // A block begins a new count.
+        let failures = or_dash(Some(one.failures).filter(|failures| *failures > 0));
+        vec![one.subject.clone(), one.state.clone(), until, failures, one.server.to_string()]
     };
     let rows: Vec<_> = all.iter().map(row).collect();
     output::table(&["ADDRESS OR NAME", "STATE", "UNTIL", "FAILURES", "SERVER"], &rows);

@@ -3,6 +3,7 @@
 use crate::cli::Subject;
 use crate::output;
 use crate::reference::{Table, table};
+use anyhow::bail;
 use clap::ValueEnum as _;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
@@ -10,20 +11,25 @@ use std::process::ExitCode;
 /// Prints one table or all, or of each only the rows whose name contains a word.
 pub(super) fn run(subject: Option<Subject>, word: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
     let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
-    let mut all = Map::new();
+    let word = word.map(str::to_lowercase);
+    let (mut all, mut found) = (Map::new(), 0);
     for subject in subjects {
         let mut table = table(*subject)?;
-        let is_meant = |row: &Vec<Value>| match (word, row.first()) {
-            (Some(word), Some(name)) => text(name).contains(word),
+        let is_meant = |row: &Vec<Value>| match (&word, row.first()) {
+            (Some(word), Some(name)) => text(name).to_lowercase().contains(word),
             _ => true,
         };
         table.rows.retain(is_meant);
+        found += table.rows.len();
         if json {
             let name = subject.to_possible_value().map(|name| name.get_name().to_owned());
             all.insert(name.unwrap_or_default(), table.json());
         } else {
             print(&table);
         }
+    }
+    if let (Some(word), 0) = (word, found) {
+        bail!("no row of the reference has a name with `{word}`: `enfilade reference` prints all");
     }
     if json {
         output::json_line(&Value::Object(all));

@@ -3,19 +3,21 @@
 
 use super::access::{Judged, KINDS, judged};
 use super::judge::{Judge, known_sessions};
+use super::keystone::{find_project, require_domain};
+use super::or_dash;
 use crate::cli::revoke::{Extent, Revoke};
 use crate::home::Home;
 use crate::issued::record_of;
-use crate::output;
+use crate::output::{self, counted};
 use anyhow::Context;
 use enfilade_admin::keystone::{self, RevocationSummary};
 use enfilade_admin::{
-    Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group, ways_for,
-    ways_of, withdraw, withdraw_for, withdraw_from,
+    Names, Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group,
+    ways_for, ways_of, withdraw, withdraw_for, withdraw_from,
 };
-use enfilade_facts::Read as _;
-use enfilade_facts::tables::Revoked;
+use enfilade_facts::tables::{Domain, Group, NamedRole, Project, Revoked, User};
 use enfilade_facts::vocabulary::{Authid, GroupName, ProjectId, Realm, Secret, UserId, Userid};
+use enfilade_facts::{Read as _, SourceError, View};
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
 use enfilade_identity::{Claim, SessionAsk};
 use enfilade_sources::files::issued::IssuedSession;
@@ -124,6 +126,7 @@ impl Subject {
     }
 
     fn domain(home: &Home, domain: &Realm, extent: &Extent) -> anyhow::Result<Subject> {
+        require_domain(home, domain)?;
         let (id, users, projects) = home.source().read(|view| contents_of_domain(view, domain))??;
         Ok(Subject {
             kind: "domain",
@@ -138,7 +141,7 @@ impl Subject {
     }
 
     fn project(home: &Home, project: String, extent: &Extent) -> anyhow::Result<Subject> {
-        let id = keystone::find_project(home.source(), &project)?;
+        let id = find_project(home, &project)?;
         Ok(Subject {
             kind: "project",
             name: project,
@@ -217,13 +220,23 @@ impl Subject {
         }
     }
 
-    /// The command that ends what still works.
+    /// The command that deletes what is left.
+    fn delete(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("enfilade revoke user {} --everything", output::word(&owner.to_string())),
+            None => format!("enfilade revoke {} {} --everything", self.kind, output::word(&self.name)),
+        }
+    }
+
+    /// The commands that end what still works.
     fn next(&self) -> String {
-        let owner = self.owner.as_ref().map(|owner| output::word(&owner.to_string()));
-        match (owner, self.kind) {
-            (Some(owner), "session" | "chain") => format!("enfilade revoke user {owner}"),
-            (Some(owner), _) => format!("enfilade revoke user {owner} --everything"),
-            (None, kind) => format!("enfilade revoke {kind} {} --everything", output::word(&self.name)),
+        let delete = format!("{} deletes them for good", self.delete());
+        match (&self.owner, self.kind) {
+            (Some(owner), "session" | "chain") => {
+                let owner = output::word(&owner.to_string());
+                format!("enfilade user passwd {owner} replaces the password and ends all sessions, {delete}")
+            }
+            _ => delete,
         }
     }
 
@@ -321,7 +334,11 @@ impl Outcome {
                 "no valid session of the chain {name} is known; its sessions are refused from now on"
             )),
             (0, _) => Some(format!(
-                "no valid session of {kind} {name} is known; one that was issued until now is refused"
+                "no valid session of {kind} {name} is known; every session issued until now is refused"
+            )),
+            (_, "session") => Some(format!(
+                "session {name} of {} ended; its running transfers stop at their next check",
+                subject.whose()
             )),
             (count, _) => Some(format!(
                 "ended at least {} of {}; running transfers of sessions that ended stop at their next check",
@@ -355,7 +372,10 @@ impl Outcome {
             }
             _ if !self.left.is_empty() => {
                 let refused = joined(&parts(self.left.iter().map(|(way, _)| way)));
-                format!("refused at present, but not deleted: {refused}; to delete: {}", subject.next())
+                format!(
+                    "refused at present, but not deleted: {refused}; to delete them for good: {}",
+                    subject.delete()
+                )
             }
             _ if !subject.projects.is_empty() && subject.users.is_empty() => format!(
                 "users with a role on project {name} can open new sessions; to refuse them: enfilade project set {} --disable",
@@ -391,10 +411,6 @@ fn parts<'w>(ways: impl Iterator<Item = &'w Way>) -> Vec<String> {
         .collect()
 }
 
-fn counted(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
-}
-
 /// `a`, `a and b`, `a, b and c`.
 fn joined(parts: &[String]) -> String {
     match parts.split_last() {
@@ -404,8 +420,28 @@ fn joined(parts: &[String]) -> String {
     }
 }
 
+/// The names of what is revoked, where it still exists.
+fn names_of(home: &Home, rows: &[RevocationSummary]) -> anyhow::Result<Vec<Option<String>>> {
+    let source = home.source();
+    let names = source.read(Names::read)??;
+    let name = |view: &View<'_>, mark: &Revoked| -> Result<Option<String>, SourceError> {
+        Ok(match mark {
+            Revoked::User(id) => view.get::<User>(id)?.map(|_| names.user(id)),
+            Revoked::Group(id) => view.get::<Group>(id)?.map(|_| names.group(id)),
+            Revoked::Project(id) => view.get::<Project>(id)?.map(|project| project.name),
+            Revoked::Domain(id) => view.get::<Domain>(id)?.map(|domain| domain.name.to_string()),
+            Revoked::Role(id) => view.get::<NamedRole>(id)?.map(|role| role.name),
+            _ => None,
+        })
+    };
+    let found = source
+        .read(|view| rows.iter().map(|row| name(view, &row.mark)).collect::<Result<Vec<_>, SourceError>>())?;
+    Ok(found?)
+}
+
 fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     let rows = keystone::list_revocations(home.source())?;
+    let names = names_of(home, &rows)?;
     let described = |mark: &Revoked| match mark {
         Revoked::Token(id) => ("token", audit_id_to_text(id)),
         Revoked::Chain(id) => ("chain", audit_id_to_text(id)),
@@ -421,24 +457,26 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
         Revoked::Horizon | Revoked::Passed | Revoked::Last => ("nothing", String::new()),
     };
     if json {
-        rows.iter().for_each(|row| {
+        rows.iter().zip(names).for_each(|(row, name)| {
             let (kind, id) = described(&row.mark);
             output::json_line(&json!({
-                "kind": kind, "id": id, "issued_before": row.revocation.issued_before,
+                "kind": kind, "id": id, "name": name, "issued_before": row.revocation.issued_before,
                 "revoked_at": row.revocation.revoked_at,
             }));
         });
         return Ok(());
     }
-    let row = |row: &RevocationSummary| {
+    let row = |(row, name): (&RevocationSummary, Option<String>)| {
         let (kind, id) = described(&row.mark);
         vec![
             kind.to_owned(),
             id,
+            or_dash(name),
             output::time(row.revocation.issued_before),
             output::time(row.revocation.revoked_at),
         ]
     };
-    output::table(&["WHAT", "ID", "ISSUED UP TO", "REVOKED"], &rows.iter().map(row).collect::<Vec<_>>());
+    let rows: Vec<_> = rows.iter().zip(names).map(row).collect();
+    output::table(&["WHAT", "ID", "NAME", "ISSUED UP TO", "REVOKED"], &rows);
     Ok(())
 }

@@ -1,19 +1,19 @@
 //! `enfilade role`.
 
-use super::{defined_in, enabled};
+use super::keystone::{find_project, require_domain};
+use super::{defined_in, enabled, has_administrator, similar, warn_without_administrator};
 use crate::cli::{Assignment, On, RoleCommand};
-use crate::config::distance;
 use crate::home::Home;
-use crate::output;
+use crate::output::{self, counted};
 use anyhow::bail;
 use enfilade_admin::keystone::{
-    self, add_implication, add_role, find_project, grant_role, list_grants, list_named_roles,
-    remove_named_role, take_role,
+    self, RoleUse, add_implication, add_role, grant_role, list_grants, list_named_roles, remove_named_role,
+    role_use, take_role,
 };
 use enfilade_facts::At;
 use enfilade_facts::tables::NamedRole;
 use enfilade_facts::vocabulary::{DatastoreName, RoleId, RolePath};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt;
 
 pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Result<()> {
@@ -42,12 +42,14 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
         }
         RoleCommand::Remove { assignment } => {
             let Assignment { on, auth_id, role } = &assignment;
-            let (who, ctx) = (auth_id.parse()?, home.change_context());
+            let (who, ctx, had_administrator) =
+                (auth_id.parse()?, home.change_context(), has_administrator(home)?);
             let at = match &on.path {
                 Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
                 None => take_role(&ctx, &who, &named(home, on)?, role)?,
             };
             said(&assignment, at, &format!("{auth_id} is no longer {role} on {on}"));
+            warn_without_administrator(home, had_administrator)?;
         }
         RoleCommand::Define { name, implies, description } => {
             let (id, mut at) = add_role(&home.change_context(), &name, description.as_deref())?;
@@ -57,11 +59,7 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
             let value = json!({ "role": name, "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("role {name} created"));
         }
-        RoleCommand::Undefine { name } => {
-            let at = remove_named_role(&home.change_context(), &name)?;
-            let value = json!({ "role": name, "revision": at.revision.0 });
-            output::done(json, &value, &format!("role {name} removed, with all its assignments"));
-        }
+        RoleCommand::Undefine { name, force } => undefine(home, &name, force, json)?,
         RoleCommand::List { named: true } => {
             let rows = list_grants(source)?;
             if json {
@@ -107,15 +105,35 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
     Ok(())
 }
 
+/// Removes a role. One that the API refuses to delete, such as those of `bootstrap`, is kept without `force`.
+fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<()> {
+    let RoleUse { extra, assignments, implications } = role_use(home.source(), name)?;
+    let with = format!(
+        "{} and {}",
+        counted(assignments, "assignment", "assignments"),
+        counted(implications, "implication", "implications")
+    );
+    let extra: Value = serde_json::from_str(&extra).unwrap_or_default();
+    if !force && extra.pointer("/options/immutable") == Some(&Value::Bool(true)) {
+        bail!(
+            "role `{name}` is immutable, nothing was changed: {with} would be removed with it; to remove it nevertheless, add --force"
+        );
+    }
+    let at = remove_named_role(&home.change_context(), name)?;
+    let value = json!({
+        "role": name, "assignments": assignments, "implications": implications, "revision": at.revision.0,
+    });
+    output::done(json, &value, &format!("role {name} removed, with {with}"));
+    Ok(())
+}
+
 /// Refuses a datastore that does not exist: a mistyped name would grant nothing.
 fn require_datastore(home: &Home, name: &DatastoreName) -> anyhow::Result<()> {
     let datastores = enfilade_admin::list_datastores(home.source())?;
     if datastores.iter().any(|row| row.name == *name) {
         return Ok(());
     }
-    let similar = datastores.iter().map(|row| (distance(row.name.as_str(), name.as_str()), &row.name)).min();
-    let similar = similar.filter(|(distance, _)| *distance <= 2);
-    let similar = similar.map(|(_, similar)| format!(" (is `{similar}` meant?)")).unwrap_or_default();
+    let similar = similar(datastores.iter().map(|row| row.name.as_str()), name.as_str());
     bail!(
         "there is no datastore `{name}`{similar}; see `enfilade datastore list`; to assign roles before it is created, add --before-creation"
     )
@@ -124,8 +142,11 @@ fn require_datastore(home: &Home, name: &DatastoreName) -> anyhow::Result<()> {
 /// The project, domain or system that the options name.
 fn named(home: &Home, on: &On) -> anyhow::Result<keystone::On> {
     Ok(match (&on.project, &on.domain) {
-        (Some(project), _) => keystone::On::Project(find_project(home.source(), project)?),
-        (None, Some(domain)) => keystone::On::Domain(domain.clone()),
+        (Some(project), _) => keystone::On::Project(find_project(home, project)?),
+        (None, Some(domain)) => {
+            require_domain(home, domain)?;
+            keystone::On::Domain(domain.clone())
+        }
         (None, None) => keystone::On::System,
     })
 }

@@ -4,9 +4,9 @@ use super::{defined_in, enabled, or_dash, until};
 use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
-use anyhow::Context;
-use enfilade_admin::{Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, keystone};
-use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
+use anyhow::{Context, bail};
+use enfilade_admin::{Error, Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, keystone};
+use enfilade_facts::vocabulary::{Authid, RoleId, TokenName, Userid};
 use enfilade_sources::files::certificates::read_text;
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
@@ -31,7 +31,15 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 owner,
                 name,
                 &TokenTerms { expires, comment, own_roles },
-            )?;
+            );
+            let new = new.map_err(|why| match why {
+                Error::Exists { .. } => {
+                    let regenerate =
+                        format!("enfilade token regenerate {}", output::word(&token.to_string()));
+                    anyhow::anyhow!("{why}; for a new secret run `{regenerate}`")
+                }
+                why => why.into(),
+            })?;
             show_secret(&new, json);
         }
         Token::Regenerate { token, grace } => {
@@ -90,12 +98,13 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
     let rows: Vec<Vec<String>> = tokens
         .into_iter()
         .map(|token| {
+            let roles = roles(&token, "own", "owner's");
             let used = last_used.of(&token.id).map(|used| output::time(used.unix_seconds));
             vec![
                 token.tokenid,
                 enabled(token.enabled),
                 until(token.expires),
-                (if token.own_roles { "own" } else { "owner's" }).to_owned(),
+                roles,
                 or_dash(used),
                 defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg"),
                 or_dash(token.comment),
@@ -160,19 +169,22 @@ fn create_for_project(
 ) -> anyhow::Result<()> {
     let (owner, name) = parts(token)?;
     let source = home.source();
-    let project = keystone::find_project(source, project)?;
+    let id = super::keystone::find_project(home, project)?;
     let users = enfilade_admin::list_users(source)?;
     let owner = users.iter().find(|row| row.userid == owner.to_string());
     let owner =
         owner.with_context(|| format!("the user of `{token}` does not exist; see `enfilade user list`"))?.id;
     let roles = match role.is_empty() {
-        true => keystone::roles_on_project(source, &owner, &project)?,
-        false => role,
+        true => keystone::roles_on_project(source, &owner, &id)?,
+        false => {
+            require_held(&keystone::held_roles(source, &owner, &id)?, &role, &token.user, project)?;
+            role
+        }
     };
     let new = keystone::NewApplicationCredential {
         owner,
         name: name.clone(),
-        project,
+        project: id,
         roles,
         unrestricted: false,
         rules: Vec::new(),
@@ -192,6 +204,25 @@ fn create_for_project(
     Ok(())
 }
 
+/// Refuses a role that the owner of a new application credential does not have on its project.
+fn require_held(
+    held: &[(RoleId, String)],
+    wanted: &[String],
+    owner: &Userid,
+    project: &str,
+) -> anyhow::Result<()> {
+    let is_held = |role: &&String| held.iter().any(|(id, name)| name == *role || id.to_string() == **role);
+    let Some(role) = wanted.iter().find(|role| !is_held(role)) else { return Ok(()) };
+    let names: Vec<&str> = held.iter().map(|(_, name)| name.as_str()).collect();
+    let has = if names.is_empty() { "no role there".to_owned() } else { names.join(", ") };
+    let (owner, project, given) =
+        (output::word(&owner.to_string()), output::word(project), output::word(role));
+    bail!(
+        "{owner} does not have the role `{role}` on project {project}, only: {has}; assign it first with `enfilade role assign --project {project} \
+         --auth-id {owner} {given}`"
+    )
+}
+
 fn show_secret(new: &NewToken, json: bool) {
     let tokenid = new.tokenid.to_string();
     let value = json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 });
@@ -203,11 +234,17 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
     json!({
         "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
         "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
-        "comment": token.comment, "own_roles": token.own_roles,
+        "comment": token.comment, "own_roles": token.own_roles, "limited_to": token.limited_to,
         "kept_in": token.is_mirrored.then_some("user.cfg"), "fault": token.fault,
         "checked_by": token.checked_by, "last_used": used.map(|used| used.unix_seconds),
         "last_used_from": used.map(|used| used.from.to_string()),
     })
+}
+
+/// The roles of a token: those of an application credential by name, else the text for own roles or for those of its owner.
+fn roles(token: &TokenSummary, own: &str, of_owner: &str) -> String {
+    let text = if token.own_roles { own } else { of_owner };
+    token.limited_to.clone().unwrap_or_else(|| text.to_owned())
 }
 
 fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
@@ -221,7 +258,7 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
         ("enabled", enabled(token.enabled)),
         ("made", output::time(token.created)),
         ("expires", until(token.expires)),
-        ("roles", (if token.own_roles { "its own, within its owner's" } else { "its owner's" }).to_owned()),
+        ("roles", roles(token, "its own, within its owner's", "its owner's")),
         ("kept in", defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg and token.shadow")),
         ("secret", format!("checked by {}", token.checked_by)),
         (

@@ -1,17 +1,17 @@
 //! `enfilade user`.
 
-use super::{defined_in, enabled, or_dash, until};
+use super::{defined_in, enabled, has_administrator, or_dash, until, warn_without_administrator};
 use crate::cli::User;
 use crate::clock;
 use crate::home::Home;
 use crate::{first_start, output, prompt};
+use anyhow::ensure;
 use enfilade_admin::{NewUser, UserEdit, keystone};
-use enfilade_facts::At;
 use enfilade_facts::vocabulary::Userid;
+use enfilade_facts::{At, Read as _};
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
-    let source = home.source();
     match command {
         User::Add { user, password, password_stdin, sid, uid, gid, expires, comment } => {
             let wanted = password || password_stdin;
@@ -27,40 +27,9 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             };
             output::done(json, &value, &format!("user {} created{password}", new.userid));
         }
-        User::List => {
-            let users = enfilade_admin::list_users(source)?;
-            if json {
-                users.iter().for_each(|user| {
-                    output::json_line(&json!({
-                        "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
-                        "enabled": user.enabled, "expires": user.expires, "password": user.has_password, "password_until": user.password_until,
-                        "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_mirrored.then_some("user.cfg"),
-                        "fault": user.fault,
-                    }));
-                });
-                return Ok(());
-            }
-            let rows: Vec<Vec<String>> = users
-                .into_iter()
-                .map(|user| {
-                    vec![
-                        user.userid,
-                        enabled(user.enabled),
-                        password(user.has_password, user.password_until),
-                        until(user.expires),
-                        or_dash(user.uid),
-                        user.sid.to_string(),
-                        defined_in(user.is_mirrored, user.fault.as_deref(), "user.cfg"),
-                        or_dash(user.comment),
-                    ]
-                })
-                .collect();
-            output::table(
-                &["USER", "ENABLED", "PASSWORD", "EXPIRES", "UID", "SID", "KEPT IN", "COMMENT"],
-                &rows,
-            );
-        }
+        User::List => return list(home, json),
         User::Passwd { user, password_stdin } => {
+            require(home, &user)?;
             let password = prompt::new_password(password_stdin)?;
             let at = enfilade_admin::set_password(&home.change_context(), &user, &password)?;
             if user == first_start::admin()? {
@@ -71,25 +40,36 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
         User::Set { user, expires, comment, uid, gid, default_project } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
+            ensure!(
+                edit != UserEdit::default() || default_project.is_some(),
+                "nothing to change: give --expires, --comment, --uid, --gid or --default-project"
+            );
             let at = set(home, &user, &edit, default_project.as_deref())?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} changed"));
         }
         User::Access { user } => super::access::run(home, &user, json)?,
         User::Remove { user } => {
+            let had_administrator = has_administrator(home)?;
             let at = enfilade_admin::remove_user(&home.change_context(), &user)?;
+            if user == first_start::admin()? {
+                first_start::forget_first_password(&home.data);
+            }
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(
                 json,
                 &value,
                 &format!("user {user} removed, with all tokens, memberships and roles"),
             );
+            warn_without_administrator(home, had_administrator)?;
         }
         User::Disable { user } => {
+            let had_administrator = has_administrator(home)?;
             let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
             let at = enfilade_admin::set_user(&home.change_context(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} disabled, with all tokens and sessions"));
+            warn_without_administrator(home, had_administrator)?;
         }
         User::Enable { user } => {
             let edit = UserEdit { enabled: Some(true), ..UserEdit::default() };
@@ -99,6 +79,44 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+fn list(home: &Home, json: bool) -> anyhow::Result<()> {
+    let users = enfilade_admin::list_users(home.source())?;
+    if json {
+        users.iter().for_each(|user| {
+            output::json_line(&json!({
+                "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
+                "enabled": user.enabled, "expires": user.expires, "password": user.has_password, "password_until": user.password_until,
+                "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_mirrored.then_some("user.cfg"),
+                "fault": user.fault,
+            }));
+        });
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = users
+        .into_iter()
+        .map(|user| {
+            vec![
+                user.userid,
+                enabled(user.enabled),
+                password(user.has_password, user.password_until),
+                until(user.expires),
+                or_dash(user.uid),
+                user.sid.to_string(),
+                defined_in(user.is_mirrored, user.fault.as_deref(), "user.cfg"),
+                or_dash(user.comment),
+            ]
+        })
+        .collect();
+    output::table(&["USER", "ENABLED", "PASSWORD", "EXPIRES", "UID", "SID", "KEPT IN", "COMMENT"], &rows);
+    Ok(())
+}
+
+/// Refuses a user that does not exist, before a password is asked for.
+fn require(home: &Home, user: &Userid) -> anyhow::Result<()> {
+    let is_there = home.source().read(|view| enfilade_admin::user_access(view, user).map(drop))?;
+    Ok(is_there?)
 }
 
 fn password(is_there: bool, until: i64) -> String {
@@ -114,7 +132,7 @@ fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str
     if let Some(project) = default_project {
         let id = match project {
             "" => None,
-            project => Some(keystone::find_project(home.source(), project)?),
+            project => Some(super::keystone::find_project(home, project)?),
         };
         at = keystone::set_default_project(&home.change_context(), user, id)?;
     }

@@ -2,8 +2,8 @@
 //! (`enfilade reference configuration`) all use this table.
 
 use super::values::{
-    AcmeDirectory, AtMost, Check, Duration, MailAddress, MapSize, Matching, Names, PublicNames, Recipients,
-    Roots, TransportSecurity, UseOfIndex, Value,
+    AbsolutePath, AcmeDirectory, AtMost, Check, Duration, MailAddress, MapSize, Matching, Names, Positive,
+    PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, Value,
 };
 use crate::listen::{Addresses, Networks};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -40,6 +40,8 @@ pub(crate) struct Key {
     name: &'static str,
     /// The values it takes.
     pub(crate) expected: fn() -> String,
+    /// A value as the file has it, if the key has no default.
+    pub(super) sample: fn() -> &'static str,
     /// What holds while the key is not set; empty if the key has a default value.
     pub(crate) unset: &'static str,
     /// When a change takes effect.
@@ -93,6 +95,7 @@ macro_rules! keys {
             page: $page,
             name: stringify!($key),
             expected: <$type as Value>::expected,
+            sample: <$type as Value>::sample,
             unset: concat!($($unset)?),
             effect: Effect::$effect,
             what: concat!($($what),+),
@@ -109,7 +112,7 @@ keys! {
         plain_listen: Option<Addresses>, "off", Restart;
         /// The address for plain HTTP that redirects to HTTPS.
         http_listen: Option<Addresses>, "off", Restart;
-        /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with, such as certbot's webroot.
+        /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with: `.well-known/acme-challenge` in certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
         /// Public host names of a certificate that the server obtains from a certificate authority (ACME) and renews. Setting it accepts the
         /// authority's terms of service.
@@ -207,11 +210,11 @@ keys! {
     /// Backups of the whole house that the server makes.
     backup: Backup, "backup.md#on-a-schedule" {
         /// The directory of the backups; created if it does not exist. No datastore may contain it.
-        directory: Option<PathBuf>, "no backups are made", Restart;
+        directory: Option<AbsolutePath>, "no backups are made", Restart;
         /// How often a backup is made.
         every: Option<Duration>, "`24h`", Restart;
-        /// The number of backups that are kept; at least 1.
-        keep: usize = 7, Restart;
+        /// The number of backups that are kept.
+        keep: Positive = Positive(7), Restart;
         /// The age recipients that can decrypt the backups, separated by commas.
         recipients: Recipients, "not encrypted", Restart;
     }

@@ -1,5 +1,6 @@
 //! The configuration as people see it: each key with its value and origin, settings without effect, and the commented example.
 
+use super::values::AcmeDirectory;
 use super::{Config, KEYS, file_text, keys, keys_of_environment, path, read};
 use crate::reference::default_of;
 use enfilade_facts::limits::LIMITS;
@@ -64,20 +65,47 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
             "`tls.acme` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
         ),
         (
-            tls.acme.is_none() && (tls.acme_contact.is_some() || tls.acme_roots.is_some()),
-            "`tls.acme_contact` and `tls.acme_roots` have no effect without `tls.acme`: set `tls.acme` to the host names",
+            tls.acme.is_none()
+                && (tls.acme_contact.is_some()
+                    || tls.acme_roots.is_some()
+                    || tls.acme_directory != AcmeDirectory::default()),
+            "`tls.acme_directory`, `tls.acme_contact` and `tls.acme_roots` have no effect without `tls.acme`: set `tls.acme` to the host \
+             names",
         ),
         (
             tls.certificates.is_some() && tls.crt_list.is_some(),
             "`tls.certificates` has no effect, because `tls.crt_list` names the certificates: remove one of the two",
         ),
     ];
-    rules.into_iter().filter(|(holds, _)| *holds).map(|(_, says)| says.to_owned()).collect()
+    let useless = rules.into_iter().filter(|(holds, _)| *holds).map(|(_, says)| says.to_owned());
+    useless.chain(bound_twice(config)).collect()
+}
+
+/// Addresses that two listeners have.
+fn bound_twice(config: &Config) -> Vec<String> {
+    let tls = &config.tls;
+    let listeners = [
+        ("tls.listen", Some(&tls.listen)),
+        ("tls.plain_listen", tls.plain_listen.as_ref()),
+        ("tls.http_listen", tls.http_listen.as_ref()),
+        ("operations.listen", Some(&config.operations.listen)),
+    ];
+    let mut found = Vec::new();
+    for (at, (key, addresses)) in listeners.iter().enumerate() {
+        for (other, others) in listeners.iter().skip(at + 1) {
+            let shared = addresses.zip(*others).and_then(|(one, other)| one.shared_with(other));
+            found.extend(shared.map(|address| {
+                format!("`{key}` and `{other}` both have the address {address}, which only one can bind: change one of the two")
+            }));
+        }
+    }
+    found
 }
 
 /// A configuration file in which every key is a comment: with its meaning, its values and its default.
 pub(crate) fn example() -> anyhow::Result<String> {
-    let mut text = "# The configuration of enfilade. Each key stands here with its default; remove the `#` before a key to change it.\n\
+    let mut text = "# The configuration of enfilade. Each key stands here with its default, or with an example where a comment says what holds\n\
+                    # while it is unset. Remove the `#` before a key to change it; keep each [section] once.\n\
                     # `enfilade config check` checks this file, `enfilade config show` prints the values that count.\n"
         .to_owned();
     let mut section = "";
@@ -87,11 +115,11 @@ pub(crate) fn example() -> anyhow::Result<String> {
             write!(text, "\n[{section}]\n")?;
         }
         writeln!(text, "# {}", key.what())?;
-        writeln!(text, "# Values: {}. A change needs a {}.", (key.expected)(), key.effect.name())?;
-        match default_of(key)? {
-            Some(default) => writeln!(text, "# {} = {default}", key.name())?,
-            None => writeln!(text, "# {} =      (unset: {})", key.name(), key.unset)?,
-        }
+        let default = default_of(key)?;
+        let unset = if default.is_none() { format!(" Unset: {}.", key.unset) } else { String::new() };
+        writeln!(text, "# Values: {}.{unset} A change needs a {}.", (key.expected)(), key.effect.name())?;
+        let value = default.unwrap_or_else(|| (key.sample)().to_owned());
+        writeln!(text, "# {} = {value}", key.name())?;
     }
     text.push_str("\n[limits]\n");
     for row in LIMITS {

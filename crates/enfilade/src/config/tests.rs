@@ -18,6 +18,25 @@ fn the_environment_is_over_the_file() {
 }
 
 #[test]
+fn networks_are_a_list_or_a_text() {
+    let of =
+        |value: &str| of(&format!("[http]\ntrusted_proxies = {value}"), &[]).unwrap().http.trusted_proxies;
+    assert_eq!(of("['127.0.0.1', '10.0.0.0/8']"), of("'127.0.0.1, 10.0.0.0/8'"));
+    assert!(of("['127.0.0.1']").hold("127.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn a_variable_that_sets_no_key_is_named() {
+    let unread = |name: &str| unread_variables([name.to_owned()].into_iter());
+    for name in ["ENFILADE_DATA", "ENFILADE_TLS__LISTEN", "ENFILADE_SEED", "TLS_LISTEN"] {
+        assert_eq!(unread(name), [""; 0], "{name}");
+    }
+    let said = unread("ENFILADE_TLS_LISTEN");
+    assert!(said[0].contains("`ENFILADE_TLS__LISTEN`"), "{said:?}");
+    assert!(unread("ENFILADE_LIMITS_X")[0].contains("`ENFILADE_LIMITS__X`"));
+}
+
+#[test]
 fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     for (text, environment, expected) in [
         (
@@ -42,6 +61,33 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             "line 3: `nowhere` is not an address; expected ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas, such as 0.0.0.0:8443",
         ),
         ("[identity]\n\nhash_slots = 'many'", None, "line 3: invalid type: string \"many\", expected usize"),
+        (
+            "[tls]\nlisten = 8444",
+            None,
+            "line 2: `8444` is not an address; expected ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas, such as 0.0.0.0:8443",
+        ),
+        (
+            "[tls]\ncheck = 'lazy'\n\n[tls]\nlisten = ':1'",
+            None,
+            "line 4: the table [tls] is there twice: write the key into the first one",
+        ),
+        (
+            "[tls]\nlisten = ':1'\nlisten = ':1'",
+            None,
+            "line 3: the key is there twice: remove one of the two lines",
+        ),
+        (
+            "[http]\ntrusted_proxies = true",
+            None,
+            "line 2: `true`: expected a list of addresses and networks, such as [\"10.0.0.0/8\"]",
+        ),
+        ("[tls]\nacme = true", None, "line 2: `true`: expected a list of names, such as [\"nas.lan\"]"),
+        ("[backup]\nkeep = 0", None, "line 2: 0 is too little; expected a number from 1 on"),
+        (
+            "[backup]\ndirectory = 'b'",
+            None,
+            "line 2: the path `b` is not absolute; expected one that begins with `/`",
+        ),
         ("[tls", None, "line 1: unclosed table, expected `]`"),
         ("[limits]\nxml_bytes = 0", None, "line 1: limit `xml_bytes` is 0; expected 1024 to 67108864"),
         (
@@ -62,6 +108,23 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     ] {
         let why = of(text, environment.as_slice()).unwrap_err();
         assert_eq!(format!("{why:#}"), expected);
+    }
+}
+
+#[test]
+fn an_address_of_two_listeners_is_told_of() {
+    for (text, expected) in [
+        ("", None),
+        ("[tls]\nlisten = ':0'\nplain_listen = ':0'", None),
+        (
+            "[tls]\nplain_listen = '127.0.0.1:9443'",
+            Some(
+                "`tls.plain_listen` and `operations.listen` both have the address 127.0.0.1:9443, which only one can bind: change one of the two",
+            ),
+        ),
+    ] {
+        let said = without_effect(&of(text, &[]).unwrap());
+        assert_eq!(said.first().map(String::as_str), expected, "{text}");
     }
 }
 
@@ -126,7 +189,7 @@ fn what_waits_for_a_restart_is_named() {
 /// A key that is missing from the table could not be set, and a reload could not report that its change needs a restart.
 #[test]
 fn every_key_that_can_be_set_is_in_the_table() {
-    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\n[passwords]\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
+    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\n[passwords]\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
     let table = toml::Table::try_from(config).unwrap();
     let keys = table.iter().flat_map(|(section, value)| {
         value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))
@@ -147,6 +210,22 @@ fn every_key_has_a_default() {
         let is_unset = value.is_none_or(|value| value.as_str() == Some(""));
         assert_eq!(is_unset, !key.unset.is_empty(), "{}.{}", key.section, key.name());
     }
+}
+
+/// In the commented file, each line with a key is valid without its `#`.
+#[test]
+fn every_line_of_the_example_can_be_used() {
+    let is_key = |line: &str| {
+        let name = line.split(" = ").next().unwrap_or_default();
+        line.contains(" = ") && keys().any(|(key, _)| key.ends_with(&format!(".{name}")))
+    };
+    let example = example().unwrap();
+    let line = |line: &str| line.strip_prefix("# ").filter(|key| is_key(key)).unwrap_or(line).to_owned();
+    let used: Vec<String> =
+        example.lines().map(line).filter(|line| !line.starts_with("recipients")).collect();
+    let config = of(&used.join("\n"), &[]).unwrap();
+    assert_eq!(config.tls.plain_listen.unwrap().to_string(), ":8080");
+    assert_eq!(used.iter().filter(|line| is_key(line)).count(), keys().count() - 1);
 }
 
 #[test]

@@ -11,11 +11,19 @@ use std::path::PathBuf;
 pub(super) trait Value {
     /// The values it takes.
     fn expected() -> String;
+    /// A value as the file has it, for a key without a default; empty for types of which every key has a default.
+    fn sample() -> &'static str {
+        ""
+    }
 }
 
 impl<V: Value> Value for Option<V> {
     fn expected() -> String {
         V::expected()
+    }
+
+    fn sample() -> &'static str {
+        V::sample()
     }
 }
 
@@ -30,38 +38,52 @@ impl Value for MapSize {
         let (least, most) = MapSize::RANGE;
         format!("{least} to {most}")
     }
+
+    fn sample() -> &'static str {
+        "65536"
+    }
 }
 
 macro_rules! expected {
-    ($($type:ty: $expected:literal,)+) => {$(
+    ($($type:ty: $expected:literal $(= $sample:literal)?,)+) => {$(
         impl Value for $type {
             fn expected() -> String {
                 $expected.to_owned()
             }
+            $(fn sample() -> &'static str {
+                $sample
+            })?
         }
     )+};
 }
 
 expected! {
     bool: "`true` or `false`",
-    usize: "number",
+    usize: "number" = "2",
     i64: "number",
-    u32: "number",
-    PathBuf: "path",
-    Duration: "number with `s`, `m`, `h`, `d` or `w`, such as `7d`",
-    TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`",
-    Networks: "addresses and networks, such as `10.0.0.0/8, ::1`",
-    Roots: "list of absolute paths",
-    Recipients: "`age1…`, separated by commas",
-    PublicNames: "list of host names, such as `[\"files.example.com\"]`",
+    u32: "number" = "1000",
+    PathBuf: "path" = r#""/path""#,
+    AbsolutePath: "absolute path" = r#""/path""#,
+    Positive: "number from 1 on",
+    Duration: "number with `s`, `m`, `h`, `d` or `w`, such as `7d`" = r#""7d""#,
+    TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`" = r#""max-age=31536000""#,
+    Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
+    Roots: "list of absolute paths" = r#"["/path"]"#,
+    // A real recipient would lock the backups of people who only remove the `#`.
+    Recipients: "list of `age1…`" = r#""age1…""#,
+    PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
-    MailAddress: "e-mail address",
-    Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`",
+    MailAddress: "e-mail address" = r#""admin@example.com""#,
+    Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`" = r#"["nas.lan", "192.168.1.2"]"#,
 }
 
 impl Value for Addresses {
     fn expected() -> String {
         ADDRESSES_EXPECTED.to_owned()
+    }
+
+    fn sample() -> &'static str {
+        r#"":8080""#
     }
 }
 
@@ -153,6 +175,51 @@ impl<const MOST: u64> From<AtMost<MOST>> for u64 {
     }
 }
 
+/// A number that is at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "usize", into = "usize")]
+pub(crate) struct Positive(pub(crate) usize);
+
+impl TryFrom<usize> for Positive {
+    type Error = String;
+    fn try_from(number: usize) -> Result<Self, String> {
+        match number {
+            0 => Err("0 is too little; expected a number from 1 on".to_owned()),
+            number => Ok(Positive(number)),
+        }
+    }
+}
+
+impl From<Positive> for usize {
+    fn from(Positive(number): Positive) -> usize {
+        number
+    }
+}
+
+/// A path that does not depend on the working directory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "PathBuf", into = "PathBuf")]
+pub(crate) struct AbsolutePath(pub(crate) PathBuf);
+
+impl TryFrom<PathBuf> for AbsolutePath {
+    type Error = String;
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        match path.is_absolute() {
+            true => Ok(AbsolutePath(path)),
+            false => Err(format!(
+                "the path `{}` is not absolute; expected one that begins with `/`",
+                path.display()
+            )),
+        }
+    }
+}
+
+impl From<AbsolutePath> for PathBuf {
+    fn from(AbsolutePath(path): AbsolutePath) -> PathBuf {
+        path
+    }
+}
+
 /// The largest size of the store of facts, in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u64", into = "u64")]
@@ -211,14 +278,21 @@ impl From<Duration> for String {
     }
 }
 
-/// Public keys that backups are encrypted for.
+/// Public keys that backups are encrypted for, as a list, or in one string with `,` between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Spelled<String>", into = "String")]
 pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
 
-impl TryFrom<String> for Recipients {
+impl TryFrom<Spelled<String>> for Recipients {
     type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
+        let text = match spelled {
+            Spelled::Text(text) => text,
+            Spelled::List(texts) => texts.join(","),
+            Spelled::Other(value) => {
+                return Err(no_list(&value, "a list of recipients, such as [\"age1…\"]"));
+            }
+        };
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let keys = parts.map(|part| part.parse().map_err(|why| format!("`{part}`: {why}")));
         Ok(Recipients(keys.collect::<Result<_, String>>()?))
@@ -283,6 +357,7 @@ impl TryFrom<Spelled<String>> for Names {
                 text.split([',', ' ']).filter(|part| !part.is_empty()).map(str::to_owned).collect()
             }
             Spelled::List(names) => names,
+            Spelled::Other(value) => return Err(no_list(&value, "a list of names, such as [\"nas.lan\"]")),
         };
         names.iter().map(|name| crate::self_made::name(name)).collect::<Result<_, _>>().map(Names)
     }
@@ -305,8 +380,8 @@ impl TryFrom<Spelled<String>> for PublicNames {
         let Names(names) = spelled.try_into()?;
         match names.iter().find(|name| name.contains('*') || name.parse::<std::net::IpAddr>().is_ok()) {
             Some(name) => Err(format!(
-                "`{name}` cannot be validated over HTTP or TLS: expected host names; for a wildcard use a client that changes DNS, such as \
-                 certbot, and `enfilade certs add`"
+                "`{name}` is a wildcard or an IP address, which the server cannot get validated: expected host names; use a client that \
+                 changes DNS, such as certbot, and `enfilade certs add`"
             )),
             None => Ok(PublicNames(names)),
         }
@@ -396,6 +471,12 @@ impl From<MailAddress> for String {
 enum Spelled<T> {
     Text(String),
     List(Vec<T>),
+    Other(toml::Value),
+}
+
+/// The error for a value that is neither a text nor a list of texts.
+fn no_list(value: &toml::Value, expected: &str) -> String {
+    format!("`{value}`: expected {expected}")
 }
 
 impl TryFrom<Spelled<PathBuf>> for Roots {
@@ -406,6 +487,9 @@ impl TryFrom<Spelled<PathBuf>> for Roots {
                 text.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect()
             }
             Spelled::List(roots) => roots,
+            Spelled::Other(value) => {
+                return Err(no_list(&value, "a list of directories, such as [\"/srv\"]"));
+            }
         };
         match roots.iter().find(|root| !root.is_absolute()) {
             Some(root) => Err(format!("the directory `{}` is not absolute", root.display())),

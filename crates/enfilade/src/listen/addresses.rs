@@ -14,9 +14,22 @@ pub(crate) struct Addresses(Vec<String>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum OneOrMore {
+pub(super) enum OneOrMore {
     One(String),
     More(Vec<String>),
+    /// A port alone, for example.
+    Other(toml::Value),
+}
+
+impl OneOrMore {
+    /// The texts, separated by commas.
+    pub(super) fn text(self, expected: &str) -> Result<String, String> {
+        match self {
+            OneOrMore::One(text) => Ok(text),
+            OneOrMore::More(texts) => Ok(texts.join(", ")),
+            OneOrMore::Other(value) => Err(format!("`{value}`: expected {expected}")),
+        }
+    }
 }
 
 /// The values, as the reference describes them.
@@ -51,6 +64,18 @@ impl Addresses {
         port.map_or_else(|| first.to_owned(), |port| format!("localhost:{port}"))
     }
 
+    /// An address that both have. Each listener gets a port of its own for port 0.
+    pub(crate) fn shared_with(&self, other: &Addresses) -> Option<&str> {
+        self.0.iter().find(|text| other.0.contains(text) && !text.ends_with(":0")).map(String::as_str)
+    }
+
+    /// Whether only clients on this machine reach it.
+    pub(crate) fn is_local(&self) -> bool {
+        let is_local =
+            |text: &String| ["127.", "[::1]:", "localhost:"].iter().any(|host| text.starts_with(host));
+        self.0.iter().all(is_local)
+    }
+
     /// Binds a listening socket for each address. A host name stands for all addresses that the system's resolver gives for it.
     pub(crate) async fn bind(&self, what: &str) -> anyhow::Result<Vec<TcpListener>> {
         let mut listeners = Vec::new();
@@ -60,9 +85,15 @@ impl Addresses {
                 None => of_name(text).await,
             };
             listeners.extend(bound.map_err(|why| {
+                let look = match why.kind() {
+                    ErrorKind::AddrNotAvailable => {
+                        "this machine does not have the address (`ip address` shows those that it has)"
+                    }
+                    _ => "`ss -ltnp` shows the programs that listen",
+                };
                 anyhow::anyhow!(
-                    "cannot listen on {text} for {what}: {why}; `ss -ltnp` shows the programs that listen; choose another address with \
-                     --listen, --ops-listen or in enfilade.toml"
+                    "cannot listen on {text} for {what}: {why}; {look}; choose another address with --listen, --ops-listen or in \
+                     enfilade.toml"
                 )
             })?);
         }
@@ -105,6 +136,9 @@ impl TryFrom<OneOrMore> for Addresses {
         match written {
             OneOrMore::One(text) => text.parse(),
             OneOrMore::More(texts) => Self::of(texts.into_iter()),
+            OneOrMore::Other(value) => {
+                Err(format!("`{value}` is not an address; expected {EXPECTED}, such as 0.0.0.0:8443"))
+            }
         }
     }
 }
@@ -141,6 +175,9 @@ mod tests {
             let said = wrong.parse::<Addresses>().unwrap_err();
             assert!(said.contains("expected ADDRESS:PORT"), "{wrong}: {said}");
         }
+        for (addresses, expected) in [("127.0.0.1:1, [::1]:1", true), ("localhost:1", true), (":1", false)] {
+            assert_eq!(addresses.parse::<Addresses>().unwrap().is_local(), expected, "{addresses}");
+        }
         let list = toml::from_str::<toml::Table>("a = ['127.0.0.1:1', ':2']").unwrap().remove("a").unwrap();
         assert_eq!(list.try_into::<Addresses>().unwrap().to_string(), "127.0.0.1:1, :2");
     }
@@ -153,5 +190,9 @@ mod tests {
         let taken: Addresses = bound[0].local_addr().unwrap().to_string().parse().unwrap();
         let said = taken.bind("a test").await.unwrap_err().to_string();
         assert!(said.contains("cannot listen on 127.0.0.1:") && said.contains("ss -ltnp"), "{said}");
+        // An address of documentation (RFC 5737): no machine has it.
+        let absent: Addresses = "192.0.2.1:1".parse().unwrap();
+        let said = absent.bind("a test").await.unwrap_err().to_string();
+        assert!(said.contains("does not have the address") && !said.contains("ss -ltnp"), "{said}");
     }
 }

@@ -12,7 +12,7 @@ use crate::acme::Answers;
 use crate::certificates::Keeper;
 use crate::process_use;
 use enfilade_faces::{
-    AnonymousSlot, Body, Connection, Faces, Flaw, Proxies, Redirect, Router, Splices, Terms,
+    AnonymousSlot, Body, Connection, Faces, Flaw, HandshakeEnd, Proxies, Redirect, Router, Splices, Terms,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
@@ -63,13 +63,13 @@ async fn accept<F>(
             _ = drain.wait_for(|drain| *drain) => return,
         };
         let (serve, drain) = (Arc::clone(&serve), drain.clone());
-        match accepted {
+        match accepted.map(|(stream, peer)| (stream, canonical(peer))) {
             Ok((mut stream, peer)) if proxies.hold(peer.ip()) => {
                 let (admission, counted) = (Arc::clone(&admission), counted.clone());
                 tokio::spawn(async move {
                     let limit = Duration::from_secs(limits.handshake_seconds);
                     let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
-                    let Ok(Ok(peer)) = header.await else { return };
+                    let Ok(Ok(peer)) = header.await.map(|peer| peer.map(canonical)) else { return };
                     let Some(admitted) = admission.admit(counted(peer)) else { return };
                     begin(stream, peer, admitted, drain, &*serve).await;
                 });
@@ -83,6 +83,11 @@ async fn accept<F>(
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
+}
+
+/// The address in its one form: a socket for IPv6 and IPv4 has an IPv4 client as `::ffff:192.0.2.7`.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
 /// A connection that has a slot and is not authenticated yet.
@@ -196,18 +201,34 @@ async fn handshake(
         Err(refusal) => Err(refusal),
     };
     match opened {
-        Ok((config, permit)) => start.into_stream(config).await.ok().map(|stream| (stream, permit)),
+        Ok((config, permit)) => match start.into_stream(config).await {
+            Ok(stream) => Some((stream, permit)),
+            Err(why) => {
+                if is_of_client_certificate(&why) {
+                    faces.metrics().handshake_failed(HandshakeEnd::ClientCertificate);
+                }
+                None
+            }
+        },
         Err(refusal) => {
             // An unknown name and a name whose file cannot be used get the same alert.
             let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
             let _ = start.io.shutdown().await;
-            if !matches!(refusal, Refusal::UnknownName) {
-                faces.metrics().handshake_failed();
-                keeper.tell_once(&refusal);
-            }
+            faces.metrics().handshake_failed(match refusal {
+                Refusal::UnknownName => HandshakeEnd::UnknownName,
+                Refusal::NoCertificate | Refusal::Unusable { .. } => HandshakeEnd::Unusable,
+            });
+            keeper.tell_once(&refusal);
             None
         }
     }
+}
+
+/// Whether a handshake failed because the client showed no certificate, or one that is not trusted.
+fn is_of_client_certificate(why: &io::Error) -> bool {
+    use rustls::Error;
+    let why = why.get_ref().and_then(|why| why.downcast_ref::<Error>());
+    matches!(why, Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)))
 }
 
 /// Completes the handshake of an authority that validates a name, and closes the connection (RFC 8737 §3). For a name without an answer the

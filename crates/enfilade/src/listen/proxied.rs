@@ -3,15 +3,16 @@
 //! Peers in `[tls] proxy_from` must send the header. From any other peer it is refused, because neither a ClientHello nor a request begins
 //! with it.
 
+use super::addresses::OneOrMore;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Networks, as `10.0.0.0/8, ::1`.
+/// Networks, as a list, or as `10.0.0.0/8, ::1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "OneOrMore", into = "String")]
 pub(crate) struct Networks(Vec<(IpAddr, u8)>);
 
 impl Networks {
@@ -29,6 +30,13 @@ fn same_start(a: IpAddr, b: IpAddr, bits: u8) -> bool {
         _ => return false,
     };
     differ >= u32::from(bits)
+}
+
+impl TryFrom<OneOrMore> for Networks {
+    type Error = String;
+    fn try_from(written: OneOrMore) -> Result<Self, String> {
+        written.text("a list of addresses and networks, such as [\"10.0.0.0/8\"]")?.try_into()
+    }
 }
 
 impl TryFrom<String> for Networks {

@@ -22,81 +22,81 @@ use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, Trus
 /// again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
 /// `testkit/tests/endings.rs` makes each change.
 pub const ENDINGS: [(&str, &str, &str); 27] = [
-    ("a user is disabled", "everything of the user", "the same"),
-    ("a user is deleted", "everything of the user", "the same"),
+    ("a user is disabled", "the sessions that depend on the user", "the same"),
+    ("a user is deleted", "the sessions that depend on the user", "the same"),
     ("a user gets another password", "all sessions of the user", "the same"),
     (
         "an expired user gets a later expiry date",
         "all earlier sessions of the user",
         "users have no expiry date",
     ),
-    ("a user is removed from a group", "everything of the user", "the same"),
+    ("a user is removed from a group", "the sessions that depend on the user", "the same"),
     (
         "a group is removed from another group",
-        "everything of the members of the removed group",
+        "the sessions that depend on a member of the removed group",
         "a group has no groups as members",
     ),
-    ("a group is deleted", "everything of its members", "the same if it had a role"),
+    ("a group is deleted", "the sessions that depend on a member", "the same if it had a role"),
     (
         "a role is taken from a user",
-        "everything of the user where the role was given, and in the projects below if it was inherited",
+        "the sessions that depend on the user, where the role was given, and in the projects below if it was inherited",
         "the sessions are valid again when the role is given again",
     ),
     (
         "a role is taken from a group",
-        "everything of its members where the role was given, and in the projects below if it was inherited",
+        "the sessions that depend on a member, where the role was given, and in the projects below if it was inherited",
         "the sessions are valid again when the role is given again",
     ),
     (
         "an implied role is removed from a role",
-        "everything of the users and groups that have the role, on the scopes where they have it",
+        "the sessions that depend on a user or group that has the role, on the scopes where it has it",
         "the sessions are valid again when the role implies it again",
     ),
     (
         "a role is deleted",
-        "everything of the users and groups that had the role, on the scopes where they had it",
+        "the sessions that depend on a user or group that had the role, on the scopes where it had it",
         "the sessions stay valid, without this role",
     ),
     (
         "a project is disabled",
-        "everything for the project",
+        "the sessions for the project",
         "the sessions are valid again when the project is enabled",
     ),
-    ("a project is deleted", "everything for the project", "the same"),
+    ("a project is deleted", "the sessions for the project", "the same"),
     (
         "a domain is disabled",
-        "everything of its users and of the members of its groups, everything for the domain, and everything that depends on its roles",
+        "the sessions for the domain, and those that depend on its users, groups or roles",
         "the sessions are valid again when the domain is enabled; its groups still give roles meanwhile",
     ),
     (
         "a domain is deleted",
-        "everything of its users and of the members of its groups, everything for the domain, and everything that depends on its roles",
+        "the sessions for the domain, and those that depend on its users, groups or roles",
         "the same",
     ),
     (
         "the secret of an application credential is replaced",
-        "everything that was made with it; keys, credentials and trusts that it made are deleted",
+        "the sessions that were made with it; keys, credentials and trusts that it made are deleted",
         "the secret cannot be replaced",
     ),
     (
         "the grace of the old secret of an application credential ends",
-        "everything that was made with it",
+        "the sessions that were made with it",
         "the secret cannot be replaced",
     ),
-    ("an application credential is disabled", "everything that was made with it", "it cannot be disabled"),
+    ("an application credential is disabled", "the sessions that were made with it", "it cannot be disabled"),
     (
         "an application credential is deleted",
-        "everything that was made with it; keys, credentials and trusts that it made are deleted",
+        "the sessions that were made with it; keys, credentials and trusts that it made are deleted",
         "the same",
     ),
     (
         "a trust is deleted",
-        "everything that was made with the trust, and with the trusts that were made from it",
+        "the sessions that were made with the trust, and with the trusts that were made from it",
         "the same",
     ),
     (
         "an EC2 key is deleted, or gets another secret",
-        "everything that was made with it",
+        "the sessions that were made with it",
         "the sessions last until the token expires",
     ),
     (
@@ -121,12 +121,12 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ),
     (
         "everything of a user is revoked (`revoke user --everything`)",
-        "everything of the user; password, API tokens, keys and trusts are deleted",
+        "the sessions that depend on the user; password, API tokens, keys and trusts are deleted",
         "no API call does this",
     ),
     (
         "everything for a project is revoked (`revoke project --everything`)",
-        "everything for the project; application credentials, keys and trusts for it are deleted",
+        "the sessions for the project; application credentials, keys and trusts for it are deleted",
         "no API call does this",
     ),
 ];
@@ -187,7 +187,8 @@ impl Ends for Group {
 }
 
 impl Ends for Membership {
-    /// Removing a user from a group ends everything of the user, as in Keystone. Removing a group from a group ends everything of its members.
+    /// Removing a user from a group ends the sessions that depend on the user, as in Keystone. Removing a group from a group ends those that depend on
+    /// its members.
     fn when_deleted(key: &MembershipKey) -> Vec<Revoked> {
         vec![match key.member {
             Member::User(user) => Revoked::User(user),

@@ -26,6 +26,11 @@ enum Files {
 type Receive<'a> = &'a mut dyn FnMut(&Entry, &mut dyn Read) -> Result<(), BackupError>;
 
 impl Backup {
+    /// Whether a file that starts with these bytes is a backup in one file, or an encrypted one.
+    pub fn begins(start: &[u8]) -> bool {
+        start.starts_with(age::FIRST_LINE.as_bytes()) || start.starts_with(format!("{MANIFEST}\0").as_bytes())
+    }
+
     /// Opens a backup, and reads its manifest.
     ///
     /// # Errors
@@ -180,7 +185,12 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
 
 fn first(entries: &mut Entries<'_>) -> Result<Manifest, BackupError> {
     let mut member = match next(entries, MANIFEST) {
-        Err(BackupError::Damaged(why)) => return Err(BackupError::NotOne(why)),
+        // What the archive's library says about other files does not help.
+        Err(BackupError::Damaged(_)) => {
+            let why =
+                format!("it does not begin with the file `{MANIFEST}`, as a file of `enfilade backup` does");
+            return Err(BackupError::NotOne(why));
+        }
         member => member?,
     };
     Manifest::read(&mut member)

@@ -64,11 +64,23 @@ pub fn engine() -> Box<dyn Engine> {
 /// # Errors
 /// When it cannot be read.
 pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
+    list_of(directory, |name| is_certificate(directory, name))
+}
+
+/// The files of a directory of authorities, by name: certificates without keys, so that a `.crt` counts, too.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
+    list_of(directory, |name| !is_passed_over(name))
+}
+
+fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        if !is_certificate(directory, &name) {
+        if !counts(&name) {
             continue;
         }
         let kind = entry.file_type()?;
@@ -111,13 +123,18 @@ fn sort(names: &mut Vec<OsString>) {
     names.extend(keyed.into_iter().map(|(_, name)| name));
 }
 
+/// Whether a file of this name is hidden, or a companion file.
+fn is_passed_over(name: &OsStr) -> bool {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str);
+    name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| COMPANIONS.contains(&extension))
+}
+
 /// Whether a file of this name is a certificate.
 pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
-    let extension = Path::new(name).extension().and_then(OsStr::to_str);
-    if name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| COMPANIONS.contains(&extension))
-    {
+    if is_passed_over(name) {
         return false;
     }
+    let extension = Path::new(name).extension().and_then(OsStr::to_str);
     // Other tools store certificates of authorities as `.crt`: a `.crt` counts only if the same directory has its key.
     extension != Some("crt")
         || [true, false].into_iter().any(|whole| companion_path(&directory.join(name), "key", whole).exists())
@@ -331,6 +348,7 @@ mod tests {
         let expected =
             ["a.pem", "b.pem", "dangling.pem", "no-ending", "notes.txt", "to-a.pem", "whole.crt", "with.crt"];
         assert_eq!(names, expected);
+        assert!(list_authorities(scratch.path()).unwrap().contains(&"alone.crt".into()));
         let whole = read_whole(&at("a.pem")).unwrap();
         assert_eq!((whole.pem, whole.key), (b"a.pem".to_vec(), Some(b"a.pem.key".to_vec())));
         assert_eq!(read_whole(&at("with.crt")).unwrap().key, Some(b"with.key".to_vec()));

@@ -535,9 +535,18 @@ impl FileContents {
 
 /// The author of the change, and its description.
 fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
-    let names: Vec<&str> =
-        news.iter().filter(|news| !news.is_known()).map(|news| news.file.as_str()).collect();
-    let names = names.join(", ");
+    let named = |is_meant: fn(&News) -> bool| {
+        news.iter()
+            .filter(|news| is_meant(news))
+            .map(|news| news.file.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    // After a restore the facts change, although no file did.
+    let names = match named(|news| !news.is_known()) {
+        changed if changed.is_empty() => named(|_| true),
+        changed => changed,
+    };
     let (who, what) = match by {
         Some(by) => (by.who.to_owned(), by.what.to_owned()),
         None => (names.clone(), format!("mirror {names}")),

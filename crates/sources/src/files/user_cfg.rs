@@ -129,7 +129,7 @@ pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Resul
     });
     let Some(section) = sections.get_mut(place) else { return Ok(()) };
     if let Some(error) = &section.error {
-        return Err(format!("line {}: {}; correct the section first", error.line, error.reason));
+        return Err(format!("user.cfg: line {}: {}; correct the section first", error.line, error.reason));
     }
     // Default values are left out, as Proxmox writes the file.
     section_config::set(section, "comment", entry.comment.clone());
@@ -151,13 +151,19 @@ pub fn change(
     let mut entry = match sections.iter().find(|section| section.id == id) {
         Some(section) => {
             let read = read_section(section);
-            let (_, entry) =
-                read.map_err(|(why, _)| format!("line {}: {}; correct it first", why.line, why.reason))?;
+            let (_, entry) = read.map_err(|(why, _)| {
+                format!("user.cfg: line {}: {}; correct it first", why.line, why.reason)
+            })?;
             entry
         }
         // The administrator root@pam exists without a section.
         None if authid.token.is_none() && authid.user == Userid::root_pam() => Entry::default(),
-        None => return Err(format!("user.cfg has no section of `{id}`")),
+        None => {
+            // Its header may be the line that cannot be read.
+            let broken = sections.iter().find_map(|section| section.error.as_ref());
+            let broken = broken.map(|why| format!("; line {} cannot be read: {}", why.line, why.reason));
+            return Err(format!("user.cfg has no section of `{id}`{}", broken.unwrap_or_default()));
+        }
     };
     change(&mut entry);
     set(sections, authid, &entry)

@@ -293,8 +293,8 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
 }
 
 /// What the message of a fault advises.
-const ADVICE: &str =
-    "run `enfilade facts check`, then restore a backup with `enfilade facts restore FILE --set-aside`\n";
+const ADVICE: &str = "run `enfilade facts check`, then restore a backup: of the facts with `enfilade facts restore FILE --set-aside`, of the \
+     whole house with `enfilade restore FILE --force`\n";
 
 /// Refuses a store whose pages are damaged, before LMDB maps it.
 pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {

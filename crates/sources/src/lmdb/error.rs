@@ -18,7 +18,8 @@ pub enum OpenError {
     /// Pages or files of the store are damaged.
     #[error(
         "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory, then restore a \
-        backup with `enfilade facts restore FILE --set-aside`"
+        backup: of the facts with `enfilade facts restore FILE --set-aside` (an older one also needs --accept-rollback), of the whole house \
+        with `enfilade restore FILE --force`"
     )]
     Damaged {
         /// The directory.
@@ -29,7 +30,8 @@ pub enum OpenError {
     /// A process ended because LMDB came upon damaged pages.
     #[error(
         "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of them (the file `faulted` there says \
-        when); run `enfilade facts check`; if it finds damage, restore a backup with `enfilade facts restore FILE --set-aside`"
+        when); run `enfilade facts check`; if it finds damage, restore a backup: of the facts with `enfilade facts restore FILE --set-aside` (an older one \
+        also needs --accept-rollback), of the whole house with `enfilade restore FILE --force`"
     )]
     Faulted(PathBuf),
     /// Another process uses the store exclusively.
@@ -107,8 +109,8 @@ pub enum OpenError {
     Foreign(PathBuf),
     /// Acknowledged changes are missing: tokens that these changes revoked would be valid again.
     #[error(
-        "facts in `{path}` have gone back: their newest revision is {found}, and {expected} was acknowledged (a damaged \
-        disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
+        "facts in `{path}` are too old: their newest revision is {found}, and {expected} was acknowledged (a \
+        damaged disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
         are with `enfilade facts restore --accept-rollback`"
     )]
     WentBack {

@@ -51,9 +51,11 @@ fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     let is = if key.is_none() {
         "is missing in the backup"
     } else {
-        "in the backup is not the key that made them"
+        "in the backup is not the key of the API tokens"
     };
-    bail!("`keys/token-hash.key` {is}: the hashes of {tokens} API tokens need it; use another backup")
+    bail!(
+        "`keys/token-hash.key` {is}: the hashes of {tokens} API tokens need the key that made them; use another backup"
+    )
 }
 
 /// A part that the configuration keeps outside the data directory. Nothing outside it is written.

@@ -166,10 +166,16 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
     let mut value = described(manifest);
     if let Some(value) = value.as_object_mut() {
         value.insert("data".into(), json!(data));
+        // What was revoked later is valid again.
+        value.insert("revocations_until".into(), json!(manifest.unix_seconds));
         value.insert("set_aside".into(), json!(aside));
         value.insert("next".into(), json!(steps));
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
+    lines.push(format!(
+        "what was revoked, disabled or deleted after {} is valid again, also sessions and credentials: revoke it again before you serve",
+        output::time(manifest.unix_seconds)
+    ));
     lines.extend(aside.iter().map(|aside| format!("the old data directory is in `{}`", aside.display())));
     if !steps.is_empty() {
         lines.push("next:".into());

@@ -1,6 +1,6 @@
 //! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
 
-use super::{described, place_of};
+use super::{described, directory_of, place_of};
 use crate::home::Installation;
 use crate::{clock, output, prompt, self_made};
 use anyhow::{Context, bail};
@@ -23,6 +23,7 @@ pub(super) fn run(
     passphrase_stdin: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    directory_of(certificates)?;
     let given = passphrase_stdin.then(prompt::from_stdin).transpose()?;
     let joined = join(files, given)?;
     let name = match name {
@@ -41,11 +42,11 @@ pub(super) fn run(
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaces { "renewed" } else { "added" };
     let until = output::time(joined.leaf.not_after);
-    output::done(
-        json,
-        &value,
-        &format!("`{name}` {what}: {}, valid until {until}", joined.leaf.names.join(" ")),
-    );
+    let names = match joined.leaf.names.is_empty() {
+        true => "a certificate without names".to_owned(),
+        false => joined.leaf.names.join(" "),
+    };
+    output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@ use crate::self_made::{self, Authority};
 use crate::{clock, output};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificateFiles;
+use enfilade_tls::{Leaf, Room};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -29,16 +30,24 @@ pub(super) fn self_signed(
         bail!("`{file}` does not end in .pem: choose a name such as `nas.lan.pem`");
     }
     self_made::refuse_to_replace(&place)?;
+    let before = std::fs::read(&place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
     self_made::make_place(&installation.data, files.place().path())?;
     let authority = Authority::open(&installation.data)?;
     let made = self_made::make(&names, authority.as_ref(), clock::now().unix_seconds)?;
     self_made::install(&installation.data, &place, &made)?;
     let trust = place.with_extension("crt").display().to_string();
     let by = if authority.is_some() { "local CA" } else { "itself" };
-    let more = [("signed_by", by.into()), ("trust", trust.clone().into())];
+    let lost: Vec<&String> =
+        before.iter().flat_map(|leaf| &leaf.names).filter(|name| !made.leaf.names.contains(name)).collect();
+    let more = [
+        ("signed_by", by.into()),
+        ("trust", trust.clone().into()),
+        ("replaced", before.is_some().into()),
+        ("names_lost", json!(lost)),
+    ];
     let value = described(&place.to_string_lossy(), &made.leaf, more);
     let until = output::time(made.leaf.not_after);
-    let how = match authority {
+    let mut how = match &authority {
         Some(_) => {
             "signed by the local CA: clients trust it if they trust the CA (`enfilade certs ca --show`)"
                 .to_owned()
@@ -47,6 +56,24 @@ pub(super) fn self_signed(
             "signed by itself: give the clients `{trust}`, or print it with `enfilade certs show {first} --pem`"
         ),
     };
+    if before.is_some() {
+        how.push_str("\nit replaces a certificate");
+        how.push_str(if authority.is_none() {
+            ": clients that trusted that one must trust the new one"
+        } else {
+            ""
+        });
+    }
+    if !lost.is_empty() {
+        let lost: Vec<&str> = lost.iter().map(|name| name.as_str()).collect();
+        how.push_str(&format!("\nthese names are no longer in it: {}", lost.join(" ")));
+    }
+    let listen = &installation.config.tls.listen;
+    if listen.is_local() {
+        how.push_str(&format!(
+            "\nother machines cannot connect to {listen}: for them set `[tls] listen = \":8443\"` and restart, or run `enfilade serve --listen :8443`"
+        ));
+    }
     output::done(json, &value, &format!("`{file}` made: {}, valid until {until}\n{how}", names.join(" ")));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! Reads password hashes from a dump of Keystone's database by `mysqldump` or `sqlite3 .dump`.
 
 use anyhow::{bail, ensure};
+use enfilade_facts::tables::Password;
 use std::collections::HashMap;
 
 /// The values of one row; `None` for NULL.
@@ -20,11 +21,11 @@ impl Table {
     }
 }
 
-/// The newest password hash of each user that has not expired at `now`, by the id of the user.
+/// The newest password of each user, by the id of the user, with the time when it expires. Older ones are not valid in Keystone either.
 ///
 /// # Errors
 /// When the text is not a dump of Keystone's database.
-pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, String>> {
+pub(super) fn passwords(text: &str) -> anyhow::Result<HashMap<String, Password>> {
     let (mut users, mut passwords) = (Table::default(), Table::default());
     let mut rest = text;
     while let Some(at) = next_statement(rest) {
@@ -57,19 +58,19 @@ pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, 
         .iter()
         .filter_map(|row| Some((users.value(row, "id")?, users.value(row, "user_id")?)))
         .collect();
-    let mut newest: HashMap<String, (i64, String)> = HashMap::new();
+    let mut newest: HashMap<String, (i64, Password)> = HashMap::new();
     for row in &passwords.rows {
         let number = |column: &str| passwords.value(row, column).and_then(|text| text.parse::<i64>().ok());
         let user = passwords.value(row, "local_user_id").and_then(|id| of_user.get(id));
         let (Some(user), Some(hash)) = (user, passwords.value(row, "password_hash")) else { continue };
-        // `expires_at_int` is in microseconds.
-        let is_over = number("expires_at_int").is_some_and(|until| until / 1_000_000 <= now);
+        // `expires_at_int` is in microseconds; 0 is never here.
+        let until = number("expires_at_int").map_or(0, |until| (until / 1_000_000).max(1));
         let made = number("created_at_int").unwrap_or(0);
-        if !is_over && newest.get(*user).is_none_or(|(before, _)| *before <= made) {
-            newest.insert((*user).to_owned(), (made, hash.to_owned()));
+        if newest.get(*user).is_none_or(|(before, _)| *before <= made) {
+            newest.insert((*user).to_owned(), (made, Password { until, ..Password::of(hash.to_owned()) }));
         }
     }
-    Ok(newest.into_iter().map(|(user, (_, hash))| (user, hash)).collect())
+    Ok(newest.into_iter().map(|(user, (_, password))| (user, password)).collect())
 }
 
 /// The offset of the next statement that creates or fills a table. Statements begin at the start of a line.
@@ -192,12 +193,17 @@ mod tests {
         INSERT INTO `password` VALUES (1,1,NULL,'$2b$old',1000,NULL),(2,1,NULL,'$2b$new',2000,NULL);\nINSERT INTO `password` VALUES (3,2,'2020','$2b$over',3000,5000000),(4,9,NULL,'$2b$nobody',1,NULL);\n";
 
     #[test]
-    fn the_newest_that_is_good_of_each() {
-        let found = passwords(MYSQL, 10).unwrap();
-        assert_eq!(found, HashMap::from([("u1".to_owned(), "$2b$new".to_owned())]));
-        assert_eq!(passwords(MYSQL, 4).unwrap().len(), 2);
+    fn the_newest_of_each_with_its_expiry() {
+        let found = |text: &str| {
+            let found = passwords(text).unwrap().into_iter();
+            let mut found: Vec<_> = found.map(|(user, row)| (user, row.hash, row.until)).collect();
+            found.sort();
+            found
+        };
+        let row = |user: &str, hash: &str, until| (user.to_owned(), hash.to_owned(), until);
+        assert_eq!(found(MYSQL), [row("u1", "$2b$new", 0), row("u2", "$2b$over", 5)]);
         let sqlite = "CREATE TABLE local_user (id INTEGER, user_id VARCHAR(64), UNIQUE (user_id));\nINSERT INTO local_user VALUES(1,'u1');\nCREATE TABLE password (local_user_id INTEGER, password_hash VARCHAR(255));\nINSERT INTO \"password\" VALUES(1,'h');\n";
-        assert_eq!(passwords(sqlite, 4).unwrap(), HashMap::from([("u1".to_owned(), "h".to_owned())]));
+        assert_eq!(found(sqlite), [row("u1", "h", 0)]);
         for bad in [
             "",
             "x",
@@ -205,7 +211,7 @@ mod tests {
             "INSERT INTO `password` VALUES (1",
             "CREATE TABLE `password` (",
         ] {
-            assert!(passwords(bad, 1).is_err() || passwords(bad, 1).unwrap().len() < 2, "{bad}");
+            assert!(passwords(bad).is_err() || passwords(bad).unwrap().len() < 2, "{bad}");
         }
     }
 }

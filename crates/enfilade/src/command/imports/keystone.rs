@@ -3,15 +3,18 @@
 use super::cloud::{Api, Cloud};
 use super::dump;
 use super::report::{Report, Step, some};
+use crate::example;
 use crate::home::Home;
+use crate::output::counted;
 use crate::progress::Progress;
-use crate::{clock, example};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use enfilade_admin::Imported;
-use enfilade_admin::keystone::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud};
+use enfilade_admin::keystone::{
+    CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, list_catalog, taken_names,
+};
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
-    NamedRole, Profile, Project, Region, RegionId, Service,
+    NamedRole, Password, Profile, Project, Region, RegionId, Service,
 };
 use enfilade_facts::vocabulary::{DomainId, RoleId, UserId, from_rfc3339};
 use serde_json::Value;
@@ -19,18 +22,31 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
-pub(super) fn run(home: &Home, name: &str, dump: Option<&Path>, pretend: bool) -> anyhow::Result<Report> {
-    let hashes = match dump {
+/// What is imported, and how.
+pub(super) struct Terms<'a> {
+    /// A dump of the database.
+    pub(super) passwords: Option<&'a Path>,
+    /// Whether records are left out whose name another record has here. Without it they are an error.
+    pub(super) leave_out_taken: bool,
+    /// Whether nothing is changed.
+    pub(super) pretend: bool,
+}
+
+pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<Report> {
+    let pretend = terms.pretend;
+    let passwords = match terms.passwords {
         None => HashMap::new(),
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("`{}` cannot be read", file.display()))?;
-            dump::passwords(&text, clock::now().unix_seconds)
-                .with_context(|| format!("`{}`", file.display()))?
+            dump::passwords(&text).with_context(|| format!("`{}`", file.display()))?
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (things, mut report) = runtime.block_on(ask(name, &hashes))?;
+    let (things, mut report) = runtime.block_on(ask(name, &passwords))?;
+    if !terms.leave_out_taken {
+        refuse_taken(home, &things)?;
+    }
     let mut progress = Progress::start("importing");
     let all = things.len() as u64;
     report.extend(import_cloud(&home.change_context(), &things, pretend, |done| {
@@ -41,24 +57,76 @@ pub(super) fn run(home: &Home, name: &str, dump: Option<&Path>, pretend: bool) -
     if !pretend && example::make_first_keys(home)? {
         report.notes.push("Fernet keys were created: tokens are issued with them.".to_owned());
     }
-    report.next = next(home, name, dump, &report);
+    report.next = next(home, name, terms, &report);
+    if !pretend {
+        report.next.extend(identity_endpoints(home, &things)?);
+    }
     Ok(report)
 }
 
-fn next(home: &Home, name: &str, dump: Option<&Path>, report: &Report) -> Vec<Step> {
+/// Refuses an import in which records of other ids have the names of records here.
+fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
+    let taken = taken_names(home.source(), things)?;
+    let names: Vec<&str> = taken.iter().map(String::as_str).collect();
+    ensure!(
+        taken.is_empty(),
+        "nothing was imported: {} of the cloud would be left out with every role assignment that needs them, because records with other ids have \
+         their names here: {}; import into an empty data directory (--data DIR), and run `enfilade bootstrap` after the import; or add \
+         --leave-out-taken",
+        counted(taken.len(), "record", "records"),
+        some(&names)
+    );
+    Ok(())
+}
+
+/// The endpoints of the identity service that still lead to the source.
+fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Option<Step>> {
+    let is_of_source = |url: &str| {
+        things.iter().any(|thing| matches!(thing, CloudRecord::Endpoint(_, row) if row.url == url))
+    };
+    let (mut urls, mut commands) = (Vec::new(), Vec::new());
+    for found in list_catalog(home.source())?.iter().filter(|found| found.service.kind == "identity") {
+        for entry in found.endpoints.iter().filter(|entry| is_of_source(&entry.endpoint.url)) {
+            let Endpoint { interface, region, url, .. } = &entry.endpoint;
+            let region = region.as_ref().map(|region| format!(" --region {}", example::quoted(region)));
+            let change = format!(
+                "catalog endpoint {} {interface} https://HOST:PORT/v3{}",
+                found.id,
+                region.unwrap_or_default()
+            );
+            commands.push(example::command(home, &change));
+            urls.push(url.clone());
+        }
+    }
+    urls.sort();
+    urls.dedup();
+    let why = format!(
+        "the catalog still names the identity service of the source ({}); when clients are to use this server at another address, change it",
+        urls.join(", ")
+    );
+    Ok((!commands.is_empty()).then_some(Step { why, commands }))
+}
+
+fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step> {
     let command = |rest: &str| example::command(home, rest);
     let import = format!("import keystone --os-cloud {}", example::quoted(name));
+    let dump = terms.passwords;
     if report.pretend {
         let dump = dump.map(|file| format!(" --passwords {}", example::quoted(&file.display().to_string())));
-        let commands = vec![command(&format!("{import}{}", dump.unwrap_or_default()))];
+        let flag = if terms.leave_out_taken { " --leave-out-taken" } else { "" };
+        let commands = vec![command(&format!("{import}{}{flag}", dump.unwrap_or_default()))];
         return vec![Step { why: "nothing was changed; import with".to_owned(), commands }];
     }
     let mut next = Vec::new();
     let without = report.names("user", |item| item.left_out.is_none() && item.differs.is_some());
     if let Some(first) = without.first() {
         let why = format!(
-            "{} users cannot log in with a password until each has one: {}",
-            without.len(),
+            "{} until each has one: {}",
+            counted(
+                without.len(),
+                "user cannot log in with a password",
+                "users cannot log in with a password"
+            ),
             some(&without)
         );
         let one = command(&format!("user passwd {}", example::quoted(first)));
@@ -74,11 +142,12 @@ fn next(home: &Home, name: &str, dump: Option<&Path>, report: &Report) -> Vec<St
     }
     let credentials = report.names("application credential", |item| item.left_out.is_none());
     if let Some(first) = credentials.first() {
-        let why = format!(
-            "{} application credentials work only after each got a new secret: {}",
+        let count = counted(
             credentials.len(),
-            some(&credentials)
+            "application credential works only after it",
+            "application credentials work only after each",
         );
+        let why = format!("{count} got a new secret: {}", some(&credentials));
         let commands = vec![command(&format!("token regenerate {}", example::quoted(first)))];
         next.push(Step { why, commands });
     }
@@ -144,7 +213,7 @@ const LISTS: u64 = 9;
 
 async fn ask(
     name: &str,
-    hashes: &HashMap<String, String>,
+    passwords: &HashMap<String, Password>,
 ) -> anyhow::Result<(Vec<CloudRecord>, Vec<Imported>)> {
     let mut api = Api::login(Cloud::named(name)?).await?;
     let (mut asked, mut progress) = (Asked::default(), Progress::start("reading the API"));
@@ -165,17 +234,17 @@ async fn ask(
     progress.at(3, LISTS);
     let users = api.list("users", "users").await?;
     for row in &users {
-        let mut hash = text(row, "id").and_then(|id| hashes.get(&id));
-        if let Some(name) = text(row, "name").filter(|_| hash.is_some() && wants_second_factor(row)) {
+        let mut known = text(row, "id").and_then(|id| passwords.get(&id));
+        if let Some(name) = text(row, "name").filter(|_| known.is_some() && wants_second_factor(row)) {
             let why = "the user needs a second factor, and none is checked here";
             asked.left.push(Imported::left("password", name, why));
-            hash = None;
+            known = None;
         }
-        let refused = hash.and_then(|hash| enfilade_identity::check_hash(hash).err());
+        let refused = known.and_then(|password| enfilade_identity::check_hash(&password.hash).err());
         if let (Some(why), Some(name)) = (&refused, text(row, "name")) {
             asked.left.push(Imported::left("password", name, why.to_string()));
         }
-        let password = hash.filter(|_| refused.is_none()).cloned();
+        let password = known.filter(|_| refused.is_none()).cloned();
         asked.each("user", std::slice::from_ref(row), |row| user(row, password.clone()));
     }
     progress.at(4, LISTS);
@@ -263,8 +332,10 @@ fn project(row: &Value) -> Option<CloudRecord> {
     Some(CloudRecord::Project(id(row, "id")?, project))
 }
 
-fn user(row: &Value, password: Option<String>) -> Option<CloudRecord> {
+fn user(row: &Value, password: Option<Password>) -> Option<CloudRecord> {
     let has = |option: &str| row.pointer(&format!("/options/{option}")) == Some(&Value::Bool(true));
+    let never = has("ignore_password_expiry");
+    let password = password.map(|known| Password { until: if never { 0 } else { known.until }, ..known });
     let user = CloudUser {
         domain: domain(row, "domain_id")?,
         name: text(row, "name")?,
@@ -274,7 +345,7 @@ fn user(row: &Value, password: Option<String>) -> Option<CloudRecord> {
         profile: Profile {
             default_project: id(row, "default_project_id"),
             email: text(row, "email"),
-            keeps_password: has("ignore_password_expiry"),
+            keeps_password: never,
             takes_given_password: has("ignore_change_password_upon_first_use"),
         },
     };

@@ -74,6 +74,12 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         let open = |name: &&str| command(&format!("datastore maintenance {name} none"));
         next.push(Step { why: why.to_owned(), commands: shut.iter().take(5).map(open).collect() });
     }
+    if let Some(first) = report.names("datastore", |item| item.left_out.is_none()).first() {
+        let why = "an imported datastore has no ACL, so the mode bits of its files count besides the roles, and nobody can write into a \
+                   directory that belongs to another user of this machine; give rights with an ACL";
+        let acl = format!("acl set {first} / 'allow USER@REALM modify inherit=files,dirs' --recursive");
+        next.push(Step { why: why.to_owned(), commands: vec![command(&acl)] });
+    }
     if !report.names("file", |item| item.name == "proxy.pem").is_empty() {
         let why = "clients trust the certificate of the old server: add it, if the name of the server stays";
         let join = format!("cat {directory}/proxy.pem {directory}/proxy.key > proxmox.pem");
