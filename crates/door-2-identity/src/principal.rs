@@ -5,8 +5,8 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A number that stands for everything of a principal that an ACL or mode bits can match. ACLs give the same result for principals with the same
-/// number. No number is used twice in a process.
+/// The id of a set: of everything in a principal that entries of ACLs and mode bits are compared with (user, groups, SIDs, uid, gids). Principals with
+/// the same id get the same result from every ACL. A process gives no id to two sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
 

@@ -65,7 +65,7 @@ pub struct Lock {
     pub is_directory: bool,
     /// Whether everything beneath is locked, too.
     pub is_deep: bool,
-    /// Whether no other lock may exist at the same time.
+    /// Whether the lock is exclusive: no other lock exists at the same time.
     pub is_exclusive: bool,
     /// The owner: no other user may use its token.
     pub user: UserId,

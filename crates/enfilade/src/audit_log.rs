@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the thread looks for changes to write. Without changes a look costs two loads.
+/// How often the thread checks for changes to write. If there are none, the check reads two atomic counters.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Starts a thread that writes changes as they come. If nothing reads standard error only this thread waits.

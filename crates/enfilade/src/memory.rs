@@ -12,7 +12,7 @@ const KEPT_BYTES: libc::c_int = 2 << 20;
 
 /// Fixes the threshold (mallopt(3)).
 #[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "a call of the C library that no library wraps")]
+#[expect(unsafe_code, reason = "a function of libc for which no crate has a safe wrapper")]
 pub(crate) fn hand_back() {
     for (parameter, bytes) in
         [(libc::M_MMAP_THRESHOLD, HANDED_BACK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_BYTES)]

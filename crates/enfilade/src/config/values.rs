@@ -378,13 +378,20 @@ impl TryFrom<Spelled<String>> for PublicNames {
     type Error = String;
     fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
         let Names(names) = spelled.try_into()?;
-        match names.iter().find(|name| name.contains('*') || name.parse::<std::net::IpAddr>().is_ok()) {
-            Some(name) => Err(format!(
-                "`{name}` is a wildcard or an IP address, which the server cannot get validated: expected host names; use a client that \
-                 changes DNS, such as certbot, and `enfilade certs add`"
-            )),
-            None => Ok(PublicNames(names)),
+        for name in &names {
+            if name.contains('*') {
+                return Err(format!(
+                    "`{name}` is a wildcard, which needs a challenge in DNS: list host names here, or obtain the certificate with certbot or \
+                     lego, and install it with `enfilade certs add`"
+                ));
+            }
+            if name.parse::<std::net::IpAddr>().is_ok() {
+                return Err(format!(
+                    "`{name}` is an IP address: list host names here, and install a certificate for the address with `enfilade certs add`"
+                ));
+            }
         }
+        Ok(PublicNames(names))
     }
 }
 

@@ -145,7 +145,14 @@ impl Drop for Running {
 /// The body of a response being sent.
 #[derive(Debug)]
 pub(crate) enum Flow {
-    Whole(Body, #[expect(dead_code, reason = "held until the answer is handed over")] Running),
+    Whole(
+        Body,
+        #[expect(
+            dead_code,
+            reason = "counts as running until the whole response is passed to the connection"
+        )]
+        Running,
+    ),
     Sliced(Arc<Mutex<Sliced>>),
 }
 

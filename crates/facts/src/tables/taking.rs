@@ -30,8 +30,8 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// The table and key of the record of an assignment's user, group or token, by the key of the assignment. When that record is deleted, the assignment
-/// may be deleted, too, even if its role is NoAccess. An assignment of `acl.cfg` to a name has no such record.
+/// From the key of an assignment: the table and key of its user, group or token. When that record is deleted, the assignment may be deleted, too, even
+/// if its role is NoAccess. An assignment of `acl.cfg` to a name has no such record.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
     let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
     match key.who {

@@ -1,4 +1,4 @@
-//! Whether the parts of a restored house fit together and to this machine.
+//! Checks that the parts of a restored backup (facts, keys, configuration) match each other and this machine.
 
 use crate::config::Config;
 use crate::{clock, home, token_key};

@@ -32,7 +32,7 @@ impl Changed {
         matches!(self, Changed::Files(files) if files.is_empty())
     }
 
-    /// The changes of both values together.
+    /// The files of both; everything if either is everything.
     #[must_use]
     pub fn and(self, other: Changed) -> Changed {
         match (self, other) {
