@@ -1,5 +1,5 @@
-//! Certificates of a real authority (Pebble), which validates the names at the server. The server obtains and renews them itself; or real ACME
-//! clients (certbot, lego) do, with challenges that the server answers over plain HTTP.
+//! Certificates of a real ACME authority (Pebble), which validates the names by connecting to the server. The server obtains and renews them itself,
+//! or real ACME clients (certbot, lego) do, with challenges that the server answers over plain HTTP.
 
 use crate::certificates::shown;
 use crate::command::values;
@@ -10,14 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Says of every name that it is here. Its address.
+/// Starts a DNS server that resolves every name to this machine. Returns the address of the DNS server.
 fn names() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         let mut room = [0; 1500];
         while let Ok((count, from)) = socket.recv_from(&mut room) {
-            // The question ends after its name, which ends with an empty label, its kind and its class.
+            // A DNS question consists of the name, which ends with a zero byte, and four bytes for type and class.
             let question = &room[12..count];
             let Some(end) = question.iter().position(|byte| *byte == 0).map(|end| end + 5) else { continue };
             let is_address = question[end - 4..end - 2] == [0, 1];
@@ -43,7 +43,7 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// An authority that validates names at these ports, and the URL of its directory.
+    /// Starts an authority that validates names at these ports. Returns it and the URL of its directory.
     fn start(place: &Path, http_port: u16, tls_port: u16) -> (Self, String) {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (listen, manage) = (free(), free());
@@ -81,7 +81,7 @@ fn port(address: &str) -> u16 {
     address.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
-/// What the server answers to a client that asks for this name.
+/// The certificate, as printed by OpenSSL, that a client gets for this name.
 fn answered(address: &str, name: &str, more: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", address, "-servername", name])
@@ -92,7 +92,7 @@ fn answered(address: &str, name: &str, more: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A port of the authority's view of the server: it leads to the server only while it is open.
+/// A port to which the authority connects. It forwards connections to a listener of the server, or closes them.
 struct Relay {
     port: u16,
     target: Arc<Mutex<Option<String>>>,
@@ -126,7 +126,7 @@ impl Relay {
     }
 }
 
-/// Failures with their reasons, both kinds of challenges, a certificate that is obtained again, and one account for all.
+/// Tests failures with their reasons, both kinds of challenges, a certificate that is obtained again, and that all orders use one account.
 #[test]
 fn a_server_obtains_its_certificate() {
     let scratch = Scratch::new();
@@ -154,7 +154,7 @@ fn a_server_obtains_its_certificate() {
     let (failure, success) = ("the next attempt is in", "was obtained");
     let bundle = server.data().join("tls/acme-files.acme.example.pem");
 
-    // HTTP-01 fails, then TLS-ALPN-01 fails: the authority reaches nothing.
+    // HTTP-01 fails, then TLS-ALPN-01 fails, because both ports are closed.
     until("a failure", &server, || count(failure) == 1);
     again();
     until("another failure", &server, || count(failure) == 2);
@@ -164,7 +164,7 @@ fn a_server_obtains_its_certificate() {
         assert!(said["says"].as_str().unwrap().contains(part), "{part}: {said}");
     }
 
-    // HTTP-01 is next.
+    // The next attempt uses HTTP-01.
     http.lead_to(Some(&server.http));
     again();
     until("HTTP-01", &server, || count(success) == 1);
@@ -172,10 +172,10 @@ fn a_server_obtains_its_certificate() {
     for name in names {
         until(name, &server, || answered(&server.address, name, &[]).contains("Pebble Intermediate CA"));
     }
-    // It is not obtained again before it is due.
+    // The certificate is not obtained again before its renewal is due.
     again();
 
-    // A bundle that was lost is obtained again. HTTP-01 fails first.
+    // If the bundle is lost, the server obtains a new certificate. HTTP-01 fails first.
     http.lead_to(None);
     tls.lead_to(Some(&server.address));
     std::fs::remove_file(&bundle).unwrap();
@@ -187,13 +187,13 @@ fn a_server_obtains_its_certificate() {
         answered(&server.address, names[1], &[]).contains("Pebble Intermediate CA")
     });
 
-    // The kind that worked is tried first the next time.
+    // The next order begins with the kind of challenge that worked last.
     std::fs::remove_file(&bundle).unwrap();
     again();
     until("TLS-ALPN-01 again", &server, || count(success) == 3);
     assert_eq!(count(failure), 3);
 
-    // Answers of challenges are removed, and the protocol of validations gets strangers no certificate.
+    // The answers to challenges were removed, and a client that offers the protocol of TLS-ALPN-01 gets no certificate.
     for left in [".http-01", ".tls-alpn-01"] {
         assert_eq!(std::fs::read_dir(server.data().join("acme").join(left)).unwrap().count(), 0, "{left}");
     }
@@ -280,6 +280,6 @@ fn certbot_and_lego_get_certificates_for_a_running_server() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // Clients of other names are served as before.
+    // Clients that ask for other names still get the other certificate.
     assert_ne!(shown(&server.address, Some("localhost"), &[]), "lego.acme.example");
 }

@@ -1,4 +1,4 @@
-//! Hidden activity in a directory is invisible to a user without the right: neither the directory's state nor its times show it.
+//! A user does not notice changes to hidden entries of a directory: no answer about the directory and no time in it changes.
 
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;
@@ -10,7 +10,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
     let alice = server.add_user("alice", "DatastorePowerUser");
     let root = server.data().join("datastores/main");
     std::fs::create_dir(root.join("box")).unwrap();
-    // New entries in it belong to their creator only.
+    // Only the creator of a new entry in `box` may see it, because the ACL of `box` has no inheritable entries.
     server.cli(&["acl", "set", "main", "/box", "allow alice@local full"]);
     let put = |login: &str, name: &str| {
         let path = format!("/dav/main/box/{name}");
@@ -26,7 +26,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
             ("/dav/main/box/", &["-X", "PROPFIND", "-H", "Depth: 0", "-d", named]),
             ("/dav/main/", &["-H", "Accept: text/html"]),
             ("/dav/main/box/", &["-H", "Accept: text/html"]),
-            // Made before it was changed, and never changed since some time that was.
+            // A condition that would be false if the directory had a date.
             ("/dav/main/box", &["-X", "MKCOL", "-H", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT"]),
         ];
         asked.iter().map(|(path, arguments)| curl(&server, &alice, path, arguments)).collect()
@@ -35,7 +35,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
     assert!(before[3].text().contains("404") && !before[3].text().contains("200 OK"), "{}", before[3].text());
     assert!(before[1].text().contains("getetag"), "a file has one: {}", before[1].text());
     assert_eq!(before[6].status, 405, "a directory has no date to be compared with");
-    // The times of files have a second's precision in answers.
+    // Answers contain times in whole seconds.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     put(&admin, "hidden");
     assert_eq!(curl(&server, &admin, "/dav/main/box/hidden", &["-X", "DELETE"]).status, 204);

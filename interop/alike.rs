@@ -1,10 +1,10 @@
-//! Hidden entries, absent entries and entries with a malformed ACL get the same response, byte for byte: for every verb and every place
-//! in the request (invariant S2). The table of responses is `NOT_THERE` in `crates/faces/src/respond.rs`; this is a second one.
+//! Hidden entries, absent entries and entries with a malformed ACL get the same response, byte for byte: for every verb, as source, target, parent or
+//! member (invariant S2). The expected responses are written here once more, independently of the table `NOT_THERE` in `crates/faces/src/respond.rs`.
 
 use crate::curl::curl;
 use crate::server::{Server, write_acl};
 
-/// A request: method, path, headers and body, with `{f}` for the name of a file and `{d}` for that of a directory; and the expected status.
+/// A request (method, path, headers and body), and the expected status. `{f}` stands for the name of a file, `{d}` for the name of a directory.
 struct Row {
     method: &'static str,
     path: &'static str,
@@ -59,7 +59,7 @@ const FOUND: [Row; 33] = [
     row("MOVE", "free", &["--header", "Destination: /dav/main/{d}/x", "--header", "Overwrite: F"], 409),
 ];
 
-/// Requests that would create an absent entry: a name taken by a hidden entry is refused like a name that may not be created.
+/// Requests that create an entry. If a hidden entry has the name, the response is that for a user without the right to create.
 const TAKEN: [Row; 14] = [
     row("PUT", "{f}", &["--data", "x"], 403),
     row("PUT", "{f}", &["--data", "x", "--header", "If-None-Match: *"], 403),
@@ -77,7 +77,7 @@ const TAKEN: [Row; 14] = [
     row("MOVE", "free", &["--header", "Destination: /dav/main/{d}"], 403),
 ];
 
-/// A directory `in-{s}` has a member that the user cannot see. The response does not name the obstacle.
+/// Requests about a directory `in-{s}` with a member that the user cannot see. The response does not name the member.
 const MEMBER: [Row; 6] = [
     row("MOVE", "in-{s}", &["--header", "Destination: /dav/main/made"], 409),
     row("MOVE", "tree", &["--header", "Destination: /dav/main/in-{s}"], 409),
@@ -87,7 +87,8 @@ const MEMBER: [Row; 6] = [
     row("DELETE", "in-{s}", &[], 207),
 ];
 
-/// Why an entry cannot be seen: hidden, hidden and locked by another user, with a malformed ACL, a symbolic link (never served), or absent.
+/// The reasons why an entry cannot be seen. In this order: it is hidden; it is hidden and locked by another user; it has a malformed ACL; it is a
+/// symbolic link (never served); it is absent.
 const STATES: [&str; 5] = ["hide", "lock", "hurt", "link", "gone"];
 
 fn server() -> (Server, String) {
@@ -130,7 +131,7 @@ fn server() -> (Server, String) {
     (server, bob)
 }
 
-/// The answer, with the name of the state taken out of it.
+/// The answer, without the name of the state.
 fn answer(server: &Server, login: &str, row: &Row, state: &str) -> (u16, Vec<String>, String) {
     let named = |text: &str| {
         let of_kind = |kind: &str| format!("{kind}-{state}");
@@ -168,7 +169,7 @@ fn what_is_hidden_absent_damaged_or_hidden_and_locked_is_answered_alike() {
     walk(&server, &bob, &FOUND, &STATES, None);
     walk(&server, &bob, &TAKEN, &STATES[..4], None);
     walk(&server, &bob, &MEMBER, &STATES[..3], None);
-    // A copy lacks them in silence.
+    // A copy of a directory leaves out these members, and the answer does not name them.
     for state in &STATES[..3] {
         std::fs::create_dir_all(server.data().join(format!("datastores/main/in-{state}/more"))).unwrap();
         server.cli(&["acl", "set", "main", &format!("/in-{state}/more"), "allow bob@local full"]);
@@ -189,7 +190,7 @@ fn whoever_has_no_role_and_whoever_comes_in_maintenance_learns_nothing() {
         server.cli(&["user", "add", "carol@local"]);
         server.add_token("carol@local!test")
     };
-    // Without access, conditions are not evaluated.
+    // For a user without access, conditions of the request are not evaluated.
     walk(&server, &carol, &FOUND, &STATES, Some(404));
     walk(&server, &carol, &TAKEN, &STATES, Some(404));
     server.cli(&["datastore", "maintenance", "main", "offline"]);

@@ -1,9 +1,9 @@
-//! Recorded answers: thousands of requests over every face of a house that is always the same, and what is answered and logged.
+//! Recorded answers: thousands of requests to every face of a server with fixed content, their answers and their lines in the log.
 //!
-//! `answers/recorded.txt` has a line for each request: status, code of the refusal, and digests of the answer and of the line in the log,
-//! both in the canonical form of `answers/masks.txt`. A change that is to change nothing leaves every line as it is. Where an answer is
-//! another, `cargo xtask answers --keep DIRECTORY` writes all of them in full, before and after, and `diff -r` tells what changed;
-//! `cargo xtask answers --accept` records what is answered now.
+//! `answers/recorded.txt` has a line for each request: status, code of the refusal, and digests of the answer and of the line in the log, both in the
+//! canonical form of `answers/masks.txt`. A commit that should not change answers leaves every line unchanged. If an answer differs, `cargo xtask
+//! answers --keep DIRECTORY` writes all answers in full: run it with the old and the new code, and compare by `diff -r`. `cargo xtask answers
+//! --accept` records the present answers.
 
 mod client;
 mod credentials;
@@ -24,15 +24,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use world::{Canonical, World};
 
-/// Fewer than that is not what this test is for.
+/// The smallest number of requests: with fewer, some part of the test was skipped.
 const REQUESTS_MIN: usize = 5_000;
-/// So many answers that differ are shown.
+/// The maximum number of different answers that are shown.
 const SHOWN: usize = 5;
 
 #[test]
 fn every_answer_is_as_it_was_recorded() {
     let mut world = World::new();
-    // What changes nothing first: it sees the house as it was made.
+    // Requests that change nothing come first, so that they meet the initial content.
     heads::ask(&mut world);
     credentials::ask(&mut world);
     webdav::ask(&mut world);
@@ -83,7 +83,7 @@ fn groups(answers: &[Canonical]) -> Vec<(&str, Vec<&Canonical>)> {
     groups
 }
 
-/// What is recorded: groups under their names, a line for each request.
+/// The text of `recorded.txt`: the groups with their names, and a line for each request.
 fn lines(answers: &[Canonical]) -> String {
     let mut text = String::new();
     for (group, answers) in groups(answers) {
@@ -111,7 +111,7 @@ fn full(answer: &Canonical) -> String {
     format!("#### {what}\n{asked}\n{answer}\n\nlog:\n{log}\n")
 }
 
-/// What differs, each in words.
+/// The differences from the recorded answers, each as a text.
 fn differences(recorded: &str, answers: &[Canonical]) -> Vec<String> {
     let (mut before, mut group) = (BTreeMap::new(), "");
     for line in recorded.lines() {

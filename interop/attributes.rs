@@ -1,5 +1,5 @@
-//! ACLs and dead properties: an ACL always fits, properties are copied only for users who may read them, and a moved entry inherits only
-//! for users who could have copied it. And pipes are not opened.
+//! ACLs and dead properties: an ACL always fits, properties are copied only for users who may read them, and an entry inherits from its new directory
+//! only if the user who moves it may read it. Also tests that pipes are not opened.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -30,7 +30,7 @@ fn dead_properties_never_keep_a_right_from_being_withdrawn() {
     let fits = |bytes: usize| {
         set_property(&server, &bob, "/dav/main/file", &"v".repeat(bytes)).text().contains("HTTP/1.1 200")
     };
-    // The largest size that fits, to the byte.
+    // Finds the largest size that fits, by bisection.
     let (mut least, mut most) = (0, 60_000);
     if fits(most) {
         return println!("not asserted: this file system bounds no file's attributes together");
@@ -123,7 +123,7 @@ fn a_moved_member_without_room_for_what_it_inherits_keeps_its_properties_and_is_
     {
         return println!("not asserted: this file system bounds no file's attributes together");
     }
-    // As another program on the machine does it.
+    // Another program on the machine adds an attribute.
     setxattr(root.join("other/file"), "user.note", &[b'v'; 2500], XattrFlags::empty()).unwrap();
     let lines: Vec<String> =
         (0..60).map(|n| format!("allow S-1-5-21-7-7-7-{} read inherit=files", 2000 + n)).collect();
@@ -173,7 +173,7 @@ fn no_request_opens_a_pipe() {
     let login = server.add_token("admin@local!test");
     let pipe = server.data().join("datastores/main/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // To open a pipe for writing blocks until a reader opens it.
+    // Opening a pipe for writing blocks until another process opens it for reading: so the thread notices if the server opens the pipe.
     let (told, writer_goes_on) = channel();
     let writer = std::thread::spawn({
         let pipe = pipe.clone();

@@ -1,4 +1,4 @@
-//! The whole house: backed up while it serves, restored elsewhere, on a schedule, with damage and with `kill -9`.
+//! Backups of the whole server: while it serves, on a schedule, restored to another directory, with damaged files, and with restores that are killed.
 
 use crate::certificates::shown;
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Records of the drill; a million in the campaign.
+/// The number of records in the test of a large backup; a million in the campaign.
 const RECORDS: u64 = 10_000;
 
 /// Runs a command on a data directory, with a line of input.
@@ -52,7 +52,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// What every credential of the house gets.
+/// The credentials whose answers are compared before the backup and after the restore.
 struct Visitors {
     logins: Vec<String>,
     session: String,
@@ -67,7 +67,7 @@ fn session(server: &Server, user: &str, password: &str) -> Answer {
 }
 
 impl Visitors {
-    /// Users with passwords and tokens, one disabled, one with a deleted token, and a session.
+    /// Creates users with passwords and tokens, a session, a disabled user, and a user whose token is deleted.
     fn move_in(server: &Server) -> Self {
         let mut logins = vec![format!("admin@local:{}", server.password), "nobody@local:x".to_owned()];
         logins.push(server.add_user("alice", "DatastoreReader"));
@@ -87,7 +87,7 @@ impl Visitors {
         Visitors { logins, session: token }
     }
 
-    /// The answers of a server to each of them.
+    /// The answers of a server to each credential.
     fn answers(&self, server: &Server) -> Vec<(String, u16, String)> {
         let mut answers = Vec::new();
         for path in ["/dav/", "/dav/main/", "/dav/second/", "/dav/second/secret", "/dav/main/file"] {
@@ -103,7 +103,7 @@ impl Visitors {
     }
 }
 
-/// A house with content, ACLs, a second datastore and a certificate of its own.
+/// A server with content, ACLs, a second datastore and a certificate of its own.
 fn house() -> (Server, Visitors) {
     let server = Server::start_with(&[WITHOUT_PENALTIES]);
     let second = server.scratch.path().join("second");
@@ -147,7 +147,7 @@ fn a_house_that_is_restored_elsewhere_answers_every_credential_alike() {
             let next = restored["next"].to_string();
             assert!(next.contains("datastore `main` still uses"), "{next}");
             assert_eq!(backup == &directory, next.contains("acl restore second"), "{next}");
-            // For its owner alone.
+            // Only the owner can read the restored files.
             let wide = Command::new("find").arg(data).args(["-perm", "/077"]).output().unwrap().stdout;
             assert_eq!(String::from_utf8_lossy(&wide), "");
         };
@@ -160,18 +160,18 @@ fn a_house_that_is_restored_elsewhere_answers_every_credential_alike() {
             assert_eq!(restored.unwrap(), kept.unwrap(), "{file}");
         }
         assert!(shown(&other.address, Some("nas.example"), &[]).contains("rcgen"), "{}", other.log());
-        // Revoked here, and not there: the houses are two.
+        // A token that is deleted on the restored server stays valid on the original server.
         other.cli(&["token", "delete", "alice@local!test"]);
         assert_eq!(curl(&other, &visitors.logins[2], "/dav/main/", &PROPFIND_0).status, 401);
     }
     assert_eq!(visitors.answers(&server), expected);
-    // The saved ACLs are taken in.
+    // The backup contains the ACLs, and `acl restore` accepts them.
     let saved = std::fs::read_to_string(directory.join("acls/main.jsonl")).unwrap();
     assert!(saved.contains("\"/file\"") || saved.contains("\"file\""), "{saved}");
     assert!(server.cli_output(&["acl", "restore", "main"], &saved).status.success());
 }
 
-/// A private key in a file, and its recipient.
+/// Makes an age key. Returns the file with the private key, and the recipient.
 fn age_key(directory: &Path) -> (PathBuf, String) {
     let file = directory.join("key.txt");
     let made = Command::new("age-keygen").arg("-o").arg(&file).output().expect("age is needed");
@@ -249,7 +249,7 @@ fn what_cannot_be_restored_changes_nothing() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let mut flipped = bytes.clone();
     let at = bytes.windows(11).rposition(|window| window == b"PRIVATE KEY").unwrap();
-    // In the key itself: behind its last line is the padding of the archive, which is not part of any file.
+    // The changed byte is in the key itself. After the end of the key there is padding of the archive, which belongs to no file.
     flipped[at - 30] ^= 1;
     std::fs::write(&damaged, flipped).unwrap();
     let before = names(here);
@@ -285,7 +285,7 @@ fn what_cannot_be_restored_changes_nothing() {
         207
     );
 
-    // With `--force` the old directory is kept under another name.
+    // With `--force` the old directory is renamed and kept.
     let output = run(&new, &["restore", text(&closed), "--passphrase-stdin"], "correct horse\n");
     assert!(output.status.success(), "{output:?}");
     said(&new, &["user", "add", "late@local"]);
@@ -295,7 +295,7 @@ fn what_cannot_be_restored_changes_nothing() {
     assert!(users(&aside).contains("late@local") && !users(&new).contains("late@local"));
 }
 
-/// The key that made the hashes of API tokens belongs to the facts: neither a backup nor a restore accepts another one.
+/// The key that made the hashes of API tokens belongs to the facts: neither a backup nor a restore accepts another key.
 #[test]
 fn a_backup_has_the_key_of_its_api_tokens() {
     let scratch = Scratch::new();
@@ -306,7 +306,7 @@ fn a_backup_has_the_key_of_its_api_tokens() {
     said(&data, &["token", "create", "alice@local!laptop"]);
     said(&data, &["backup", text(&good)]);
     said(&new, &["restore", text(&good)]);
-    // Another key, with a manifest that fits to it.
+    // Replaces the key in the backup by another key, and corrects the manifest.
     let other = [7; 32];
     let digest = |bytes: &[u8]| {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
@@ -334,7 +334,7 @@ fn a_backup_has_the_key_of_its_api_tokens() {
     assert!(!path("x").exists());
 }
 
-/// Killed at any moment, a restore has made the whole data directory or none, and the next one succeeds.
+/// If a restore is killed at any moment, the data directory is complete or does not exist, and the next restore succeeds.
 #[test]
 fn a_restore_that_is_killed_leaves_all_or_nothing() {
     let scratch = Scratch::new();
@@ -373,7 +373,7 @@ fn a_restore_that_is_killed_leaves_all_or_nothing() {
     assert!(new.exists() && !scratch.path().join("new.restoring").exists());
 }
 
-/// Killed at any moment, a restore in the place of a data directory leaves the old one or the new one there.
+/// If a restore with `--force` is killed at any moment, the old data directory or the new one is in its place.
 #[test]
 fn a_restore_with_force_that_is_killed_leaves_the_old_or_the_new() {
     let scratch = Scratch::new();
@@ -396,7 +396,7 @@ fn a_restore_with_force_that_is_killed_leaves_the_old_or_the_new() {
         let mark = new.join("of-the-old-one");
         std::fs::write(&mark, "").unwrap();
         let mut child = start();
-        // The last one is not killed: on a machine under load a restore takes longer than the first one did.
+        // The last restore is not killed: on a busy machine it may take longer than the first one did.
         if part < 11 {
             std::thread::sleep(whole * part / 9);
             let _ = child.kill();
@@ -434,7 +434,7 @@ fn fill(data: &Path, records: u64) {
     }
 }
 
-/// Backed up while it serves and somebody writes; restored; every record is sound, and a token works.
+/// A server with many facts is backed up while it serves and facts change, and then restored: every record is sound, and a token works.
 #[test]
 fn a_drill_with_many_facts() {
     let n = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(RECORDS);
@@ -452,7 +452,7 @@ fn a_drill_with_many_facts() {
                 written.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // On a machine under load the backup may be over before the thread above has begun.
+        // On a busy machine the backup may end before the thread above has begun.
         while written.load(Ordering::Relaxed) < 2 && !writer.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -500,7 +500,7 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
         ("ENFILADE_BACKUP__RECIPIENTS", public.as_str()),
     ];
     let server = Server::start_with(&environment);
-    // Two servers of one data directory make each backup once.
+    // Two servers of one data directory: each backup is made by only one of them.
     let mut another = server.another(&environment);
     let complete = || server.log().matches("is complete and verified").count();
     until("four backups are made", &server, || complete() >= 4);
@@ -530,10 +530,10 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.into_iter().find(|line| line["what"] == "backups").unwrap()
     };
-    // It warns when two intervals have passed: on a machine under load a backup may be late by seconds.
+    // `doctor` warns when two intervals have passed. The interval is long here, because on a busy machine a backup may be late by seconds.
     let seldom = environment.map(|(name, value)| (name, if name.ends_with("EVERY") { "1h" } else { value }));
     assert_eq!(doctor(&seldom)["state"], "ok");
-    // No datastore reaches the backups.
+    // No datastore can contain the directory of backups.
     for path in [&directory, &directory.join("below"), &scratch.path().to_owned()] {
         let output =
             server.cli_output_with(&environment, &["datastore", "create", "x", "--path", text(path)], "");
@@ -544,7 +544,7 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
     let new = scratch.path().join("new");
     said(&new, &["restore", text(&newest), "--identity", text(&key)]);
 
-    // A directory that cannot be made: the server serves, and says what is wrong.
+    // If the directory of backups cannot be made, the server serves, and its log gives the reason.
     let environment = [("ENFILADE_BACKUP__DIRECTORY", "/dev/null/backups"), ("ENFILADE_BACKUP__EVERY", "1s")];
     let server = Server::start_with(&environment);
     until("the failure is told", &server, || server.log().contains("the scheduled backup failed"));

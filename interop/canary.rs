@@ -1,5 +1,5 @@
-//! A secret that was used is nowhere in the server a second later: not in its memory, its core, its log, or its facts, neither
-//! as it is nor in base64. A canary that was planted is found by the same search.
+//! A second after a secret was used, it is nowhere in the server: not in its memory, its core, its log or its facts, neither in plain text nor in
+//! base64. The same search finds a value that was put into the memory on purpose.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
 use std::fs::File;
@@ -11,17 +11,17 @@ use std::process::Command;
 use std::time::Duration;
 
 const SMOKE: usize = 300;
-/// In the server's environment, so that it is in its memory.
+/// This value is in the server's environment, and so in its memory.
 const PLANTED: &str = "planted-canary-a8f3c1d97e5b4c60";
 
-/// Where in a process or a file some bytes are.
+/// Searches the memory of a process, or files, for some byte strings.
 struct Search {
     needles: Vec<(String, Vec<u8>)>,
     found: Vec<String>,
 }
 
 impl Search {
-    /// The needles of a token's secret: its beginning, middle and end, and its part of the Basic credential.
+    /// Adds the searched byte strings for a token's secret: its beginning, middle and end, and its part of the Basic credential.
     fn of(&mut self, what: &str, tokenid: &str, secret: &str) {
         let bytes = secret.as_bytes();
         let half = bytes.len() / 2;
@@ -33,7 +33,7 @@ impl Search {
             self.needles.push((format!("{what}, {part}"), needle.to_vec()));
         }
         let basic = base64(format!("{tokenid}:{secret}").as_bytes());
-        // The last part encodes only the secret.
+        // The last bytes of the base64 text encode only the secret.
         self.needles
             .push((format!("{what}, base64"), basic.as_bytes()[basic.len() - 36..basic.len() - 4].to_vec()));
     }
@@ -58,7 +58,7 @@ impl Search {
             let (start, end) = fields[0].split_once('-').unwrap();
             let number = |hex: &str| u64::from_str_radix(hex, 16).unwrap();
             let (mut at, end) = (number(start), number(end));
-            // Pieces overlap, so that no match is lost between them.
+            // The pieces overlap, so that no match at their borders is missed.
             let mut piece = vec![0; 1 << 20];
             while at < end {
                 let length = piece.len().min((end - at) as usize);
@@ -98,7 +98,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Requests with a credential over one connection that is kept, without TLS.
+/// Sends requests with a credential on one connection, without TLS.
 fn ask(server: &Server, header: &str, times: usize) {
     let mut stream = TcpStream::connect(&server.plain).unwrap();
     let request = format!("GET /whoami HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n");
@@ -114,7 +114,7 @@ fn ask(server: &Server, header: &str, times: usize) {
     }
 }
 
-/// The same over TLS, many in one connection.
+/// Sends requests over TLS, several on each connection.
 fn ask_over_tls(server: &Server, tokenid: &str, secret: &str, times: usize) {
     let mut config = format!(
         "user = \"{tokenid}:{secret}\"\ncacert = \"{}\"\nsilent\nfail\n",
@@ -176,7 +176,7 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
         Search { needles: vec![("the canary".into(), PLANTED.as_bytes().to_vec())], found: Vec::new() };
     planted.look_in_memory(server.pid());
     assert!(!planted.found.is_empty(), "the search does not find what is there");
-    // On a machine under load the server frees its buffers later than after a second.
+    // On a busy machine the server frees its buffers later than after a second.
     for _ in 0..30 {
         std::thread::sleep(Duration::from_secs(1));
         search.found.clear();

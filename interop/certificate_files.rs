@@ -1,5 +1,5 @@
-//! Certificates as people have them: `certs add` takes every form that OpenSSL writes, and the certificates that Enfilade makes itself are
-//! accepted by strict clients.
+//! `certs add` accepts certificates and keys in every format that OpenSSL writes, and strict clients accept the certificates that Enfilade makes
+//! itself.
 
 use crate::certificates::{bundle, ecdsa};
 use crate::server::{BINARY, Scratch, Server, until};
@@ -10,7 +10,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A data directory `data`; a leaf for `nas.example`, its issuer and the key of the leaf, as `leaf.crt`, `chain.crt` and `plain.key`; another key is `other.key`.
+/// Makes a data directory `data`, a leaf certificate for `nas.example` (`leaf.crt`), its issuer (`chain.crt`), its key (`plain.key`), and another key
+/// (`other.key`).
 fn write_parts(place: &Path) {
     assert!(enfilade(place, &["init"], "").status.success());
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
@@ -34,7 +35,7 @@ fn openssl(place: &Path, arguments: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a command with the data directory `data` in this directory.
+/// Runs a command in this directory, with the data directory `data` below it.
 fn enfilade(place: &Path, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(BINARY);
     command.args(["--json", "--data", "data"]).args(arguments).current_dir(place);
@@ -151,7 +152,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     }
     let written = std::fs::read_dir(place.join("data/tls")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(written.into_iter().all(|name| name.to_str().is_some_and(|name| name.starts_with("localhost."))));
-    // A file name that tools give to each certificate does not replace the certificate of other names.
+    // Tools give the same file name to each certificate. An existing file with a certificate for other names is not replaced.
     assert!(
         enfilade(place, &["certs", "add", "leaf.crt", "plain.key", "--name", "cert.pem"], "")
             .status
@@ -161,7 +162,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     let other = enfilade(place, &["certs", "add", "cert.pem"], "");
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert!(!other.status.success() && said.contains("--name other.example.pem"), "{said}");
-    // A bundle with a wrong key that was put there by hand is named in the same words.
+    // If a bundle with a wrong key was copied into the directory by hand, the message has the same words.
     let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
     std::fs::write(place.join("data/tls/cert.pem"), text("leaf.crt") + &text("other.key")).unwrap();
     let checked = enfilade(place, &["certs", "check"], "");
@@ -169,7 +170,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     assert!(!checked.status.success() && said.contains("belongs to another certificate"), "{said}");
 }
 
-/// A strict client: Python verifies the name, and with `VERIFY_X509_STRICT` the extensions that RFC 5280 demands.
+/// Whether a strict client accepts the certificate: Python verifies the name and, with `VERIFY_X509_STRICT`, the extensions that RFC 5280 requires.
 fn python_accepts(trusted: &Path, address: &str, name: &str) -> bool {
     let program = "import socket, ssl, sys\n\
         c = ssl.create_default_context(cafile=sys.argv[1]); c.verify_flags |= ssl.VERIFY_X509_STRICT\n\
@@ -225,7 +226,7 @@ fn the_first_certificate_has_the_configured_names_and_is_accepted() {
     let shown = server.cli(&["certs", "show", "nas.lan"]);
     let (from, to) = (shown[0]["not_before"].as_i64().unwrap(), shown[0]["not_after"].as_i64().unwrap());
     assert!((824 * 86_400..=825 * 86_400).contains(&(to - from)), "{shown:?}");
-    // A name that was added to the configuration comes into it with the next start; before, nothing changes.
+    // A name that is added to the configuration gets into the certificate at the next start. If no name is new, a start changes nothing.
     let before = std::fs::read(&trusted).unwrap();
     let again = |names: &str| {
         server.cli_output_with(&[("ENFILADE_TLS__NAMES", names)], &["init"], "");
@@ -234,7 +235,7 @@ fn the_first_certificate_has_the_configured_names_and_is_accepted() {
     assert_eq!(again(names.1), before);
     assert_ne!(again("nas.lan, box.lan"), before);
     until("the new certificate", &server, || curl_accepts(&trusted, &server.address, "box.lan"));
-    // A certificate of somebody else under this file name stays.
+    // A certificate that the server did not make is not replaced, even if it has this file name.
     std::fs::write(server.data().join("tls/localhost.pem"), bundle("x", &["mine.example"], &ecdsa()))
         .unwrap();
     let mine = std::fs::read(server.data().join("tls/localhost.pem")).unwrap();
@@ -255,7 +256,7 @@ fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
     let scratch = Scratch::new();
     let directory: PathBuf = scratch.path().join("certificates");
     std::fs::create_dir(&directory).unwrap();
-    // The first file answers clients that send no name, unless another one has the address that they connected to.
+    // Clients that send no name get the certificate of the first file, unless another certificate has the address to which they connected.
     std::fs::write(directory.join("a.pem"), bundle("a", &["a.example"], &ecdsa())).unwrap();
     let place = directory.to_str().unwrap();
     let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
@@ -264,12 +265,12 @@ fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
-    // Signed by itself, as long as there is no CA.
+    // Without a CA the certificate is signed by itself.
     assert_eq!(cli(&["certs", "self-signed", "nas.lan", "127.0.0.1"])["signed_by"], "itself");
     let own = directory.join("nas.lan.crt");
     until("the certificate of nas.lan", &server, || curl_accepts(&own, &server.address, "nas.lan"));
     all_accept(&own, &server.address, "127.0.0.1");
-    // The CA is made once.
+    // The CA is made only once.
     assert!(!server.cli_output(&["certs", "ca", "--show"], "").status.success());
     assert_eq!(cli(&["certs", "ca", "--name", "Family CA"])["created"], true);
     assert_eq!(cli(&["certs", "ca"])["created"], false);
@@ -290,7 +291,7 @@ fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
     assert!(!curl_accepts(&ca, &server.address, "a.example"), "a certificate of another issuer");
     let issuer = openssl(scratch.path(), &format!("x509 -in {place}/nas.lan.pem -noout -issuer"));
     assert!(issuer.contains("CN = Family CA"), "{issuer}");
-    // No datastore reaches the key of the CA.
+    // No datastore can contain the key of the CA.
     let into = server.data().join("ca");
     let refused = server.cli_output(&["datastore", "create", "ca", "--path", into.to_str().unwrap()], "");
     assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));

@@ -27,7 +27,7 @@ pub(crate) fn ecdsa() -> KeyPair {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap()
 }
 
-/// A bundle with these names; its common name says which file it is.
+/// A bundle with these names; its common name identifies the file.
 pub(crate) fn bundle(file: &str, names: &[&str], key: &KeyPair) -> String {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();
@@ -73,7 +73,7 @@ impl Drop for Haproxy {
     }
 }
 
-/// The common name of the certificate that openssl is shown, or the alert it gets.
+/// The common name of the certificate that OpenSSL's client gets, or the alert.
 pub(crate) fn shown(address: &str, name: Option<&str>, takes: &[&str]) -> String {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", address]).args(takes).stdin(Stdio::null());
@@ -105,7 +105,7 @@ fn the_choice_is_haproxys_where_that_is_wanted() {
     ] {
         std::fs::write(directory.join(file), bundle(file, &names, key)).unwrap();
     }
-    // Both ignore hidden files and directories.
+    // HAProxy and the server ignore hidden files and directories.
     std::fs::write(directory.join(".hidden"), "no certificate").unwrap();
     std::fs::create_dir(directory.join("sub")).unwrap();
     let place = directory.to_str().unwrap();
@@ -141,7 +141,7 @@ fn the_choice_is_haproxys_where_that_is_wanted() {
         assert_eq!(shown(&ours.address, name, takes), said, "{name:?} {takes:?}\n{}", ours.log());
         assert_eq!(shown(&exact_first.address, name, takes), exact, "{name:?} {takes:?}");
     }
-    // Where names are strict, unknown ones and none get the same alert from both.
+    // With strict names, a client with an unknown name or without a name gets the same alert from HAProxy and from the server.
     let ((_theirs, theirs), ours) =
         (Haproxy::start(scratch.path(), &directory, "strict-sni"), start("haproxy", "true"));
     for name in [Some("unknown.example"), Some("sub.dup.example")] {
@@ -167,7 +167,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     let place = directory.to_str().unwrap();
     let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
     let began = Instant::now();
-    // Once it is taken out, the other one with the name answers, and for unknown names, too.
+    // When the server has found the wrong key, the other certificate with this name answers, also for unknown names.
     while shown(&server.address, Some("both.example"), &[]) != "a.example" {
         assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));
@@ -192,7 +192,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     assert!(said.contains("\"both.example\"") && said.contains("ECDSA"), "{said}");
     let said = String::from_utf8(list(&["show", "a.example"]).stdout).unwrap();
     assert!(said.contains("a.pem") && said.contains("\"default\":false"), "{said}");
-    // An unusable bundle is not added; a usable one is served without a signal to the server.
+    // `certs add` refuses an unusable bundle; the server uses a usable one without a signal.
     let outside = scratch.path().join("new.pem");
     std::fs::write(&outside, wrong.replace("PRIVATE", "PUBLIC")).unwrap();
     let add = ["add", outside.to_str().unwrap()];
@@ -212,7 +212,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     for name in ["../a.pem", ".a.pem", "a.key"] {
         assert!(!list(&["remove", name]).status.success(), "{name}");
     }
-    // All problems are named, and the server does not start.
+    // With `check = "eager"` the server does not start, and names all problems.
     let eager = Command::new(crate::server::BINARY)
         .args(["--data", scratch.path().join("data").to_str().unwrap(), "serve", "--listen", "127.0.0.1:0"])
         .args(["--ops-listen", "127.0.0.1:0"])
@@ -281,7 +281,7 @@ impl ServerCertVerifier for Witness {
     }
 }
 
-/// One handshake; the names of the certificate.
+/// Makes one handshake. Returns the names in the certificate.
 fn handshake(address: &str, name: &str) -> Result<Vec<String>, String> {
     static PROVIDER: OnceLock<Arc<rustls::crypto::CryptoProvider>> = OnceLock::new();
     let provider = PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider()));
@@ -314,7 +314,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
     let keys = [ecdsa(), ecdsa(), rsa()];
     const STAY: usize = 20;
     let stays = |n: usize| format!("stays{n}.example");
-    // Replaced by a rename, as a file in use should be.
+    // A file is replaced by a rename, as recommended for files in use.
     let write = |file: &str, text: &str| {
         let hidden = directory.join(format!(".{file}"));
         std::fs::write(&hidden, text).unwrap();
@@ -344,7 +344,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                         }
                         Err(why) => problems.lock().unwrap().push(why),
                     }
-                    // Each keeps one of two cores busy with making handshakes.
+                    // Without this pause each thread would keep one of the two cores busy.
                     std::thread::sleep(Duration::from_millis(2));
                 }
             });
@@ -358,7 +358,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                     let _ = std::fs::remove_file(directory.join(&file));
                     there.lock().unwrap().remove(&own);
                 }
-                // One of those that stay is renewed.
+                // Renews one of the certificates that are never removed.
                 2 => {
                     let at = n as usize % STAY;
                     let names = [stays(at), format!("*.{}", stays(at))];
@@ -370,7 +370,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                     there.lock().unwrap().insert(own, ());
                 }
             }
-            // In the campaign every change is a reload.
+            // In the campaign every change is followed by a reload.
             if changes > 500 || n % 10 == 9 {
                 crate::signals::signal("HUP", server.pid());
             }
@@ -382,7 +382,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                 println!("{} of {changes} changes, {} handshakes", n + 1, shaken.load(Ordering::Relaxed));
             }
         }
-        // The last added certificate is served soon.
+        // The server soon uses the certificate that is added last.
         let began = Instant::now();
         write("last.pem", &bundle("x", &["last.example"], &keys[0]));
         while handshake(&server.address, "last.example")
@@ -391,7 +391,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
             assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        // On a machine under load the changes may be over before as many handshakes.
+        // On a busy machine all changes may be made before there were as many handshakes.
         let began = Instant::now();
         while shaken.load(Ordering::Relaxed) <= changes && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(20));
@@ -402,7 +402,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
     assert!(problems.is_empty(), "{problems:?}\n{}", server.log());
     let shaken = shaken.into_inner();
     assert!(shaken > changes, "{shaken} handshakes");
-    // The memory of old snapshots is freed.
+    // The memory of old certificate sets is freed.
     let (rate, end) = (shaken as f64 / began.elapsed().as_secs_f64(), resident(server.pid()));
     assert!(end < half + half / 5 + 4096, "{half} KiB in the middle, {end} KiB at the end");
     println!(
@@ -435,7 +435,7 @@ fn plain_http_leads_to_https_and_shows_an_authority_what_it_asks_for() {
     let to = |path: &str| format!("|308 https://{}{path}", server.address);
     assert_eq!(curl(&[], "/dav/main/?x=1"), to("/dav/main/?x=1"));
     assert_eq!(curl(&["-X", "PROPFIND"], "/dav/main/"), to("/dav/main/"));
-    // All the way.
+    // Follows the redirect with curl.
     let output = Command::new("curl")
         .args(["--silent", "--location", "--cacert", server.certificate().to_str().unwrap()])
         .arg(format!("http://{}/.well-known/enfilade", server.http))

@@ -1,4 +1,4 @@
-//! Commands on a data directory, and what they printed. One of a command's writes may fail, or all of its calls of one kind.
+//! Runs commands on a data directory and parses their output. One write of a command can be made to fail, or all of its system calls of one kind.
 
 use crate::server::{BINARY, short_passwords};
 use serde_json::Value;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// What a write, sync or rename does that fails (`crates/testkit/preload`). Those that go deepest come first.
+/// How a write, sync or rename fails (`crates/testkit/preload`). The kinds that find most defects come first.
 pub(crate) const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
 
-/// What happens, at which call, and the file that is made when it does.
+/// The kind of failure, the number of the call that fails, and the file that is created when it fails.
 pub(crate) type Fault<'a> = (&'a str, u64, &'a Path);
 
-/// The library that is loaded before the C library. Cargo builds no library of another package for a test, so the test
-/// asks for it.
+/// The path of the library that is loaded before the C library. Cargo does not build it for this test, because it is in another package, so this
+/// function builds it.
 pub(crate) fn preload() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "enfilade-preload"]).status();
@@ -40,7 +40,7 @@ pub(crate) fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> 
     command.envs(fault.into_iter().flat_map(variables)).output().unwrap()
 }
 
-/// The same with a system call that fails or is held up each time: `NAME:error=EPERM`, `NAME:delay_enter=MICROSECONDS` (strace(1)).
+/// Like [`run`], under strace(1), which makes a system call fail or delays it each time: `NAME:error=EPERM`, `NAME:delay_enter=MICROSECONDS`.
 pub(crate) fn traced(data: &Path, arguments: &[&str], inject: &str, fault: Option<Fault<'_>>) -> Command {
     let mut command = Command::new("strace");
     let call = inject.split(':').next().unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn traced(data: &Path, arguments: &[&str], inject: &str, fault: Optio
         "-e",
         &format!("inject={inject}"),
     ]);
-    // Of strace itself nothing is counted.
+    // The variables are set only for the command, so that calls of strace itself are not counted.
     for (name, value) in fault.into_iter().flat_map(variables) {
         command.args(["-E", &format!("{name}={value}")]);
     }
@@ -61,23 +61,23 @@ pub(crate) fn traced(data: &Path, arguments: &[&str], inject: &str, fault: Optio
     command
 }
 
-/// What a command said that has to succeed.
+/// The output of a command, which must have succeeded.
 pub(crate) fn passed(arguments: &[&str], output: &Output) -> String {
     assert!(output.status.success(), "{arguments:?}: {}", why(output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The values it printed.
+/// The JSON values that a command prints; the command must succeed.
 pub(crate) fn said(data: &Path, arguments: &[&str]) -> Vec<Value> {
     values(&passed(arguments, &run(data, arguments, None)))
 }
 
-/// One of each line.
+/// Parses each line as a JSON value.
 pub(crate) fn values(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What it said of its failure.
+/// The text on standard error.
 pub(crate) fn why(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,4 +1,5 @@
-//! `enfilade facts compact`: the same facts in a shorter file, alone or when a server starts, and never anything in between.
+//! `enfilade facts compact`: it leaves the same facts in a shorter file, as a command or at the start of a server. If it fails, the store is
+//! unchanged or compacted.
 
 use crate::command::{FAULTS, run, said, why};
 use crate::curl::{PROPFIND_0, curl};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Puts so many MiB into the store, and deletes them again.
+/// Writes this many MiB to the store, and deletes them again.
 pub(crate) fn churn(data: &Path, mebibytes: u64) {
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let change = || {
@@ -29,7 +30,7 @@ pub(crate) fn churn(data: &Path, mebibytes: u64) {
     batches(&|change, n| _ = change.delete::<Extra>(&key(n)));
 }
 
-/// Every record, and not when that was asked.
+/// Every record of the store, without the first line of the dump, which has a time.
 fn facts(data: &Path) -> Vec<Value> {
     said(data, &["facts", "dump", "--secrets"]).split_off(1)
 }
@@ -50,7 +51,7 @@ fn a_store_is_compacted_while_nobody_has_it_open_and_by_a_server_that_starts() {
     assert!(length() > 70 << 20);
     let before = facts(&data);
 
-    // Under a server it is refused, and what it would do is told.
+    // While a server runs, the command is refused, and `--dry-run` prints how much would be saved.
     let output = server.cli_output(&["facts", "compact"], "");
     let why = why(&output);
     assert!(
@@ -84,7 +85,7 @@ fn a_store_is_compacted_while_nobody_has_it_open_and_by_a_server_that_starts() {
     let after = facts(&data);
     let is_token = |row: &&Value| row["table"] == "credentials";
     assert_eq!(before.iter().filter(is_token).count(), after.iter().filter(is_token).count() + 2);
-    // A second start has nothing to do.
+    // A second start does not compact again.
     server.kill_and_restart();
     assert_eq!(server.log().matches("were compacted").count(), 1);
 
@@ -110,13 +111,13 @@ fn by_command_it_says_what_was_won() {
     assert!(bytes(&done, "won_bytes") > 2 << 20);
     assert_eq!(facts(&data), before);
     assert_eq!(said(&data, &["facts", "check"])[0]["sound"], true);
-    // Also without the mark, which says how far the store has come.
+    // The facts can also be read without `high-water`, the file with the newest revision.
     std::fs::remove_file(data.join("facts/high-water")).unwrap();
     assert_eq!(facts(&data), before);
     said(&data, &["token", "create", "admin@local!new"]);
 }
 
-/// After any failed write and any kill the facts are unchanged, in the old file or in the new one.
+/// After any failed write and any kill the facts are unchanged, in the old file or in the compacted one.
 #[test]
 fn a_compaction_that_is_cut_short_has_changed_nothing() {
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();

@@ -1,4 +1,4 @@
-//! How connections are let in and how long they may go on: every key of `[limits]` that is about that.
+//! The limits of `[limits]` for connections: their number, and how long they may last.
 
 use crate::curl::command;
 use crate::limits::{start, until_the_end};
@@ -16,7 +16,7 @@ fn begin(to: &str, said: &str) -> TcpStream {
     stream
 }
 
-/// Waits until so many connections are open.
+/// Waits until this many connections are open.
 fn until_open(server: &Server, count: usize) {
     let open = || {
         let url = format!("http://{}/metrics", server.operations);
@@ -28,7 +28,7 @@ fn until_open(server: &Server, count: usize) {
     until(&format!("{count} open connections"), server, || open() == Some(count));
 }
 
-/// A request on a connection that goes on; its status line.
+/// Sends a request on a connection that stays open. Returns the status line.
 fn ask(stream: &mut TcpStream, token: &str) -> String {
     let (user, secret) = token.split_once(':').unwrap();
     let request =
@@ -51,7 +51,7 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
         let (said, took) = until_the_end(&mut TcpStream::connect(to).unwrap());
         assert!(said.is_empty() && (5..40).contains(&took.as_secs()), "{said} {took:?}");
     }
-    // Authenticated connections use no slots.
+    // Authenticated connections do not count for the limit of unauthenticated ones.
     let let_in = |_| {
         let mut stream = TcpStream::connect(&server.plain).unwrap();
         assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
@@ -59,14 +59,14 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     };
     let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    // The first is counted before the second connects.
+    // Waits until the first connection is counted before the second connects.
     let mut strangers = [5, 6].map(|count| {
         let stream = begin(&server.plain, half);
         until_open(&server, count);
         std::thread::sleep(Duration::from_millis(50));
         stream
     });
-    // One that waits has the place of the one that has made no progress for longest.
+    // A waiting connection gets the slot of the connection that has made no progress for the longest time.
     let whole = format!("{half} x\r\nConnection: close\r\n\r\n");
     let (said, took) = until_the_end(&mut begin(&server.plain, &whole));
     assert!(said.starts_with("HTTP/1.1 401") && took < Duration::from_secs(20), "{said} {took:?}");
@@ -80,7 +80,7 @@ fn slow_connections_of_an_address_keep_nobody_out() {
     // The defaults: 256 unauthenticated connections of an address, and 64 of them served at once.
     let (server, token) = start(&[("head_seconds", "60"), ("first_byte_seconds", "30")]);
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    // An unfinished head, and an unfinished body of a login.
+    // Tries an unfinished head, and an unfinished body of a login.
     let login = "POST /v3/auth/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     for said in [half, login] {
         let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, said)).collect();
@@ -107,14 +107,14 @@ fn an_address_may_have_any_number_of_connections_that_signed_in() {
     let mut known: Vec<TcpStream> = (0..40).map(let_in).collect();
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
     until_open(&server, known.len() + silent.len());
-    // Another unauthenticated connection is closed at once: no other limit would end it within a minute.
+    // A further unauthenticated connection is closed at once. (No other limit would close it within a minute.)
     let (said, took) = until_the_end(&mut TcpStream::connect(&server.plain).unwrap());
     assert!(said.is_empty() && took < Duration::from_secs(30), "{said} {took:?}");
     known.iter_mut().for_each(|stream| assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK"));
     drop(silent);
 }
 
-/// A PROXY header for a client with this address of IPv6.
+/// A PROXY header for a client with this IPv6 address.
 fn proxied(address: &str) -> Vec<u8> {
     let source = address.parse::<std::net::Ipv6Addr>().unwrap().octets();
     let head = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24";
@@ -144,7 +144,7 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
         until("the others are closed", &server, || count() <= expected);
         (count(), all)
     };
-    // Each from a /64 of its own: four shares of two for their /56, and sixteen for their /48.
+    // Each connection is from a different /64. A /64 may have two connections, a /56 four times as many, a /48 sixteen times.
     let (of_56, held) = open(0..20, 8, &|n| format!("2001:db8:0:{n:x}::1"));
     assert_eq!(of_56, 8);
     let (of_48, more) = open(1..40, 32 - 8, &|n| format!("2001:db8:0:{n:x}00::1"));
@@ -154,7 +154,7 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
     drop((held, more, rest));
 }
 
-/// How many connections curl makes for so many requests, one after the other.
+/// The number of connections that curl makes for this many requests, sent one after the other.
 fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) -> usize {
     let mut asked = command(server, token);
     asked.args(["--http2", "--write-out", "%{num_connects} %{http_code} %{http_version}\n"]).args(pause);
@@ -176,16 +176,16 @@ fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) ->
 fn http2_goes_on_for_so_many_requests_and_so_long() {
     let (server, token) = start(&[("requests_per_connection", "3")]);
     assert_eq!(connections(&server, &token, 3, &[]), 1);
-    // Those that the client sends before it is told to go are answered, too.
+    // Requests that the client sends before it gets GOAWAY are answered, too, so the number of connections varies.
     assert!((2..=3).contains(&connections(&server, &token, 7, &["--rate", "120/m"])));
     let every_two_seconds = ["--rate", "30/m"];
     assert_eq!(connections(&server, &token, 2, &every_two_seconds), 1);
     let (server, token) = start(&[("connection_seconds", "1")]);
-    // The server may be late by seconds.
+    // The pause between requests is long, because the server may close the connection seconds late.
     assert_eq!(connections(&server, &token, 2, &["--rate", "10/m"]), 2);
 }
 
-/// HTTP/2, said by hand.
+/// An HTTP/2 client that sends single frames.
 struct Http2 {
     client: Child,
     came: Arc<Mutex<Vec<u8>>>,
@@ -220,16 +220,16 @@ impl Http2 {
         std::thread::sleep(Duration::from_millis(60));
     }
 
-    /// Asks for something and takes it back.
+    /// Sends a request and cancels it.
     fn take_back(&mut self) {
         self.streams += 2;
         let [a, b, c, d] = (self.streams - 1).to_be_bytes();
-        // GET https /, and CANCEL; in between it is given the time to be taken up.
+        // The request is `GET https /`. It is cancelled after a pause, in which the server begins to process it.
         self.say(&[0, 0, 3, 1, 5, a, b, c, d, 0x82, 0x87, 0x84]);
         self.say(&[0, 0, 4, 3, 0, a, b, c, d, 0, 0, 0, 8]);
     }
 
-    /// Whether the other side wants us to go (GOAWAY, RFC 9113 §6.8).
+    /// Whether the server has sent GOAWAY (RFC 9113 §6.8).
     fn is_told_to_go(&self) -> bool {
         let came = self.came.lock().unwrap();
         let (mut rest, mut kinds) = (&came[..], Vec::new());
@@ -257,7 +257,7 @@ fn http2_streams_are_not_taken_back_for_ever() {
     http2.take_back();
     until("told to go", &server, || http2.is_told_to_go());
     assert!(http2.client.try_wait().unwrap().is_none());
-    // A connection that stays is cut, even if it sends requests.
+    // If the client ignores GOAWAY, the connection is closed, even if it sends requests.
     (0..10).for_each(|_| http2.take_back());
     until("cut off", &server, || http2.reader.is_finished());
     assert!(server.is_running());
@@ -272,7 +272,7 @@ fn connections_leave_descriptors_for_files() {
         let mut command = Command::new("sh");
         command.args(["-c", &script, BINARY, "--data"]).arg(scratch.path().join("data"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
-        // It says a line when it serves, or ends without one.
+        // The command prints a line when it serves, or ends without a line.
         let (mut child, line) = first_line(command.stderr(std::fs::File::create(&said).unwrap()));
         if !line.is_empty() {
             signal("TERM", child.id());

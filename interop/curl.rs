@@ -6,7 +6,7 @@ use std::process::Command;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Status line and headers but for the date and the request id, which no two answers share.
+    /// Status line and headers, without the date and the request id, which differ in each answer.
     pub(crate) head: Vec<String>,
     pub(crate) body: Vec<u8>,
 }
@@ -17,7 +17,7 @@ impl Answer {
     }
 }
 
-/// A curl command on the server's certificate, with a time limit.
+/// A curl command that trusts the server's certificate, with a time limit.
 pub(crate) fn command(server: &Server, login: &str) -> Command {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "120", "--path-as-is", "--cacert"]);

@@ -1,10 +1,10 @@
-//! A store with damaged pages is restored from a backup, whichever pages they are.
+//! A store with damaged pages can be restored from a backup, for any position of the damage.
 
 use crate::command::{run, said, why};
 use crate::server::Scratch;
 use std::os::unix::fs::FileExt as _;
 
-/// As much as a bad sector and its neighbours.
+/// The length of the damage: about one bad sector and its neighbours.
 const BYTES: usize = 3_000;
 const PAGE: u64 = 4096;
 

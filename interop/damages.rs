@@ -1,7 +1,7 @@
-//! A store that is damaged anywhere, in any way: no command ends by a signal or hangs, each one that fails says what is wrong and what to do,
-//! and each one that succeeds says what it said before the damage.
+//! A store with random damage: no command ends by a signal or hangs. Each command that fails says what is wrong and what to do. Each command that
+//! succeeds prints the same as before the damage.
 //!
-//! `cargo xtask damage --n 10000` is the campaign; as a test it is a smoke test of the same.
+//! `cargo xtask damage --n 10000` is the campaign; the test runs a few of its rounds.
 
 use crate::kill_loop::Random;
 use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, serving};
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 const SMOKE: u64 = 200;
 const PAGE: u64 = 4096;
-/// A command takes some milliseconds.
+/// A command takes some milliseconds, so after this time it hangs.
 const HANG: Duration = Duration::from_secs(30);
-/// Every so many damages a server is started, too.
+/// In each round with a multiple of this number, a server is started, too.
 const SERVER_ROUNDS: u64 = 40;
 const STORE: &str = "facts/data.mdb";
 const SMALL: [&str; 3] = ["facts/high-water", "facts/lookout", "attempts"];
@@ -33,7 +33,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["token", "list", "alice@local"],
     &["role", "list"],
 ];
-/// A message that names one of these says what to do.
+/// A message says what to do if it contains one of these.
 const STEPS: [&str; 7] = [
     "enfilade facts check",
     "enfilade facts restore FILE",
@@ -47,14 +47,14 @@ const STEPS: [&str; 7] = [
 struct House {
     scratch: Scratch,
     files: BTreeMap<&'static str, Vec<u8>>,
-    /// The login of a token that has rights, and one with a wrong secret.
+    /// Two logins: a token with rights, and the same token with a wrong secret.
     logins: [String; 2],
     said: BTreeMap<usize, String>,
     answers: Vec<String>,
 }
 
 impl House {
-    /// Users, groups, tokens and a history, so that the file has free pages and older versions.
+    /// Makes users, groups and tokens, and changes some of them, so that the file has free pages and older versions of records.
     fn build() -> Self {
         let mut server = Server::start();
         let login = server.add_user("alice", "DatastoreReader");
@@ -86,7 +86,7 @@ impl House {
         self.scratch.path().join("data")
     }
 
-    /// Puts every file back.
+    /// Writes the original content to every file.
     fn restore(&self) {
         for (name, bytes) in &self.files {
             self.write(name, bytes);
@@ -113,12 +113,12 @@ impl House {
         }
         let mut ran = Ran::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         if arguments.contains(&BACKUP) && ran.status.success() {
-            // The first line has the time; its length is that of the number.
+            // The first line of a backup contains the time, which differs.
             let whole = std::fs::read(&backup).unwrap();
             let head = whole.iter().position(|byte| *byte == b'\n').unwrap_or(0);
             ran.said = format!("{} bytes, {:?}", whole.len() - head, whole.get(whole.len() - 24..));
         }
-        // A server notes the last use of a token outside of the facts.
+        // The last use of a token is stored outside of the facts, so it may differ.
         if arguments.starts_with(&["token"]) {
             ran.said = ran.said.split(',').filter(|field| !field.contains("last_used")).collect();
         }
@@ -126,14 +126,14 @@ impl House {
             ran.said = ran.said.lines().skip(1).collect::<Vec<_>>().join("\n");
         }
         if arguments == ["doctor"] && ran.status.success() {
-            // The other findings have times and numbers that differ.
+            // Only the finding about the facts is compared, because the others contain times and numbers that differ.
             let facts = |line: &&str| line.contains("\"what\":\"facts\"");
             ran.said = ran.said.lines().filter(facts).collect();
         }
         ran
     }
 
-    /// Starts a server and sends it requests; the answers, or how it ended.
+    /// Starts a server and sends it requests. Returns the answers, or how the server ended.
     fn serve(&self) -> Result<Vec<String>, Ran> {
         let errors = self.scratch.path().join("errors");
         let log = std::fs::File::create(&errors).unwrap();
@@ -174,7 +174,7 @@ impl House {
     }
 }
 
-/// What a process did.
+/// The result of a process.
 struct Ran {
     status: ExitStatus,
     said: String,
@@ -200,7 +200,7 @@ impl Ran {
         }
     }
 
-    /// What is wrong with the way in which it failed.
+    /// Returns what is wrong with the way in which the process failed; `None` if nothing is wrong.
     fn fault(&self) -> Option<&'static str> {
         let text = format!("{}{}", self.said, self.errors);
         match () {
@@ -213,7 +213,7 @@ impl Ran {
     }
 }
 
-/// Waits for a process; kills it when it hangs.
+/// Waits for a process, and kills it if it hangs.
 fn wait(child: &mut std::process::Child) -> ExitStatus {
     let began = Instant::now();
     loop {
@@ -227,11 +227,11 @@ fn wait(child: &mut std::process::Child) -> ExitStatus {
     }
 }
 
-/// Changes a file; a description of the change.
+/// Changes the content of a file. Returns a description of the change.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let length = bytes.len() as u64;
     let pages = (length / PAGE).max(1);
-    // Half of the places are the head of a page, or a meta page.
+    // In half of the cases the place is in the header of a page or in a meta page.
     let at = match random.below(4) {
         0 => random.below(2 * PAGE.min(length / 2)),
         1 => (random.below(pages) * PAGE + random.below(96)).min(length - 1),
@@ -288,7 +288,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     }
 }
 
-/// An answer is the one of the undamaged store, or an error of the server.
+/// Whether each answer is the same as with the undamaged store, or an error of the server.
 fn is_like(answers: &[String], before: &[String]) -> bool {
     let is_error = |answer: &String| answer.ends_with(" 000") || answer.rsplit(' ').next() >= Some("500");
     answers.iter().zip(before).all(|(answer, before)| answer == before || is_error(answer))
@@ -361,7 +361,7 @@ fn no_damage_ends_a_process_without_a_message_or_changes_what_it_says() {
     assert!(refused > n / 4 && same > n / 4, "{refused} refused, {same} the same");
 }
 
-/// Damages the store under a running server; the server as it goes on, and how a request was answered.
+/// Damages the store of a running server and sends a request. Returns the server and the answer.
 fn under_a_server(damage: impl Fn(&std::fs::File)) -> (Server, String) {
     let server = Server::start_with(&[("ENFILADE_FACTS__MAP_MEBIBYTES", "16")]);
     let login = server.add_user("alice", "DatastoreReader");
@@ -384,7 +384,7 @@ fn under_a_server(damage: impl Fn(&std::fs::File)) -> (Server, String) {
     };
     assert_eq!(ask(), "200");
     damage(&std::fs::OpenOptions::new().write(true).open(server.data().join(STORE)).unwrap());
-    // Another revision: what was remembered at the one before is not used any more.
+    // Increments the revision in `high-water`, so that the server does not use decisions that it remembers.
     let mark = server.data().join("facts/high-water");
     let mut words = std::fs::read(&mark).unwrap();
     words[24] = words[24].wrapping_add(1);
@@ -406,7 +406,7 @@ fn a_server_whose_store_is_cut_short_ends_with_a_message_and_the_next_start_refu
     let refused = serving(&server.data(), &[]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && why.contains("enfilade facts check"), "{why}");
-    // The check says which damage it is, and the store stays refused.
+    // `facts check` describes the damage, and the store is still not opened.
     let checked = server.cli_output(&["facts", "check"], "");
     let why = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(checked.status.code() == Some(1) && why.contains("are damaged"), "{why}");

@@ -1,4 +1,4 @@
-//! Datastores through the real binary: quotas, mounts, warnings, and that a reused name inherits nothing.
+//! Datastores with the real binary: quotas, mounts and warnings. A new datastore with the name of a removed one inherits nothing.
 
 use crate::curl::{command, curl};
 use crate::operations::house;
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A second datastore, open to the administrator's token.
+/// Creates a second datastore that the administrator's token may use.
 fn store(server: &Server, name: &str, rest: &[&str]) -> String {
     let place = server.scratch.path().join(name);
     let mut arguments = vec!["datastore", "create", name, "--path", place.to_str().unwrap()];
@@ -96,7 +96,7 @@ fn a_store_on_a_share_is_there_while_that_is_mounted() {
     let shown = &server.cli(&["datastore", "show", "share"])[0];
     assert!(shown["warnings"][0].as_str().unwrap().contains("nothing is mounted at"), "{shown}");
     assert!(metrics(&server).contains("datastore=\"share\",maintenance=\"none\",mount=\"notmounted\""));
-    // The root is always mounted.
+    // The root directory of the machine is always a mount point.
     server.cli(&["datastore", "set", "share", "--mounted-at", "/"]);
     assert_eq!(status(), 207);
     let refused = server.cli_output(&["datastore", "set", "share", "--mounted-at", "/elsewhere"], "");
@@ -128,7 +128,7 @@ fn what_is_amiss_is_told_and_what_is_written_another_reader_takes() {
     let inside = format!("{place}/below");
     let refused = server.cli_output(&["datastore", "create", "inner", "--path", &inside], "");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("overlaps with datastore `tank`"));
-    // By another way to the same directory, too.
+    // A path through a link to the same directory is refused, too.
     let link = server.scratch.path().join("link");
     std::os::unix::fs::symlink(&place, &link).unwrap();
     let refused = server.cli_output(&["datastore", "create", "inner", "--path", link.to_str().unwrap()], "");
@@ -167,7 +167,7 @@ fn the_api_says_who_is_inside_and_waits_for_them() {
     let server = Server::start();
     let token = server.add_token("admin@local!waits");
     let big = std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap();
-    // Twenty seconds: the questions below take long on a machine under load.
+    // The download takes twenty seconds, because the requests below take long on a busy machine.
     big.set_len(80 << 20).unwrap();
     let mut slow = command(&server, &token)
         .args(["--limit-rate", "4M", "--output", "/dev/null"])
@@ -198,7 +198,7 @@ fn the_api_says_who_is_inside_and_waits_for_them() {
 
 const LOOKUPS: &str = "ENFILADE_LOOKUPS";
 
-/// A process that looks up and drops so often: this test in a process of its own.
+/// Runs only as a child process of the next test: it looks up a datastore as often as the environment says.
 #[test]
 fn a_process_that_looks_up() {
     let Some(times) = std::env::var(LOOKUPS).ok().and_then(|text| text.parse::<u32>().ok()) else { return };
@@ -218,7 +218,7 @@ fn a_process_that_looks_up() {
 
 #[test]
 fn a_warm_lookup_and_its_drop_make_no_system_call() {
-    // The fewest of some runs: starting and ending a process takes now more calls and now fewer.
+    // The smallest number of several runs, because the number of calls to start and end a process varies.
     let calls = |times: u32| -> u64 {
         let run = |_| {
             let output = Command::new("strace")
@@ -236,6 +236,6 @@ fn a_warm_lookup_and_its_drop_make_no_system_call() {
         (0..4).map(run).min().unwrap()
     };
     let (few, many) = (calls(10), calls(100_010));
-    // One call in a thousand lookups would be a hundred.
+    // If one lookup in a thousand made a system call, there would be a hundred more.
     assert!(many < few + 50, "{few} calls with 10 lookups, {many} with 100,000 more");
 }

@@ -1,5 +1,5 @@
-//! Listings from memory: a changed ACL or membership takes effect with the next listing, whichever program changes it and however often the
-//! directory was listed before.
+//! Listings from memory: a changed ACL or membership takes effect with the next listing, for any program that makes the change and any number of
+//! earlier listings.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Server, write_acl};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MANY: usize = 120;
-/// A number of entries that is answered without another thread.
+/// A number of entries with which a listing is answered without another thread.
 const FEW: usize = 12;
 /// More entries than the kernel returns at once.
 const MORE_THAN_A_PIECE: usize = 3_000;
 const READERS: usize = 2;
-/// After so long an entry's state is relied on.
+/// The time after a change of an entry after which the server relies on its state.
 const SETTLED: Duration = Duration::from_millis(2_300);
 
 fn put(path: &Path, sid: Sid) {
@@ -35,7 +35,7 @@ fn alice_and_a_directory(server: &Server) -> (String, PathBuf) {
     (alice, many)
 }
 
-/// The numbers of the files a user sees.
+/// The numbers of the files that a user sees.
 fn seen(server: &Server, login: &str) -> BTreeSet<usize> {
     let answer = curl(server, login, "/dav/main/many/", &PROPFIND_1);
     assert_eq!(answer.status, 207, "{}", answer.text());
@@ -87,7 +87,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
                 }
             });
         }
-        // Known, and relied on.
+        // After this time the server relies on the states that it remembers.
         std::thread::sleep(SETTLED);
         assert_eq!(seen(&server, &alice), all);
         for (n, is_hidden) in hidden.iter().enumerate() {
@@ -100,7 +100,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     assert!(listed.into_inner() > 10);
     std::thread::sleep(SETTLED);
     assert_eq!(seen(&server, &alice), BTreeSet::new());
-    // The other way: entries become visible again, also after their file was replaced.
+    // Now the entries become visible again, also after their file was replaced.
     for n in 0..files / 2 {
         put(&file(n), Sid::AUTHENTICATED);
         assert!(seen(&server, &alice).contains(&n));
@@ -110,7 +110,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     put(&other, Sid::AUTHENTICATED);
     std::fs::rename(&other, file(files - 1)).unwrap();
     assert!(seen(&server, &alice).contains(&(files - 1)));
-    // By another name of the same file.
+    // A change through another name of the same file.
     let link = many.with_file_name("link");
     std::fs::hard_link(file(0), &link).unwrap();
     std::thread::sleep(SETTLED);
@@ -146,7 +146,7 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
                 });
             }
             let began = std::time::Instant::now();
-            // On a machine under load few listings are made in that time.
+            // On a busy machine only few listings are made in three seconds, so the loop goes on until there are enough.
             while began.elapsed() < Duration::from_secs(3)
                 || (told.load(Ordering::Relaxed) <= 10 && began.elapsed() < Duration::from_secs(120))
             {
@@ -158,7 +158,7 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
                     rustix::fs::RenameFlags::EXCHANGE,
                 )
                 .unwrap();
-                // So that some listings are over before the next.
+                // A pause, so that some listings end before the next exchange.
                 std::thread::sleep(Duration::from_micros(told.load(Ordering::Relaxed) % 64 * 50));
             }
             is_over.store(true, Ordering::SeqCst);
@@ -196,7 +196,7 @@ fn names_are_obeyed(watch: &str, names: usize) {
         assert!((200..300).contains(&status), "{method}: {status}");
     };
     for turn in 0..5 {
-        // Known, and relied on.
+        // After this time the server relies on the states that it remembers.
         std::thread::sleep(SETTLED);
         for _ in 0..3 {
             assert_eq!(seen(&server, &alice), expected, "watch = {watch}, turn {turn}");
@@ -238,7 +238,7 @@ fn what_kind_of_acl_counts_is_obeyed_by_the_next_listing() {
         for n in 0..10 {
             let file = many.join(format!("f{n}"));
             std::fs::write(&file, "x").unwrap();
-            // By its mode it may not be seen.
+            // By its mode bits the user may not see the file; by its ACL the user may.
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
             put(&file, Sid::AUTHENTICATED);
         }
@@ -276,7 +276,7 @@ fn a_change_of_a_membership_is_obeyed_by_the_next_listing() {
     assert_eq!(seen(&server, &alice).len(), 0);
 }
 
-/// A small known directory is answered from memory, with the same properties as without it, and with all changes.
+/// A small directory that the server remembers is answered from memory: with the same properties as otherwise, and with all changes.
 #[test]
 fn what_is_answered_from_memory_is_what_is_answered_else() {
     let server = Server::start();
@@ -320,7 +320,7 @@ fn what_is_answered_from_memory_is_what_is_answered_else() {
     let listed = &first[3];
     assert!(listed.contains("shown") && listed.contains("red") && listed.contains("urn:uuid:"), "{listed}");
     std::thread::sleep(SETTLED);
-    // The remaining time of a lock is shown, too.
+    // The answers contain the remaining time of a lock, which differs.
     let plain = |texts: Vec<String>| -> Vec<String> {
         let without = |text: &String| {
             let parts = text.split("<D:timeout>");

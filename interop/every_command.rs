@@ -1,5 +1,6 @@
-//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a full disk, a file system that
-//! is read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of them a command ends by a signal, says success where nothing happened, or fails without saying why.
+//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a full disk, a file system that is
+//! read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of these situations a
+//! command ends by a signal, reports success although it did nothing, or fails without giving the reason.
 
 use crate::command::{preload, why};
 use crate::server::{BINARY, Scratch, short_passwords};
@@ -11,22 +12,22 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// What a command needs and does.
+/// A kind of command, by its needs and effects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It needs no data directory.
+    /// The command needs no data directory.
     Free,
-    /// It creates a data directory, or a store in it.
+    /// The command creates a data directory, or a store in it.
     Creates,
-    /// It needs a data directory and changes no facts.
+    /// The command needs a data directory and changes no facts.
     Reads,
-    /// It changes facts.
+    /// The command changes facts.
     Changes,
 }
 
 use Kind::{Changes, Creates, Free, Reads};
 
-/// Each command with arguments that are right in the prepared house. `{D}` is a directory next to the data directory.
+/// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
 const COMMANDS: [(&str, Kind, &str); 91] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
@@ -184,7 +185,7 @@ impl House {
         self.run_by(Command::new(BINARY), data, line, prepare)
     }
 
-    /// Runs a command whose program may start another one first.
+    /// Runs a command; `program` may start another program that then runs it.
     fn run_by(
         &self,
         mut command: Command,
@@ -203,7 +204,7 @@ impl House {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         prepare(&mut command);
         let mut child = command.spawn().unwrap();
-        // A command that reads no password closes its end.
+        // The write fails if the command reads no password and closes its standard input.
         let _ = child.stdin.take().unwrap().write_all(b"a long enough password\n");
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.signal(), None, "{line} ended by a signal: {}", why(&output));
@@ -220,12 +221,12 @@ impl House {
         output
     }
 
-    /// A copy of the house, for one command.
+    /// A copy of the prepared data directory, for one command.
     fn copy(&self, name: &str) -> std::path::PathBuf {
         let place = self.scratch.path().join(name);
         let copied = Command::new("cp").arg("-a").arg(self.scratch.path().join("data")).arg(&place).status();
         assert!(copied.unwrap().success());
-        // The facts follow the copied files, which are other files than before.
+        // This command makes the facts follow the copied files, which have new inodes and times.
         assert!(self.run(&place, "user list", |_| {}).status.success());
         place
     }
@@ -284,7 +285,7 @@ fn without_a_data_directory_nothing_is_created() {
     }
 }
 
-/// Only root can be another user.
+/// Only root can run a command as another user, so the test does nothing for other users.
 #[test]
 fn another_user_is_told_whose_the_data_directory_is() {
     if !rustix::process::geteuid().is_root() {
@@ -412,7 +413,7 @@ fn a_damaged_store_is_refused_with_the_next_step() {
     let data = house.copy("damaged");
     let file = data.join("facts/data.mdb");
     let mut bytes = std::fs::read(&file).unwrap();
-    // Every page but those that say where the tables are.
+    // Damages every page except the two meta pages, which point to the tables.
     bytes[2 * 4096..].chunks_mut(4096).for_each(|page| page[..16].fill(0xff));
     std::fs::write(&file, bytes).unwrap();
     is_refused(&house, &data, "enfilade facts restore");
@@ -426,7 +427,7 @@ fn a_store_of_an_older_format_is_refused_with_the_next_step() {
     is_refused(&house, &data, "enfilade facts upgrade");
 }
 
-/// Only root can mount.
+/// Only root can mount, so the test does nothing for other users.
 #[test]
 fn on_a_read_only_file_system_no_change_succeeds() {
     if !rustix::process::geteuid().is_root() {
@@ -435,7 +436,7 @@ fn on_a_read_only_file_system_no_change_succeeds() {
     let house = House::new();
     let data = house.scratch.path().join("data");
     let before = house.revision(&data);
-    // In a mount namespace of its own.
+    // The script mounts the directory read-only in a mount namespace of its own, and runs the command there.
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
     for (line, kind) in lines(&[Reads, Changes, Creates]) {
         let mut command = Command::new("unshare");
@@ -451,7 +452,7 @@ fn names_with_every_legal_character_are_taken_by_every_command() {
     let house = House::new();
     let data = house.scratch.path().join("data");
     let visible = (33..=126_u8).map(char::from).chain(['\u{fc}', '\u{540d}', '\u{1f980}']);
-    // Of users: everything but `:` and `/`. A first `@` or `!` alone would be another form.
+    // Names of users may contain all characters except `:` and `/`. A name that begins with `@`, or a single `!`, would have another meaning.
     let user: String = visible.filter(|letter| !":/".contains(*letter)).collect();
     let users: Vec<String> = user
         .chars()

@@ -1,6 +1,6 @@
-//! Every command that changes something, with its first, second, third … write, sync or rename failing or being its last,
-//! until it passes clean; some are about users and tokens that are kept in files. Afterwards the facts are those before or those after, never between; what was acknowledged is
-//! there; the store opens and every record of it is sound.
+//! Runs commands that change something, also users and tokens in edited files. The first, second, third, … write, sync or rename fails, or the
+//! command is killed there, until a run has no more such calls. Afterwards the facts are those before or those after the command, an acknowledged
+//! change exists, the store opens, and every record is sound.
 
 use crate::command::{self, FAULTS, Fault, passed};
 use crate::server::Scratch;
@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// In CI the two kinds that go deepest.
+/// In CI only the first two kinds of failures are used: they find most defects.
 const CI_FAULTS: usize = 2;
 
 const OPERATIONS: [&[&str]; 12] = [
@@ -44,18 +44,18 @@ fn must(data: &Path, arguments: &[&str]) -> String {
     passed(arguments, &run(data, arguments, None))
 }
 
-/// All facts, but for what is random in every run.
+/// All facts, without values that are random in each run.
 pub(crate) fn facts(data: &Path) -> Vec<String> {
-    // A look brings the facts up to the files, as the next command or a running server would.
+    // This command makes the facts follow the edited files, as the next command or a running server does.
     must(data, &["user", "list"]);
     let dump = must(data, &["facts", "dump"]);
     let lines = dump.lines().skip(1).map(|line| {
         let mut value: Value = serde_json::from_str(line).unwrap();
         if let Some(mark) = value["row"].as_object_mut().filter(|_| line.contains("\"revocations\"")) {
-            // A mark lasts for a time from now on.
+            // The expiry of a mark depends on the present time.
             mark.remove("until");
         }
-        // Its end is also in the key that finds it by that.
+        // The key of the index of marks by expiry also contains the expiry.
         if let Some(second) = value.pointer_mut("/key/Ends/0") {
             *second = Value::Null;
         }
@@ -81,7 +81,7 @@ fn forget(value: &mut Value) {
             fields.remove("since");
             fields.remove("issued_before");
             fields.remove("revoked_at");
-            // A copied file is another version of it.
+            // A copied file has another version (inode and times).
             fields.remove("version");
             fields.values_mut().for_each(forget);
         }
@@ -94,13 +94,13 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     let copied = Command::new("cp").arg("-a").arg(from).arg(to.join("data")).status().unwrap();
     assert!(copied.success());
-    // The content directory is named by its absolute path; every copy has one of its own.
+    // `datastore.cfg` has the absolute path of the content directory, and every copy has a content directory of its own.
     let cfg = to.join("data/datastore.cfg");
     let text = std::fs::read_to_string(&cfg).unwrap();
     assert!(text.contains("main"));
 }
 
-/// One run with a fault; `None` when the program never got that far.
+/// One run with a failure; `None` if the program made fewer calls.
 fn fault_at(
     good: &Path,
     scratch: &Path,
@@ -186,7 +186,7 @@ fn a_first_start_that_fails_can_be_done_again() {
     assert!(at > 20, "{at}");
 }
 
-/// A restore in the place of a store that cannot be opened: either that one is where it was, or the new one is, whole.
+/// A restore that replaces a store that cannot be opened: after a failure the old store is in its place, or the new store is, complete.
 #[test]
 fn a_store_that_cannot_be_opened_stays_until_the_restored_one_is_whole() {
     const RESTORE: &[&str] = &["facts", "restore", "BACKUP", "--force", "--accept-rollback"];

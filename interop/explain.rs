@@ -39,7 +39,7 @@ fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
     server.cli(&["user", "add", "bob@local"]);
     assert_eq!(explain(&server, &["bob@local", "main", "/", "read"]).as_deref(), Some("access AC01"));
     server.cli(&["datastore", "maintenance", "main", "offline"]);
-    // Nor do they learn that it is closed.
+    // Users without a role do not learn that the datastore is closed.
     assert_eq!(explain(&server, &["bob@local", "main", "/", "read"]).as_deref(), Some("access AC01"));
     assert_eq!(explain(&server, &["bob@local", "nowhere", "/", "read"]).as_deref(), Some("access AC01"));
     let said = server.cli_output(&["explain", "bob@local", "nowhere"], "").stdout;

@@ -1,4 +1,5 @@
-//! The store of facts under a running server: restored, shipped, shared, held up, cut short.
+//! The store of facts under a running server: it is restored, its change log is written, another process blocks all writers, the file is cut short,
+//! and two users share the store.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Server, wait_until};
@@ -7,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A bar of one second, with the slack a busy machine needs.
+/// A limit for effects that should take a second; longer, because machines may be busy.
 const SOON: Duration = Duration::from_secs(30);
 
 fn status(server: &Server, login: &str) -> u16 {
@@ -96,7 +97,7 @@ fn whoever_holds_up_all_writers_is_named_and_readers_go_on() {
     assert_eq!(status(&server, &login), 401);
 }
 
-/// Ends the whole group when the test does.
+/// A process, whose process group is killed when dropped.
 struct Holder(Child);
 
 impl Drop for Holder {
@@ -113,7 +114,7 @@ fn signal(name: &str, child: &Child) {
     );
 }
 
-/// Only root can be two users; everybody else sees that the modes are right (`lmdb::place`).
+/// Only root can run commands as two users. For other users the tests of `lmdb::place` check the modes.
 #[test]
 fn daemons_of_two_users_share_a_directory_by_a_group() {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
@@ -137,7 +138,7 @@ fn daemons_of_two_users_share_a_directory_by_a_group() {
     std::fs::create_dir(&data).unwrap();
     std::os::unix::fs::chown(&data, Some(54321), Some(group)).unwrap();
     std::fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(0o770)).unwrap();
-    // The way there has to be open to both.
+    // Both users must be able to reach the data directory.
     std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (user, arguments) in [
         (54321, vec!["init"]),

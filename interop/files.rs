@@ -1,4 +1,4 @@
-//! The files people edit, with several servers, the command line and an editor on them at once.
+//! The files that people edit, with several servers, the command line and an editor at the same time.
 
 use crate::curl::{command, curl};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES};
@@ -13,13 +13,13 @@ fn start() -> Server {
     Server::start_with(&[WITHOUT_PENALTIES])
 }
 
-/// How much longer than promised a slow machine may take.
+/// The factor by which a promised time may be exceeded on a slow machine.
 const SLACK: u32 = 20;
-/// `correct horse`, as `openssl passwd -5` makes it.
+/// The beginning of a hash that `openssl passwd -5` makes of `correct horse`.
 const HASH: &str = "$5$rounds=1000$abcdefgh$";
 
 fn write(server: &Server, name: &str, text: &str) {
-    // As an editor that writes a new file and renames it.
+    // Does the same as an editor that writes a new file and renames it.
     let path = server.data().join(name);
     let new = path.with_extension("new");
     std::fs::write(&new, text).unwrap();
@@ -30,7 +30,7 @@ fn read_file(server: &Server, name: &str) -> String {
     std::fs::read_to_string(server.data().join(name)).unwrap()
 }
 
-/// Waits until it is so, at most so long with slack; how long it took.
+/// Waits until `is_so`, at most `seconds` times [`SLACK`]. Returns the time that it took.
 fn within(seconds: u32, what: &str, server: &Server, mut is_so: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !is_so() {
@@ -40,14 +40,14 @@ fn within(seconds: u32, what: &str, server: &Server, mut is_so: impl FnMut() -> 
     began.elapsed()
 }
 
-/// The hash of a secret, made by another program than ours.
+/// The hash of a secret, made by OpenSSL.
 fn hashed(secret: &str) -> String {
     let output =
         Command::new("openssl").args(["passwd", "-5", "-salt", "abcdefgh", secret]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// `user.cfg`, `acl.cfg` and `token.shadow` of a Proxmox server: ann may write, her token may read.
+/// Writes `user.cfg`, `acl.cfg` and `token.shadow` as on a Proxmox server: ann may write, her token may read. Returns the login of the token.
 fn from_proxmox(server: &Server) -> String {
     write(server, "user.cfg", "user: ann@pbs\n\tcomment Ann\n\ntoken: ann@pbs!backup\n\n");
     write(server, "token.shadow", &format!("{{\"ann@pbs!backup\":\"{}\"}}", hashed("one secret")));
@@ -72,7 +72,7 @@ fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     std::fs::write(server.data().join("datastores/main/plan.txt"), "x").unwrap();
     assert_eq!(curl(&server, &login, "/dav/main/plan.txt", &[]).status, 200);
     assert_eq!(curl(&server, &login, "/dav/main/new.txt", &["--upload-file", "/etc/hostname"]).status, 403);
-    // Created by the command line, in the files; and Proxmox's parser reads them.
+    // A token that the command line creates is written to the files, and a parser like Proxmox's reads it.
     let made = server.cli(&["token", "create", "ann@pbs!second", "--comment", "made here"]);
     let second = format!("ann@pbs!second:{}", made[0]["value"].as_str().unwrap());
     let read = |name: &str| std::fs::read_to_string(server.data().join(name)).unwrap();
@@ -82,7 +82,7 @@ fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     );
     let shadow: serde_json::Value = serde_json::from_str(&read("token.shadow")).unwrap();
     assert!(shadow["ann@pbs!second"].as_str().unwrap().starts_with(HASH.get(..15).unwrap()));
-    // It has no role of its own yet.
+    // The new token has no role of its own yet.
     assert_eq!(
         (whoami(&server, &second), curl(&server, &second, "/dav/main/plan.txt", &[]).status),
         (200, 404)
@@ -134,7 +134,7 @@ fn a_token_taken_out_by_hand_is_refused_within_a_second() {
     taken("its hash is gone");
     from_proxmox(&server);
     within(1, "it is back", &server, || whoami(&server, &login) == 200);
-    // In place, as long as before, with its time put back.
+    // Changes the file in place, with the same length, and sets its modification time back.
     let path = server.data().join("token.shadow");
     let text = std::fs::read_to_string(&path).unwrap();
     let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
@@ -190,7 +190,7 @@ fn an_editor_that_takes_the_lock_never_loses_an_update() {
     from_proxmox(&server);
     within(1, "the files are there", &server, || server.cli(&["user", "list"]).len() == 3);
     const EACH: usize = 12;
-    // `flock` of util-linux, as a script would use it.
+    // A script that edits the file under the lock, with `flock` of util-linux.
     let script = "for n in $(seq 12); do flock .user.lck sh -c '\
                   cp user.cfg user.tmp && sleep 0.02 && printf \"user: e%s@pbs\\n\\n\" '$n' >> user.tmp && mv user.tmp user.cfg'; done";
     let mut editor = Command::new("sh").args(["-c", script]).current_dir(server.data()).spawn().unwrap();
@@ -203,11 +203,11 @@ fn an_editor_that_takes_the_lock_never_loses_an_update() {
         assert!(text.contains(&format!("user: c{n}@pbs\n")), "c{n}\n{text}");
         assert!(text.contains(&format!("user: e{}@pbs\n", n + 1)), "e{}\n{text}", n + 1);
     }
-    // ann, both administrators, and all added users.
+    // The users are ann, both administrators, and all added ones.
     within(1, "the facts follow", &server, || server.cli(&["user", "list"]).len() == 3 + 2 * EACH);
 }
 
-/// Another server on the same data.
+/// Another server on the same data directory, with its address.
 struct Second(Child, String);
 
 impl Second {
@@ -260,7 +260,8 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     write(&server, "token.shadow", "{}");
     within(5, "the other looks", &server, || {
         if stopped.elapsed() > Duration::from_secs(6) {
-            // A process stopped in the middle of a commit holds the write lock of the store; stopped at another moment it does not.
+            // If the process was stopped in the middle of a commit, it holds the write lock of the store. So it is continued and stopped again at
+            // another moment.
             signal(server.pid(), Signal::CONT);
             std::thread::sleep(Duration::from_millis(100));
             signal(server.pid(), Signal::STOP);
@@ -279,7 +280,7 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
         assert_eq!((whoami(&server, &login), second.whoami(&server, &login)), (401, 401));
         std::thread::sleep(Duration::from_millis(50));
     }
-    // And a server that ends leaves its place.
+    // When the second server ends, the first one reads the files again.
     drop(second);
     from_proxmox(&server);
     within(5, "the first looks again", &server, || whoami(&server, &login) == 200);
@@ -294,7 +295,7 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
     assert_eq!(second.whoami(&server, &login), 200);
     let admin = format!("admin@local:{}", server.password);
     assert_eq!(second.whoami(&server, &admin), 200);
-    // The record of acl.cfg is damaged on disk, so no server can compare the files with it.
+    // The record about `acl.cfg` is damaged on the disk, so no server can compare the files with the facts.
     let dump = server.cli(&["facts", "dump"]);
     let row = dump.iter().find(|row| row["key"] == "acl.cfg").unwrap();
     let digest = row["row"]["digest"].as_str().unwrap();
@@ -325,7 +326,7 @@ fn what_a_dump_says_of_files_is_compared_with_them_again() {
     let server = start();
     let login = from_proxmox(&server);
     within(1, "the token is there", &server, || whoami(&server, &login) == 200);
-    // Without secrets: the hashes of the dump are unusable, and the files have not changed.
+    // The dump has no secrets, so its hashes are unusable. The files have not changed, so the server must read them again.
     let dump = server.scratch.path().join("dump");
     let dump = dump.to_str().unwrap();
     server.cli(&["facts", "dump", dump]);

@@ -5,7 +5,7 @@ use crate::server::{Server, until};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Deadlines the product promises are given twenty times as long here: these machines are slow at times.
+/// The factor by which a promised time may be exceeded, because machines may be slow.
 const SLACK: u32 = 20;
 
 #[test]
@@ -32,7 +32,7 @@ fn read_only_by_hand_refuses_the_next_write_within_a_second() {
     assert_eq!(curl(&server, &token, "/dav/main/a.txt", &[]).status, 200);
     let said = curl(&server, &token, "/dav/main/a.txt", &["--upload-file", "/etc/hostname"]).text();
     assert!(said.contains("read-only") && said.contains("new disks"), "{said}");
-    // A typo closes the store, where the original opens it.
+    // An unknown mode closes the datastore; in Proxmox Backup Server the datastore stays open.
     std::fs::write(&file, text.trim_end().to_owned() + "\n\tmaintenance-mode type=raed-only\n").unwrap();
     let edited = Instant::now();
     while curl(&server, &token, "/dav/main/a.txt", &[]).status != 503 {
@@ -56,7 +56,7 @@ fn read_only_by_hand_refuses_the_next_write_within_a_second() {
 fn a_deleted_token_is_refused_at_once_and_cuts_a_running_download() {
     let server = Server::start();
     let token = server.add_token("admin@local!gone");
-    // Sparse: 8 GiB that need no disk space.
+    // A sparse file: 8 GiB that need no disk space.
     let big = std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap();
     big.set_len(8 << 30).unwrap();
     for protocol in ["--http1.1", "--http2"] {
@@ -110,7 +110,7 @@ fn explain_names_the_door_and_the_rule() {
     assert_eq!((door["door"].as_str(), door["code"].as_str()), (Some("access"), Some("AC03")));
     let walk = door["walk"].to_string();
     assert!(walk.contains("#1") && walk.contains("deny") && walk.contains("DatastorePowerUser"), "{walk}");
-    // The rule may be an assignment.
+    // The deciding rule may also be a role assignment.
     server.cli(&[
         "role",
         "assign",
@@ -127,7 +127,7 @@ fn explain_names_the_door_and_the_rule() {
     assert!(denied.contains("DS02") && denied.contains("offline"), "{denied}");
     server.cli(&["user", "disable", "alice@local"]);
     assert!(explain(&["alice@local", "main", "/plan.txt", "read"]).to_string().contains("ID06"));
-    // The log of the refused request says as much.
+    // The log line of the refused request has the same code.
     assert!(server.log().contains("\"code\":\"AC03\""), "{}", server.log());
     assert_eq!(curl(&server, &alice, "/dav/main/", &PROPFIND_1).status, 401);
 }

@@ -1,4 +1,4 @@
-//! A disk without room: a server says so when it starts, and a server that runs goes on answering.
+//! A full disk: a server that starts reports it, and a running server continues to answer.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{BINARY, Server, first_line};
@@ -8,14 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A write into a page of a mapped file that has no place on the disk yet ends the process where the disk is full.
+/// Checks that all mapped files are allocated: if the disk is full, a write to a page without disk space would end the process.
 #[test]
 fn every_file_that_is_mapped_for_writing_has_its_place_on_the_disk() {
     let server = Server::start();
     let login = server.add_user("alice", "DatastoreReader");
     assert_eq!(curl(&server, &login, "/dav/main/", &PROPFIND_1).status, 207);
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
-    // proc(5): addresses, permissions, offset, device, inode, path; `s` is shared with the file.
+    // The fields of a line are addresses, permissions, offset, device, inode and path (proc(5)); the permission `s` means that the map is shared with
+    // the file.
     let mapped = maps.lines().filter_map(|line| {
         let path = line.find('/').map(|at| Path::new(&line[at..]))?;
         (line.split_whitespace().nth(1) == Some("rw-s")).then_some(path)
@@ -38,8 +39,7 @@ fn every_file_that_is_mapped_for_writing_has_its_place_on_the_disk() {
     assert_eq!(names, expected);
 }
 
-/// The server on a file system of its own, of so many MiB, which only it and its children see; `None` where the machine does not
-/// allow that.
+/// Starts a server on a file system of this many MiB, which only the server and its children see. `None` if the machine does not allow this.
 fn on_small_disk(scratch: &Scratch, mebibytes: u32) -> Option<(Child, String)> {
     let is_allowed =
         |program: &mut Command| program.stderr(Stdio::null()).status().is_ok_and(|s| s.success());
@@ -68,7 +68,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
     };
     let log = || std::fs::read_to_string(scratch.path().join("log")).unwrap();
     let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
-    // Its own view of the file system, from here.
+    // The path through which this process reaches the server's file system.
     let data = format!("/proc/{}/root{}/data", child.id(), scratch.path().display());
     let filled = Command::new("dd")
         .args(["if=/dev/zero", "bs=4k", "status=none", &format!("of={data}/fill")])
@@ -85,7 +85,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
             .output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
-    // Several at once, so that more threads read than have read before.
+    // Several requests at the same time, so that threads read that have not read before.
     let many = || {
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..16).map(|_| scope.spawn(status)).collect();
@@ -102,7 +102,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
 
 #[test]
 fn a_server_that_finds_no_room_says_so_and_does_not_start() {
-    // The counts of a server alone take more than 8 MiB.
+    // The ledger file of a server needs more than 8 MiB.
     for mebibytes in [1, 2, 4, 8] {
         let scratch = Scratch::new();
         let Some((mut child, line)) = on_small_disk(&scratch, mebibytes) else {

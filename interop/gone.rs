@@ -41,7 +41,7 @@ impl Cloud {
         let body = json!({ "auth": auth }).to_string();
         let ask = || curl(&self.server, "", "/v3/auth/tokens", &["-d", &body]);
         let mut answer = ask();
-        // 503 is that a slow hash found no slot in time, on a machine under load.
+        // The answer is 503 if a slow hash found no slot in time, on a busy machine.
         for _ in 0..20 {
             if answer.status != 503 {
                 break;
@@ -64,7 +64,7 @@ impl Cloud {
         (answer.status, serde_json::from_str(&answer.text()).unwrap_or_default())
     }
 
-    /// A call of the administrator, who logs in for it: a change may have ended the administrator's session.
+    /// A call by the administrator with a new login, because a change may have ended the administrator's session.
     pub(crate) fn change(&self, method: &str, path: &str, body: &Value) -> Value {
         let admin = self.login("admin", "default", "pw", project("admin", "default")).unwrap();
         let (status, answer) = self.call(&admin, method, path, body);
@@ -94,7 +94,7 @@ impl Cloud {
         }
     }
 
-    /// The keys that sign, to make tokens as another server with the same keys makes them.
+    /// The Fernet keys of the server, to make tokens like another server with the same keys.
     fn ring(&self) -> KeyRing {
         let keys = std::fs::read_dir(self.server.data().join("keys/fernet")).unwrap();
         let read = |entry: std::fs::DirEntry| {
@@ -105,7 +105,7 @@ impl Cloud {
         KeyRing::new(&keys.iter().map(|(number, key)| (*number, key)).collect::<Vec<_>>()).unwrap()
     }
 
-    /// A token of another server, made so many seconds from now, good for so many.
+    /// A token as another server makes it: issued `made_in` seconds from now, with this lifetime in seconds.
     fn foreign(&self, user: &str, project: &str, made_in: i64, lifetime: i64, own: u8) -> String {
         let issued_at = now() + made_in;
         let claim = Claim {
@@ -150,14 +150,14 @@ pub(crate) fn enabled(what: &str, is_so: bool) -> Value {
     json!({ what: { "enabled": is_so } })
 }
 
-/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from that
-/// commit on, also before they are swept.
+/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from that commit on, also
+/// before their records are deleted in the background.
 #[test]
 fn the_groups_of_a_deleted_domain_grant_nothing() {
     let cloud = Cloud::start();
     let domain = cloud.make("domain", json!({ "name": "tenant" }));
     let group = cloud.make("group", json!({ "name": "crew", "domain_id": domain }));
-    // The sweep removes the users of a domain first, 64 in each commit: it is busy for a while.
+    // The background job first deletes the users of a domain, 64 in each commit, so with these users it needs some time.
     for n in 0..200 {
         let output = cloud.server.cli_output(&["user", "add", &format!("u{n}@tenant")], "");
         assert!(output.status.success());
@@ -177,7 +177,7 @@ fn the_groups_of_a_deleted_domain_grant_nothing() {
     assert!(cloud.login("ann", "default", "anns", project("bare", "default")).is_none());
 }
 
-/// RFC-less, as security.md §5 has it: ±5 s between clocks.
+/// A token is refused if its issue time is more than 5 s in the future. A token that was revoked before its issue time stays revoked.
 #[test]
 fn a_token_from_the_future_is_none_and_a_revoked_one_stays_revoked() {
     let cloud = Cloud::start();
@@ -196,7 +196,7 @@ fn a_token_from_the_future_is_none_and_a_revoked_one_stays_revoked() {
         let token = cloud.foreign(&ann, &bare, made_in, lifetime, 1);
         assert_eq!(cloud.stands(&token).is_some(), stands, "made in {made_in} s for {lifetime} s");
     }
-    // Issued three seconds later than our clock says, and revoked now.
+    // A token whose issue time is three seconds in the future, and that is revoked now.
     let token = cloud.foreign(&ann, &bare, 3, 3_600, 2);
     assert_eq!(delete(&cloud, &token), 204);
     assert!(cloud.stands(&token).is_none());
@@ -210,7 +210,7 @@ fn delete(cloud: &Cloud, token: &str) -> u16 {
     curl(&cloud.server, "", "/v3/auth/tokens", &arguments).status
 }
 
-/// Each is taken away and given back: the session from before does not come back, a new one is as before.
+/// Takes away each right on which a session depends, and gives it back: the old session stays invalid, and a new session has the right.
 #[test]
 fn an_old_session_does_not_come_back_with_what_it_rested_on() {
     let cloud = Cloud::start();
@@ -263,7 +263,7 @@ fn an_old_session_does_not_come_back_with_what_it_rested_on() {
     assert!(cloud.stands(&here).is_none() && cloud.stands(&there).is_some());
 }
 
-/// Sessions made with an old secret end with it.
+/// Sessions that were made with an application credential end when its secret is replaced, or when it is disabled.
 #[test]
 fn the_sessions_of_a_secret_end_with_it() {
     let cloud = Cloud::start();
@@ -289,7 +289,7 @@ fn the_sessions_of_a_secret_end_with_it() {
     assert!(cloud.stands(&by(&made, &next).unwrap()).is_some());
 }
 
-/// A datastore that gets the name of a removed one is another.
+/// Roles on a removed datastore do not apply to a new datastore with the same name.
 #[test]
 fn the_roles_on_a_datastore_go_with_it() {
     for files in [false, true] {

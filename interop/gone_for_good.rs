@@ -1,23 +1,24 @@
-//! A session does not regain a lost right when the right is granted again in any way. A lent right ends with each link of its chain.
+//! A session that lost a right does not get it back when the right is granted again in any way. A trust that was delegated further ends with each
+//! user and each trust of its chain.
 
 use crate::gone::{Cloud, enabled, project};
 use serde_json::{Value, json};
 
 const NOTHING: Value = Value::Null;
 
-/// A user, a project, and each way by which the user can have a role there.
+/// A user, a project, and the groups and roles by which the user can have a role on the project.
 struct Ways<'a> {
     cloud: &'a Cloud,
     name: String,
     user: String,
     project: String,
-    /// The user is in the first two; the first is in the third.
+    /// Three groups: the user is in the first two; the first group is in the third.
     groups: [String; 3],
     crew: String,
     roles: [String; 2],
 }
 
-/// The domain of the project, and of all but one group.
+/// The domain of the project and of all groups except one, which is in another domain (`crews`).
 struct Tenant {
     domain: String,
     crews: String,
@@ -33,7 +34,7 @@ impl Tenant {
         }
     }
 
-    /// A world of its own for one case. The user has the role of a reader, so that a session outlives the other one.
+    /// Creates the records for one case. The user also has the role `reader`, so that only the loss of the other role can end a session.
     fn ways<'a>(&self, cloud: &'a Cloud, case: usize) -> Ways<'a> {
         let domain = &self.domain;
         let name = |what: &str| format!("{what}{case}");
@@ -173,7 +174,7 @@ fn what_a_session_lost_does_not_come_back_another_way() {
     assert!(back.is_empty(), "given, taken, given again: {back:#?}");
 }
 
-/// Ann lends to bea, who lends on to cyn: cyn's session ends with each of the three users, and with each of the two trusts.
+/// Ann lends to bea, who lends on to cyn. Cyn's session ends when one of the three users or one of the two trusts is disabled or deleted.
 #[test]
 fn a_trust_that_was_lent_on_ends_with_each_link() {
     let cloud = Cloud::start();
@@ -213,7 +214,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
         let token = by(&cyn, &second).unwrap();
         assert!(cloud.stands(&token).is_some());
         let path = format!("/v3/users/{}", bea.2);
-        // Whether a new session can be had by it while that is so, and after it is undone.
+        // Whether a new session can be made by the trust after the change, and after the change is undone.
         let (meanwhile, later) = match what {
             "disabled" => {
                 cloud.change("PATCH", &path, &enabled("user", false));
@@ -244,7 +245,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
                 cloud.change("PATCH", &format!("/v3/domains/{other}"), &enabled("domain", true));
             }
             "deleted" => {
-                // No record names the original trust any more.
+                // No trust names the deleted trust any more.
                 let trusts = cloud.change("GET", "/v3/OS-TRUST/trusts", &NOTHING);
                 assert!(!trusts.to_string().contains(&second), "{trusts}");
             }
@@ -255,7 +256,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
     }
 }
 
-/// Keys, credentials and trusts made with an old secret end with it.
+/// Keys, credentials and trusts that were made with an old secret end when it is replaced.
 #[test]
 fn what_was_made_with_an_old_secret_ends_with_it() {
     let cloud = Cloud::start();

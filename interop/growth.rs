@@ -1,5 +1,5 @@
-//! Backups and dumps are written and restored with little memory for any number of records, and completely or not at all. At full size:
-//! `cargo xtask bench growth`.
+//! Backups and dumps are written and restored with little memory for any number of records, and completely or not at all. `cargo xtask bench growth`
+//! measures ten million records.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Scratch, Server};
@@ -17,9 +17,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// 128 MiB of pages that a transaction of LMDB changed, and the rest of a program. Ten million records take no more.
+/// The limit of anonymous memory: 128 MiB for the pages that a transaction of LMDB changes, and the rest of the program.
 const ANONYMOUS_MAX: u64 = 160 << 20;
-/// Their text alone is more than that, and so are the pages they are written to.
+/// The text of these records needs more memory than the limit, and so do the pages to which they are written.
 const RECORDS: u128 = 100_000;
 const TEXT_BYTES: usize = 1_900;
 
@@ -72,7 +72,7 @@ fn no_copy_is_in_memory_as_a_whole() {
     let (loaded, load) = run(&data, &["facts", "load", &jsonl]);
     assert_eq!((&loaded["records"], &loaded["revision"]), (&json!(RECORDS as u64), &json!(8)));
 
-    // Somebody writes meanwhile.
+    // A thread changes facts during the backup.
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let (is_over, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let taken = std::thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn no_copy_is_in_memory_as_a_whole() {
                 written.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // On a machine under load the backup may be over before the thread above has begun.
+        // On a busy machine the backup may end before the thread above has begun.
         while written.load(Ordering::Relaxed) <= 10 && !writer.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -102,7 +102,7 @@ fn no_copy_is_in_memory_as_a_whole() {
     let revision = told["revision"].as_u64().unwrap();
     assert!(written > 10 && revision > 8, "{written} changes, and the backup is of revision {revision}");
 
-    // Killed while it writes, it has changed nothing. The length of the file shows its progress.
+    // A restore that is killed while it writes has changed nothing. The length of the file shows its progress.
     let written_to = || std::fs::metadata(data.join("facts/data.mdb")).unwrap().len();
     let is_at_first = written_to();
     for mebibytes in [5, 40, 90] {
@@ -132,7 +132,7 @@ fn no_copy_is_in_memory_as_a_whole() {
     assert_eq!((&restored["records"], &restored["of_revision"]), (&json!(RECORDS as u64), &json!(revision)));
     assert_eq!(run(&data, &["facts", "check"]).0["sound"], true);
 
-    // Of the changes exactly those are in it that were made up to its revision.
+    // The backup contains exactly the changes up to its revision.
     let expected: BTreeSet<u128> = (0..u128::from(revision - 8)).map(|n| n * 7919 % RECORDS).collect();
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let mut disabled = 0;

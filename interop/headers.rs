@@ -17,7 +17,7 @@ fn browsers_are_told_to_come_by_tls_alone_where_that_is_set() {
         assert!(has(&curl(&server, "", path, &[]), &line), "{path}");
         assert!(has(&curl(&server, &token, path, &[]), &line), "{path}");
     }
-    // It is not sent without TLS (RFC 6797 §7.2).
+    // The header is not sent without TLS (RFC 6797 §7.2).
     let plain = std::process::Command::new("curl")
         .args(["--silent", "--include", &format!("http://{}/whoami", server.plain)])
         .output()

@@ -1,10 +1,10 @@
-//! An HTTP/2 client that builds frames by hand (RFC 9113, header fields as RFC 7541 §6.2.2), to send what no library would send.
+//! An HTTP/2 client that builds single frames (RFC 9113, header fields by RFC 7541 §6.2.2), to send frames that no library would send.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// Kinds of frames (§6).
+/// Types of frames (§6).
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RESET: u8 = 3;
@@ -73,7 +73,7 @@ impl Http2 {
         self.say(&[&head, content].concat());
     }
 
-    /// Asks, without a body; says on which stream.
+    /// Sends a request without a body. Returns its stream.
     pub(crate) fn ask(&mut self, fields: &[(&str, &str)]) -> u32 {
         let stream = self.streams * 2 + 1;
         self.streams += 1;
@@ -81,17 +81,17 @@ impl Http2 {
             .iter()
             .flat_map(|(name, value)| [&[0], &text(name)[..], &text(value)[..]].concat())
             .collect();
-        // END_STREAM and END_HEADERS.
+        // The frame is HEADERS, with the flags END_STREAM and END_HEADERS.
         self.frame(1, 5, stream, &block);
         stream
     }
 
-    /// Lets so many bytes more come on a stream (§6.9); on the connection by its number 0.
+    /// Allows the server to send this many more bytes on a stream (§6.9); stream 0 is the whole connection.
     pub(crate) fn open_window(&mut self, stream: u32, bytes: u32) {
         self.frame(8, 0, stream, &bytes.to_be_bytes());
     }
 
-    /// The frames that came: kind, stream, how long.
+    /// The received frames: type, stream, length.
     pub(crate) fn frames(&self) -> Vec<(u8, u32, usize)> {
         let came = self.came.lock().unwrap();
         let (mut rest, mut frames) = (&came[..], Vec::new());
@@ -103,18 +103,18 @@ impl Http2 {
         frames
     }
 
-    /// How many frames of a kind came.
+    /// The number of received frames of a type.
     pub(crate) fn count(&self, kind: u8) -> usize {
         self.frames().iter().filter(|frame| frame.0 == kind).count()
     }
 
-    /// Whether the other side ended it.
+    /// Whether the server has closed the connection.
     pub(crate) fn is_over(&self) -> bool {
         self.reader.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
     }
 }
 
-/// A text with its length before it (RFC 7541 §5.2), as it is.
+/// A string literal without Huffman coding: its length and its bytes (RFC 7541 §5.2).
 fn text(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     match text.len() {

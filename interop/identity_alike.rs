@@ -1,4 +1,4 @@
-//! Identity v3 answers the same for records the caller may not see as for absent ones.
+//! For records that the caller may not see, Identity v3 gives the same answer as for absent ones.
 
 use crate::curl::{Answer, curl};
 use crate::gone::Cloud;
@@ -36,7 +36,8 @@ impl World {
     }
 }
 
-/// `ann` has a role on a project of `tenant`, `guest` one on a project of `elsewhere`; neither has a right in the other's domain.
+/// `ann` has a role on a project of the domain `tenant`, `guest` has one on a project of the domain `elsewhere`. None of them has a right in the
+/// other domain.
 fn world() -> World {
     let cloud = Cloud::start();
     let mut world = World { cloud, ids: BTreeMap::new() };
@@ -90,7 +91,7 @@ fn world() -> World {
     world
 }
 
-/// The response without its variable parts: the number of the request, and the requested id.
+/// The response without its variable parts: the id of the request, and the requested id.
 fn answer(world: &World, token: &str, row: &Row, id: &str) -> (u16, Vec<String>, String) {
     let (method, path, _, body) = row;
     let header = format!("X-Auth-Token: {token}");
@@ -124,7 +125,7 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         "type": "ec2", "project_id": "ID", "blob": "{\"access\":\"taken-by-ann\",\"secret\":\"s\"}",
     } });
     let none = || Value::Null;
-    // The caller's requests: the third column names the kind of the hidden record.
+    // The requests of ann; the third column names the hidden record.
     let ann: Vec<Row> = vec![
         ("GET", "/v3/OS-TRUST/trusts/ID", "trust", none()),
         ("DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none()),

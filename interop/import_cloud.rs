@@ -1,4 +1,4 @@
-//! `enfilade import keystone`: everything an Identity API holds, taken over under the same ids.
+//! `enfilade import keystone`: all records of an Identity API are imported with their ids.
 
 use crate::curl::curl;
 use crate::proxmox::python_path;
@@ -8,12 +8,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The administrator's token.
+/// A token of the administrator.
 fn login(server: &Server) -> String {
     session(server).unwrap()
 }
 
-/// The same, once it is issued.
+/// A token of the administrator, if the server issues one.
 fn session(server: &Server) -> Option<String> {
     let user = json!({ "name": "admin", "domain": { "id": "default" }, "password": "pw" });
     let scope = json!({ "project": { "name": "admin", "domain": { "id": "default" } } });
@@ -93,7 +93,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let here = Server::start();
     let trust = format!("cacert: {}", cloud.certificate().display());
     let import = |more: &[&str]| import(&here, &cloud.url("/v3"), &trust, more);
-    // Of `correct horse`, by Keystone 30.
+    // A hash of `correct horse`, made by Keystone 30.
     let hash = "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g";
     let dump = here.scratch.path().join("keystone.sql");
     let text = format!(
@@ -123,7 +123,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
     assert!(did["taken"].as_u64() > Some(25) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
 
-    // The records are the same as there; the administrator gets a new password here.
+    // The records are the same as in the original. The administrator gets a new password for the comparison.
     let output = here.cli_output(&["user", "passwd", "admin@Default", "--password-stdin"], "pw");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     make_keys(&here);
@@ -145,11 +145,11 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
-    // Records with the ids of there are listed by name.
+    // Imported records, which have the ids of the original, are listed by name.
     let listed = here.cli(&["role", "list", "--named"]);
     assert!(listed.iter().any(|row| row["on"] == "domain d1, inherited"), "{listed:#?}");
 
-    // Where `bootstrap` came first, nothing is imported without a flag.
+    // If `bootstrap` ran first, nothing is imported without `--leave-out-taken`.
     let late = Server::start_with(&[WITHOUT_PENALTIES]);
     assert!(late.cli_output(&["bootstrap", "--password-stdin"], "pw").status.success());
     let before = late.cli(&["facts", "status"]);
@@ -180,13 +180,13 @@ fn import_output(here: &Server, url: &str, trust: &str, more: &[&str]) -> Output
     command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap()
 }
 
-/// A place that was no identity service has no keys yet.
+/// Creates Fernet keys, because a data directory after an import has none yet.
 fn make_keys(here: &Server) {
     assert!(here.cli_output(&["keys", "init"], "").status.success());
     until("the keys are taken", here, || session(here).is_some());
 }
 
-/// With the password from before.
+/// Logs in with the password of the original.
 fn comes_in(here: &Server, name: &str, project: &str) {
     let user = json!({ "name": name, "domain": { "name": "d1" }, "password": "correct horse" });
     let scope = json!({ "project": { "id": project } });
@@ -195,7 +195,7 @@ fn comes_in(here: &Server, name: &str, project: &str) {
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
-/// From Keystone's own code and database, with its own passwords.
+/// Imports from a real Keystone, with the password hashes in its database.
 #[test]
 fn keystone_itself_is_taken_over() {
     let scratch = Scratch::new();
@@ -223,7 +223,7 @@ fn keystone_itself_is_taken_over() {
     assert!(taken > 25 && would.last().unwrap()["taken"] == taken, "{did:#?}");
     let is_left = |line: &Value| line.to_string().contains("needs a second factor");
     assert_eq!(did.iter().filter(|line| is_left(line)).count(), 1, "{did:#?}");
-    // The administrator's password from there is valid here, too.
+    // The password of Keystone's administrator is valid here, too.
     make_keys(&here);
     let token = login(&here);
     let lists = there["lists"].as_object().unwrap();
@@ -249,7 +249,7 @@ fn keystone_itself_is_taken_over() {
     keystone.wait().unwrap();
 }
 
-/// Whether a record here has all attributes of the record there, except links and attributes that only Keystone has.
+/// Whether an imported record has all attributes of Keystone's record, except links and attributes that only Keystone has.
 fn is_same(there: &Value, here: &Value) -> bool {
     const ITS_OWN: [&str; 5] = ["links", "is_domain", "options", "password_expires_at", "unrestricted"];
     match (there, here) {

@@ -1,10 +1,10 @@
-//! The directory of Fernet keys goes away and comes back under a running server.
+//! The directory of Fernet keys is removed and restored while a server runs.
 
 use crate::curl::curl;
 use crate::server::{Server, WITHOUT_PENALTIES};
 use std::time::{Duration, Instant};
 
-/// How much longer than promised a slow machine may take.
+/// The factor by which a promised time may be exceeded on a slow machine.
 const SLACK: u32 = 20;
 const STALE_SECONDS: u32 = 8;
 

@@ -1,4 +1,5 @@
-//! Identity v3, asked by OpenStack's own clients and services, and its tokens read by Keystone's own code and the other way.
+//! Identity v3 with OpenStack's own clients and services. Keystone's own code reads our tokens, and the server reads tokens that Keystone's code
+//! made.
 
 use crate::curl::{Answer, curl};
 use crate::proxmox::python_path;
@@ -22,7 +23,7 @@ impl Cloud {
         cloud
     }
 
-    /// A user with the role of services.
+    /// Adds a user with the role `service`.
     fn add_service(&self) {
         self.cli_with(&["user", "add", "service@Default", "--password-stdin"], "the service's");
         self.server.cli(&["project", "add", "service"]);
@@ -48,7 +49,7 @@ impl Cloud {
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Somebody trusts the user with reading the project.
+    /// Creates a trust by which a new user lends the role `reader` on the project to the trustee. Returns its id.
     fn trust(&self, trustee: &str, project: &str) -> String {
         self.cli_with(&["user", "add", "trustor@Default", "--password-stdin"], "pw");
         self.server.cli(&["role", "assign", "--project", "admin", "--auth-id", "trustor@Default", "reader"]);
@@ -71,7 +72,7 @@ impl Cloud {
         made["trust"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// A token of the administrator's, for the scope.
+    /// A token of the administrator for this scope.
     fn token(&self, scope: &str) -> String {
         let (status, token) = self.login("admin", PASSWORD, scope);
         assert_eq!(status, 201, "{scope}: {}", self.server.log());
@@ -110,7 +111,7 @@ impl Cloud {
     }
 }
 
-/// The token an answer gave.
+/// The token in the header of an answer.
 fn subject_of(answer: &Answer) -> Option<String> {
     let mut lines = answer.head.iter();
     lines.find_map(|line| line.strip_prefix("x-subject-token: ")).map(|token| token.trim().to_owned())
@@ -118,14 +119,14 @@ fn subject_of(answer: &Answer) -> Option<String> {
 
 const PROJECT: &str = r#","scope":{"project":{"name":"admin","domain":{"id":"default"}}}"#;
 
-/// By schemathesis: no generated request gets a 5xx, and every response conforms to the document.
+/// schemathesis sends generated requests: no response is a 5xx, and every response conforms to `identity-v3.openapi.json`.
 #[test]
 fn the_api_is_what_its_document_says() {
     let cloud = Cloud::start();
     let token = cloud.token(PROJECT);
     let admin = cloud.validate(&token).1["token"].clone();
     let header = format!("X-Auth-Token: {token}");
-    // Otherwise schemathesis would delete its own account; its roles are immutable already.
+    // Makes these records immutable: otherwise schemathesis would delete its own account. Its roles are immutable already.
     for (what, id) in [
         ("user", &admin["user"]["id"]),
         ("project", &admin["project"]["id"]),
@@ -151,7 +152,7 @@ fn the_api_is_what_its_document_says() {
             "1",
         ])
         .args(["--phases", "fuzzing,stateful", "--max-examples", &examples, "--generation-database", "none"])
-        // It would revoke its own token.
+        // These calls are excluded, because schemathesis would revoke its own token.
         .args(["--exclude-path", "/v3/auth/tokens", "--checks"])
         .arg(
             "not_a_server_error,response_schema_conformance,status_code_conformance,content_type_conformance",
@@ -257,7 +258,7 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
         assert_eq!(said["expires_at"], told["token"]["expires_at"]);
         assert_eq!(said["methods"], told["token"]["methods"]);
     }
-    // With the trust everything by it is gone, wherever it was minted.
+    // When the trust is deleted, all sessions by it end, also those issued by Keystone.
     let minted_by_trust = minted.iter().find(|one| one["kind"] == 3).unwrap();
     let by_trust = [minted_by_trust["token"].as_str().unwrap(), &ours[5].0];
     let header = format!("X-Auth-Token: {}", cloud.login("trustor", "pw", PROJECT).1.unwrap());
@@ -294,7 +295,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(curl(server, "", file, &["-H", &bearer]).status, 200);
     assert_eq!(status(&reader, file, &["-T", manifest]), 403);
     assert_eq!(status(&nobody, file, &[]), 404, "no role that counts here");
-    // Not the user's roles on other projects: a session is for its project.
+    // A role of the user on another datastore gives the session nothing: a session for a project reaches only its project.
     server.cli(&[
         "role",
         "assign",
@@ -305,7 +306,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
         "DatastoreAdmin",
     ]);
     assert_eq!(status(&member, "/dav/main/", &[]), 404);
-    // Two credentials are none.
+    // A request with two credentials is refused.
     assert_eq!(status(&member, file, &["-H", &bearer]), 400);
     // Valid sessions are listed, with user and scope.
     let listed = |user: &str| {
@@ -321,7 +322,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(listed("member@Default"), [""; 0]);
     let again = token("member");
     assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
-    // A user of user.cfg is like any other, whichever program edits the file.
+    // The same rules apply to a user in `user.cfg`, also when another program edits that file.
     std::fs::write(server.data().join("user.cfg"), "user: kept@Default\n\tenable true\n").unwrap();
     server.cli(&["user", "list"]);
     server.cli(&["role", "assign", "--project", "admin", "--auth-id", "kept@Default", "reader"]);
@@ -356,11 +357,11 @@ fn keys_turn_while_tokens_are_in_use() {
     turn();
     let before_it_was_seen = cloud.token(PROJECT);
     assert!(is_good(&old) && is_good(&before_it_was_seen));
-    // The server sees it within a second, and somewhat later on a machine under load.
+    // The server reads new keys within a second, on a busy machine somewhat later.
     std::thread::sleep(Duration::from_secs(6));
     let new = cloud.token(PROJECT);
     assert!(is_good(&old) && is_good(&before_it_was_seen) && is_good(&new));
-    // Three keys are kept: the second turn takes the one along that signed first.
+    // Three keys are kept: the second rotation drops the key that signed first.
     turn();
     until("the oldest key is gone", &cloud.server, || !is_good(&old));
     assert!(!is_good(&old) && is_good(&new) && is_good(&cloud.token(PROJECT)));
@@ -379,15 +380,15 @@ fn servers_turn_the_keys_on_time_and_one_of_them_does() {
         let keys = server.cli(&["keys", "list"]);
         keys.iter().filter_map(|key| key["key"].as_u64()).max().unwrap()
     };
-    // The time first: asking for the keys takes a while, in which one may be turned.
+    // The time is taken first, because a rotation may happen while the command lists the keys.
     let began = std::time::Instant::now();
     let first = primary();
     while primary() < first + 3 {
         assert!(began.elapsed().as_secs() < 60, "{}", server.log());
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // Two servers, and yet each turn waited for its time. The age of a key counts in whole seconds: two intervals of
-    // 2 s are at least 3 s.
+    // Although there are two servers, each rotation waited for its time. The age of a key is counted in whole seconds, so two intervals of 2 s take
+    // at least 3 s.
     assert!(began.elapsed().as_secs() >= 3, "{:?}", began.elapsed());
     let _ = other.kill();
     let _ = other.wait();
@@ -413,7 +414,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
     assert_eq!(cloud.server.cli(&["project", "add", "dev@acme"])[0]["domain"], "acme");
     let (is_done, why) = said(&["project", "add", "dev", "--domain", "acne"]);
     assert!(!is_done && why.contains("is `acme` meant?"), "{why}");
-    // An application credential has no role that its owner has not.
+    // An application credential cannot get a role that its owner does not have.
     cloud.cli_with(&["user", "add", "ann@acme", "--password-stdin"], "the password of ann");
     let grant = ["role", "assign", "--project", "dev@acme", "--auth-id", "ann@acme", "reader"];
     cloud.server.cli(&grant);
@@ -429,7 +430,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
 fn the_log_says_how_much_was_sent() {
     let cloud = Cloud::start();
     let header = format!("X-Auth-Token: {}", cloud.token(PROJECT));
-    // A list is sent while it is made; a session is one piece.
+    // Lists are streamed while they are made; the answer for a session is sent in one piece.
     for path in ["/v3/users", "/v3/role_assignments", "/v3/auth/tokens"] {
         let subject = header.replace("Auth", "Subject");
         let answer = curl(&cloud.server, "", path, &["-H", &header, "-H", &subject]);

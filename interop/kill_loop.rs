@@ -1,7 +1,6 @@
 //! `kill -9` at any moment: acknowledged changes exist, and no change is half done.
 //!
-//! `cargo xtask kill-loop --n 2000` is the campaign; as a test it is a smoke test of the same. `every_io.rs` tests every single write of a
-//! change.
+//! `cargo xtask kill-loop --n 2000` is the campaign; the test runs only some rounds. `every_io.rs` tests every single write of a change.
 
 use crate::curl::curl;
 use crate::server::{BINARY, Server};
@@ -13,13 +12,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const SMOKE: u64 = 90;
-/// How many writers are at work at once.
+/// The number of writers at the same time.
 const WRITERS: u64 = 3;
-/// The server is killed, too, every so many rounds.
+/// In each round with a multiple of this number, the server is killed, too.
 const SERVER_ROUNDS: u64 = 10;
-/// A command takes some milliseconds on an idle machine; most kills fall into that.
+/// The longest time before a kill. A command takes some milliseconds on an idle machine, so most kills happen while it runs.
 const KILL_WITHIN_MICROS: u64 = 12_000;
-/// The longest wait before a kill, for a machine that is busy.
+/// The longest time before a kill on a busy machine.
 const KILL_WITHIN_MICROS_MAX: u64 = 3_000_000;
 
 pub(crate) struct Random(pub(crate) u64);
@@ -104,7 +103,7 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
     let (mut names, mut killed, mut acknowledged) = (0, 0, 0);
     let mut round = 0;
     let mut kill_within = KILL_WITHIN_MICROS;
-    // On a machine under load a command takes longer, and few are faster than their kill at first.
+    // On a busy machine a command takes longer, and at first most are killed before they end.
     while killed < kills || (acknowledged <= kills / 20 && killed < 20 * kills) {
         round += 1;
         let acknowledged_before = acknowledged;
@@ -140,7 +139,7 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
             acknowledged += u64::from(said.ends_with('\n'));
             known.learn(attempt, &said);
         }
-        // Commands get more time while none of them reaches its answer, and less again afterwards.
+        // Commands get more time before the kill as long as none is acknowledged, and less time afterwards.
         kill_within = match acknowledged == acknowledged_before {
             true => (kill_within * 5 / 4).min(KILL_WITHIN_MICROS_MAX),
             false => (kill_within * 4 / 5).max(KILL_WITHIN_MICROS),

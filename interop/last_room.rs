@@ -1,4 +1,4 @@
-//! The last of a map is for administrators: users cannot use it up, however often they revoke what is their own.
+//! The last part of the map is for administrators: users cannot fill it, even if they revoke their own tokens many times.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, project};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 const MINE: &str = "kept for administrators' changes that take rights away";
 
-/// Ends sessions of nobody until a user's changes find no room.
+/// Revokes tokens that do not exist, until changes by users are refused.
 fn fill_for_users(lmdb: &Lmdb) {
     for n in 0_u128.. {
         let status = lmdb.status();
@@ -68,7 +68,7 @@ fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() 
         (answer.status, answer.text())
     };
     let called = |(status, said): (u16, Value)| (status, said.to_string());
-    // Logins go on.
+    // Logins still work.
     let token = session("ann");
     refused(by_header(&token, &token));
     refused(called(cloud.call(&token, "DELETE", &credential, &Value::Null)));
@@ -83,7 +83,7 @@ fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() 
     let path = |n: usize| format!("/api2/json/access/users/alice%40local/token/own{n}");
     let answer = curl(server, "alice@local:a long password", &path(0), &["--request", "DELETE"]);
     refused((answer.status, answer.text()));
-    // Nothing of that was done.
+    // None of these changes was made.
     assert!(cloud.stands(&token).is_some());
     assert_eq!([&alice, &own[0], &own[1]].map(|login| status(server, login)), [207; 3]);
     session("ann");
@@ -106,7 +106,7 @@ fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() 
     assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
 }
 
-/// A file is changed before the facts that follow it, so it is asked before whether they have room.
+/// An edited file is changed before its facts. So the server must check before the change whether the facts have room.
 #[test]
 fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
     let prepare = |data: &Path| {
@@ -133,7 +133,7 @@ fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
     assert!(!files()[0].contains("ann@pbs!own"));
 }
 
-/// NoAccess keeps somebody out: to take it away is to give something.
+/// NoAccess takes rights away, so removing it gives rights.
 #[test]
 fn no_access_is_given_and_not_taken_back_when_the_map_is_nearly_full() {
     let server = Server::start_on(|data| set_map(data, MEBIBYTES), &[WITHOUT_PENALTIES]);
@@ -145,7 +145,7 @@ fn no_access_is_given_and_not_taken_back_when_the_map_is_nearly_full() {
     for name in ["alice", "carol"] {
         assert!(role("assign", name, "NoAccess").status.success());
     }
-    // With it goes the whole record.
+    // Without this role, the record contains only NoAccess, and removing NoAccess would delete it.
     assert!(role("remove", "alice", "DatastoreReader").status.success());
     fill(&open(&server.data()));
     let kept = role("remove", "alice", "NoAccess");
@@ -155,7 +155,7 @@ fn no_access_is_given_and_not_taken_back_when_the_map_is_nearly_full() {
     assert!(role("remove", "bob", "DatastoreReader").status.success());
     assert!(!role("remove", "bob", "NoAccess").status.success());
     assert_eq!(logins.each_ref().map(|login| status(&server, login)), [404; 3]);
-    // Of somebody who is gone it is of no use.
+    // The NoAccess of a deleted user is deleted with the user.
     server.cli(&["user", "remove", "carol@local"]);
     assert_eq!(status(&server, &logins[2]), 401);
 }

@@ -1,4 +1,4 @@
-//! A lent session never has more than the lent rights, and nothing made with it works after the lender has ended it.
+//! A lent session never has more rights than were lent. Nothing that was made with it works after the lender has ended the lent credential.
 
 use crate::curl::curl;
 use crate::matrix::{Client, password};
@@ -16,7 +16,7 @@ struct Cloud {
     b: String,
 }
 
-/// The administrator of the cloud, by password, for a scope.
+/// The body of a login of the administrator by password, for this scope.
 fn administrator(scope: Value) -> Value {
     let user = json!({ "name": "admin", "domain": { "id": "default" }, "password": "pw" });
     json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } }, "scope": scope } })
@@ -61,7 +61,7 @@ impl Cloud {
         assert_eq!(self.client.call(&self.admin, "PUT", &path, &Value::Null).0, 204);
     }
 
-    /// A session of a user in person.
+    /// A session of a user by password.
     fn session(&mut self, user: &str, scope: Value) -> String {
         self.client.login(&password(user, "pw"), scope).unwrap()
     }
@@ -78,7 +78,7 @@ impl Cloud {
         (made["id"].as_str().unwrap().to_owned(), identity)
     }
 
-    /// Alice's unrestricted application credential for project `a`: its id, the body of its login, and a session of it.
+    /// Creates alice's unrestricted application credential for project `a`. Returns its id, the body of its login, and a session.
     fn unrestricted(&mut self) -> (String, Value, String) {
         let alice = self.alice.clone();
         let scope = on(&self.a);
@@ -156,7 +156,7 @@ fn what_a_credential_made_ends_with_it() {
         assert_eq!(cloud.client.login(identity, Value::Null), None);
     }
     assert_eq!([&trust, &on].map(|trust| cloud.comes_in_by(trust)), [None, None]);
-    // Nor does anybody find it.
+    // No list contains them any more.
     let path = format!("/v3/users/{alice}/application_credentials");
     let rows = cloud.client.call(&own, "GET", &path, &Value::Null).2;
     assert_eq!(rows["application_credentials"], json!([]), "{rows}");
@@ -169,7 +169,7 @@ fn what_a_credential_made_ends_with_it() {
     }
 }
 
-/// As long as a credential that made others is disabled or past its time, so are they.
+/// While a credential is disabled or expired, the credentials that it made are invalid, too.
 #[test]
 fn what_a_credential_made_is_good_while_that_is() {
     let mut cloud = cloud();
@@ -216,7 +216,7 @@ fn a_credential_sees_and_changes_the_keys_it_made_and_no_others() {
         let (status, _, said) = cloud.client.call(&lent, method, &path, &body);
         assert!(status == 403 && !said.to_string().contains(secret), "{method} {path}: {status} {said}");
     }
-    // A second factor is no key.
+    // A lent credential cannot create a second factor.
     let other = json!({ "credential": { "type": "totp", "blob": "x", "user_id": alice } });
     assert_eq!(cloud.status(&lent, "POST", "/v3/credentials", &other), 403);
     let theirs = format!("{keys}/{}", made["access"].as_str().unwrap());
@@ -245,7 +245,7 @@ fn what_was_lent_changes_no_account_and_gives_nobody_a_role() {
         json!({ "name": "g", "domain_id": "default" }),
     );
     for (name, token) in &lent {
-        // It administers, as its roles let it.
+        // Calls that the roles permit work.
         let body = json!({ "project": { "name": format!("by-{name}"), "domain_id": "default" } });
         assert_eq!(cloud.status(token, "POST", "/v3/projects", &body), 201, "{name}");
         assert_eq!(cloud.status(token, "GET", "/v3/users", &Value::Null), 200, "{name}");
@@ -268,7 +268,7 @@ fn what_was_lent_changes_no_account_and_gives_nobody_a_role() {
             assert_eq!(cloud.status(token, method, &path, &body), 403, "{method} {path} by {name}");
         }
     }
-    // In person all of it is theirs.
+    // In a session by password, alice may make these calls.
     let path = format!("/v3/projects/{b}/users/{mallory}/roles/{role}");
     assert_eq!(cloud.status(&own, "PUT", &path, &Value::Null), 204);
     let body = json!({ "user": { "password": "chosen" } });
@@ -283,7 +283,7 @@ fn nobody_uses_up_a_trust_that_is_anothers() {
     let (status, _) = cloud.trust(&own, &a, "reader", &json!({ "trustee_user_id": "ab".repeat(16) }));
     assert_eq!(status, 404, "there is no such trustee");
     let (_, trust) = cloud.trust(&own, &a, "reader", &json!({ "remaining_uses": 1 }));
-    // She trusts, and is not trusted; nor is the administrator.
+    // Alice is the trustor, and only the trustee can use the trust; the administrator cannot use it either.
     let scope = json!({ "OS-TRUST:trust": { "id": trust["id"] } });
     assert_eq!(cloud.client.login(&password(&alice, "pw"), scope.clone()), None);
     let (status, ..) = cloud.client.call("", "POST", "/v3/auth/tokens", &administrator(scope));
@@ -381,7 +381,7 @@ fn an_api_token_with_roles_of_its_own_changes_nobodys_account_and_roles() {
     ] {
         assert_eq!(call(method, path, data), 403, "{method} {path}");
     }
-    // Its other administrative rights are unchanged.
+    // The token can use its other administrative rights.
     let store = server.data().join("datastores/made");
     let data = format!("name=made&path={}", store.display());
     let made = curl(&server, &narrow, "/api2/json/config/datastore", &["-X", "POST", "--data", &data]);

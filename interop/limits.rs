@@ -1,4 +1,4 @@
-//! Every key of `[limits]`: one step within it is served, and one step beyond it is refused as the page of the door says.
+//! Every key of `[limits]`: a request at the limit is served, and a request one step above it is refused as the documentation says.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, command, curl};
 use crate::server::Server;
@@ -86,7 +86,7 @@ fn of_one_request() {
 
     assert_eq!(status("/dav/main/a", &["--header", &header(512)]), 200);
     assert_eq!(status("/dav/main/a", &["--header", &header(513)]), 431);
-    // Host, Authorization, User-Agent and Accept are sent already.
+    // curl already sends Host, Authorization, User-Agent and Accept.
     assert_eq!((with(&fields(8)), with(&fields(9))), (200, 431));
     let long = |bytes: usize| format!("/dav/main/{}", "x".repeat(bytes - "/dav/main/".len()));
     assert_eq!((status(&long(256), &[]), status(&long(257), &[])), (404, 414));
@@ -98,7 +98,7 @@ fn of_one_request() {
         let spelled: String = (0..count).map(|n| format!("<a xmlns='{n}'/>")).collect();
         propfind(&format!("<allprop/>{spelled}"))
     };
-    // `DAV:` is one.
+    // The namespace `DAV:` counts, too.
     assert_eq!((asked(&namespaces(2)), asked(&namespaces(3))), (207, 400));
     let namespace = |bytes: usize| propfind(&format!("<allprop/><a xmlns='{}'/>", "x".repeat(bytes)));
     assert_eq!((asked(&namespace(16)), asked(&namespace(17))), (207, 400));
@@ -167,17 +167,17 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let all: Vec<String> = all.iter().map(|path| format!("/dav/main/{path}")).collect();
     let listed = |depth: &[&str]| curl(&server, &token, "/dav/main/", depth).text();
     assert_eq!(hrefs(&listed(&DEEP)), all);
-    // So it is without the header (RFC 4918 §9.1).
+    // A PROPFIND without the header `Depth` is the same (RFC 4918 §9.1).
     assert_eq!(hrefs(&listed(&["--request", "PROPFIND"])), all);
     assert!(!listed(&DEEP).contains("HTTP/1.1 507"));
     std::fs::write(root.join("a/b/c/4"), "").unwrap();
     let cut = listed(&DEEP);
     assert!(cut.contains("<D:href>/dav/main/</D:href><D:status>HTTP/1.1 507"), "{cut}");
     assert!(cut.ends_with("</D:multistatus>\n"), "{cut}");
-    // Above the datastores a deep listing is always allowed.
+    // A deep listing of `/dav/`, above the datastores, is always refused.
     assert_eq!(curl(&server, &token, "/dav/", &DEEP).status, 403);
 
-    // It contains no hidden entries, nor anything below them.
+    // A deep listing contains no hidden entries and nothing below them.
     let (server, _) = start(&[("deep_listing_entries", "100")]);
     let alice = server.add_user("alice", "DatastoreReader");
     server.cli(&["group", "add", "staff"]);
@@ -203,7 +203,7 @@ fn a_whole_tree_that_takes_too_long_is_cut() {
         assert!(text.ends_with("</D:multistatus>\n"), "{text}");
         (text.contains("/dav/main/a/b/"), text.contains("HTTP/1.1 507"))
     };
-    // After each directory it is looked at the time.
+    // The server checks the time after each directory.
     assert_eq!(listed("/dav/main/"), (false, true));
     assert_eq!(listed("/dav/main/a/"), (true, true));
     assert_eq!(listed("/dav/main/a/b/"), (true, false));
@@ -298,14 +298,14 @@ fn of_shared_locks_on_trees() {
         let asked = ["--request", "LOCK", "--header", depth, "--data", body];
         curl(&server, &token, &format!("/dav/main/{path}"), &asked).status
     };
-    // A file is no tree, and a directory alone is none either.
+    // A lock on a file or with depth 0 does not count as a lock on a tree.
     assert_eq!((lock("a/file", "Depth: infinity"), lock("a/b/", "Depth: 0")), (200, 200));
     assert_eq!((lock("a/b/c/", "Depth: infinity"), lock("a/", "Depth: infinity")), (200, 200));
     assert_eq!((lock("a/b/", "Depth: infinity"), lock("", "Depth: infinity")), (507, 507));
     assert_eq!((lock("other/", "Depth: infinity"), lock("a/b/", "Depth: 0")), (200, 200));
 }
 
-/// Reads until the other side closes. Returns the received text.
+/// Reads until the server closes the connection. Returns the received text and the elapsed time.
 pub(crate) fn until_the_end(stream: &mut TcpStream) -> (String, Duration) {
     let began = Instant::now();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -360,8 +360,8 @@ fn of_time_and_connections() {
         asked.args(["--interface", &format!("127.0.0.{from}")]).arg(server.url("/whoami"));
         asked.output().unwrap().status.success()
     };
-    // Three unauthenticated connections of an address are accepted, and five in all. A closed connection is counted a moment longer, so
-    // some are refused.
+    // An address may have three unauthenticated connections, and the server five in all. A closed connection is counted a moment longer, so some
+    // attempts are refused.
     let held_until_full = |from: u8, asker: u8, said: &str| {
         let mut held = Vec::new();
         while held.len() < 20 && is_heard(asker) {

@@ -67,7 +67,7 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
             assert_eq!(shown.contains("activelock>"), expected == 423, "{what}: {shown}");
         }
         assert!(!server.log().contains(r#""verb":"end lock""#), "{what}: showing a lock ended it");
-        // All ways to conflict with a lock: at the file, from above, and by another lock.
+        // Three requests that conflict with bob's lock: a lock on the directory, and others on the file.
         assert_eq!(
             lock(&server, &alice, "/dav/main/dir", "infinity").0,
             if expected == 204 { 200 } else { 423 },
@@ -77,7 +77,7 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
         if expected == 204 {
             assert_eq!(dir, 423, "{what}: alice has the whole directory");
             assert_eq!(mine, "");
-            // The log is written a moment after the answer.
+            // The log line is written a moment after the answer.
             let began = Instant::now();
             while !server.log().contains(r#""verb":"end lock""#) && began.elapsed() < Duration::from_secs(10)
             {
@@ -142,7 +142,7 @@ fn an_owner_who_lost_the_right_gives_the_lock_back() {
     assert!(!shown.text().contains("activelock"), "{}", shown.text());
 }
 
-/// A lock that was taken with a session for the project the datastore is bound to, in person or by a trust.
+/// A lock that was taken in a session for the datastore's project, by password or by a trust.
 #[test]
 fn a_lock_of_a_session_for_a_project_counts_while_such_a_session_can_be() {
     let cloud = Cloud::start();

@@ -1,4 +1,4 @@
-//! Another process holds the write lock of the lock store: requests do not wait for ever.
+//! While another process holds the write lock of the lock store, requests wait only for a limited time.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
 
-/// A writer of locks that counts as another process, until it is told to end.
+/// A thread that holds the write lock of the lock store, as another process would, until `end`.
 struct Held {
     go: Sender<()>,
     thread: JoinHandle<()>,
@@ -53,7 +53,7 @@ fn conditions_of_lock_and_proppatch_are_judged_again_after_a_wait() {
     for name in ["locked", "patched"] {
         assert_eq!(ask(&bob, name, &["--request", "PUT", "--data", "x"]).status, 201);
     }
-    // A lock that no longer counts: a conflicting request must write to the lock store to end it.
+    // The lock of a disabled user: a conflicting request must write to the lock store to end it.
     assert_eq!(ask(&bob, "patched", &["--request", "LOCK", "--data", LOCK]).status, 200);
     server.cli(&["user", "disable", "bob@local"]);
     let etag = |name: &str| {
@@ -75,7 +75,7 @@ fn conditions_of_lock_and_proppatch_are_judged_again_after_a_wait() {
                     })
                 })
                 .collect();
-            // Until both wait.
+            // Waits until both requests wait for the lock store.
             std::thread::sleep(Duration::from_secs(1));
             if changes {
                 let main = server.data().join("datastores/main");
@@ -109,7 +109,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     let began = Instant::now();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..12).map(|n| scope.spawn(move || ask(&format!("file{n}")))).collect();
-        // Reading goes on meanwhile.
+        // Meanwhile reading requests are answered.
         assert_eq!(curl(&server, &login, "/dav/main/file", &PROPFIND_0).status, 207);
         for one in all {
             let answer = one.join().unwrap();
@@ -129,7 +129,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(server.log().contains(&own), "{}", server.log());
-    // A lock that cannot be ended does not make a deletion one that failed.
+    // If the locks of a deleted file cannot be ended, the DELETE succeeds nevertheless.
     let condition = format!("If: ({token})");
     let deleted = curl(&server, &login, "/dav/main/gone", &["--request", "DELETE", "--header", &condition]);
     assert_eq!((deleted.status, curl(&server, &login, "/dav/main/gone", &PROPFIND_0).status), (204, 404));

@@ -23,14 +23,14 @@ fn body(identity: &Value) -> String {
     json!({ "auth": { "identity": identity } }).to_string()
 }
 
-/// A user by name, by the id of the domain and by its name.
+/// A user by name, in two spellings: with the id and with the name of the domain.
 fn named(name: &str, domain: (&str, &str)) -> [Value; 2] {
     let of = |how: &str, domain: &str| json!({ "name": name, "domain": { how: domain } });
     [of("id", domain.0), of("name", domain.1)]
 }
 
-/// Users and credentials of every state, in every spelling. Each is refused: with a wrong secret, or with the right one where that does
-/// not help.
+/// Logins that are refused: users and credentials in every state and every spelling, with a wrong secret, or with the right secret of a disabled or
+/// deleted account.
 fn refused(cloud: &Cloud) -> Vec<(String, Value)> {
     let domain = cloud.make("domain", json!({ "name": "tenant" }));
     let closed = cloud.make("domain", json!({ "name": "closed" }));
@@ -97,8 +97,8 @@ fn who_does_not_get_in_is_answered_alike() {
     assert!(cases.len() > 35, "{}", cases.len());
 }
 
-/// The second failure of the same words waits three seconds, the first of any other words one: whether they name the same user, or any,
-/// is not to be learnt.
+/// Failures are counted by the text that the client sent. The second failure with the same text waits three seconds, the first with another text one
+/// second. So the delay does not reveal whether two texts name the same user, or whether the user exists.
 #[test]
 fn failures_are_counted_by_what_was_said() {
     let cloud = Cloud::on(Server::start());
@@ -126,7 +126,7 @@ fn failures_are_counted_by_what_was_said() {
         for (at, (what, first, second, seconds)) in asks.iter().enumerate() {
             let server = &cloud.server;
             scope.spawn(move || {
-                // Each from an address of its own, of which none is barred.
+                // Each thread has an address of its own, so that no address is blocked.
                 let from = format!("127.0.1.{}", at + 1);
                 let ask = |identity: &Value| loop {
                     let mut curl = command(server, "");
@@ -134,7 +134,7 @@ fn failures_are_counted_by_what_was_said() {
                     curl.args(["--interface", &from, "-d", &body(identity)]).args(status);
                     let began = Instant::now();
                     let output = curl.arg(server.url("/v3/auth/tokens")).output().unwrap();
-                    // 503 is that all of them want to have a password hashed at once.
+                    // The answer is 503 if too many passwords are hashed at the same time.
                     match String::from_utf8(output.stdout).unwrap().as_str() {
                         "401" => return began.elapsed(),
                         "503" => std::thread::sleep(Duration::from_millis(200)),
@@ -147,17 +147,17 @@ fn failures_are_counted_by_what_was_said() {
             });
         }
     });
-    // A machine under load does not show how long a delay is at most. The counts do: only the same words count twice.
+    // On a busy machine the maximum of a delay cannot be measured, so the counts are compared: only a repeated text is counted twice.
     let counted = cloud.server.cli(&["penalties", "list"]);
     let twice = counted.iter().filter(|one| one["failures"].as_u64() > Some(1));
     let mut twice: Vec<&str> = twice.map(|one| one["subject"].as_str().unwrap()).collect();
     twice.retain(|subject| subject.parse::<std::net::IpAddr>().is_err());
     twice.sort_unstable();
-    // `nobody` was said as the id of a user and as that of a credential.
+    // The id `nobody` was sent as the id of a user and as that of a credential.
     assert_eq!(twice, [nobody, "shade@default"], "{counted:?}");
 }
 
-/// A marker of another domain is answered as one that is nowhere.
+/// A `marker` that names a record of another domain gets the same answer as one that does not exist.
 #[test]
 fn a_marker_says_nothing_of_other_domains() {
     let cloud = Cloud::start();
@@ -196,7 +196,7 @@ fn names_hold_no_characters_that_are_not_seen() {
     }
 }
 
-/// `alice@local!evil@local` is no token of alice's, but a user of that name.
+/// `alice@local!evil@local` is not a token of alice, but a user with this name.
 #[test]
 fn whose_token_it_is_is_not_read_from_the_first_letters() {
     let server = Server::start();

@@ -8,10 +8,10 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// How much longer than promised a slow machine may take.
+/// The factor by which a promised time may be exceeded on a slow machine.
 const SLACK: u32 = 20;
 
-/// How many bytes lie in uploads that are under way.
+/// The number of bytes in the temporary files of running uploads.
 fn under_way(server: &Server) -> u64 {
     let entries = std::fs::read_dir(server.data().join("datastores/main")).unwrap().flatten();
     let hidden = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".enfilade-"));
@@ -23,7 +23,7 @@ fn an_upload_whose_token_is_deleted_is_refused_at_its_next_piece_and_at_its_end(
     const PIECE: usize = 300_000;
     let server = Server::start();
     let piece = [format!("{PIECE:x}\r\n").as_bytes(), &vec![b'n'; PIECE], b"\r\n"].concat();
-    // After the deletion comes another piece and no end, or the end and no other piece.
+    // After the token is deleted, the client sends another piece, or only the end of the body.
     for (name, rest) in [("during", piece.as_slice()), ("at-its-end", b"0\r\n\r\n".as_slice())] {
         let login = server.add_user(name, "DatastorePowerUser");
         let (user, secret) = login.split_once(':').unwrap();
@@ -53,7 +53,7 @@ fn a_download_is_cut_when_the_acl_of_its_file_no_longer_grants_it() {
     let server = Server::start();
     let alice = server.add_user("alice", "DatastoreReader");
     let main = server.data().join("datastores/main");
-    // Sparse: 8 GiB that cost nothing.
+    // A sparse file: 8 GiB that need no disk space.
     std::fs::File::create(main.join("big")).unwrap().set_len(8 << 30).unwrap();
     std::fs::write(main.join("closed"), "x").unwrap();
     server.cli(&["acl", "set", "main", "/big", "allow alice@local full"]);
@@ -62,7 +62,7 @@ fn a_download_is_cut_when_the_acl_of_its_file_no_longer_grants_it() {
     let read = |name: &str, acl: &mut Vec<u8>| getxattr(main.join("closed"), name, acl.as_mut_slice());
     let count = read("security.NTACL", &mut acl).or_else(|_| read("user.NTACL", &mut acl)).unwrap();
     let revision = || server.cli(&["facts", "status"])[0]["revision"].clone();
-    // By plain HTTP, too: there the kernel sends it.
+    // Without TLS, too, because there the kernel sends the file.
     for url in [server.url("/dav/main/big"), format!("http://{}/dav/main/big", server.plain)] {
         server.cli(&["acl", "set", "main", "/big", "allow alice@local full"]);
         let taken = server.scratch.path().join("taken");
@@ -76,7 +76,7 @@ fn a_download_is_cut_when_the_acl_of_its_file_no_longer_grants_it() {
         let is_coming = || std::fs::metadata(&taken).is_ok_and(|meta| meta.len() > 0);
         until("the download runs", &server, is_coming);
         let before = revision();
-        // By another program on this machine: the facts do not show it.
+        // Another program changes the ACL, so the revision of the facts does not change.
         write_acl(&main.join("big"), &acl[..count]);
         let changed = Instant::now();
         let ended = loop {

@@ -1,4 +1,4 @@
-//! Keys that are lost, or are another one after a restore, are missed: nothing replaces them without a word.
+//! The server notices if a key is lost, or is a different key after a restore, and never makes a new one silently.
 
 use crate::curl::curl;
 use crate::server::{Server, serving, until};
@@ -9,7 +9,7 @@ const MISSING: &str = "token-hash.key` is missing";
 const ANOTHER: &str = "token-hash.key` is not the key of the API tokens";
 const NEXT: [&str; 2] = ["restore `keys/` from the backup", "enfilade keys init --accept-loss"];
 
-/// What a command said that has to be refused.
+/// The error of a command, which must have been refused.
 fn refused(output: &std::process::Output) -> String {
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -29,7 +29,7 @@ fn says_that_the_key_is(server: &Server, what: &str) {
         let said = refused(output);
         assert!([what, NEXT[0], NEXT[1], "1 API tokens"].iter().all(|part| said.contains(part)), "{said}");
     }
-    // What does not need the key works.
+    // Commands that do not need the key work.
     assert_eq!(server.cli(&["user", "list"]).len(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! A manager of a domain changes users and groups that hold no more than such a manager may give, and no others.
+//! A manager of a domain can change only users and groups all of whose rights a manager of this domain may give.
 
 use crate::gone::Cloud;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ struct Tenant {
     cloud: Cloud,
     domain: String,
     other: String,
-    /// A project of the domain, and one of the other.
+    /// The id of a project in the domain `tenant`.
     own: String,
     foreign: String,
     /// A user of the other domain, who has a role on a project of the domain.
     guest: String,
 }
 
-/// The project of a session, the roles.
+/// Creates two domains with a project each, the manager `boss` of the first domain, and the guest.
 fn tenant() -> Tenant {
     let cloud = Cloud::start();
     let domain = cloud.make("domain", json!({ "name": "tenant" }));
@@ -30,7 +30,7 @@ fn tenant() -> Tenant {
     tenant
 }
 
-/// A role assignment: by a path of grants, by a path of the server, by a group of the other domain, or by a trust.
+/// A right of a user or group: a role by a call of the Identity API, a role on a path, a membership in a group of the other domain, or a trust.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
     Grant(&'static str, &'static str),
@@ -39,7 +39,7 @@ enum Holds {
     Trust,
 }
 
-/// The assignment, and whether a manager of `tenant` may assign it.
+/// Each right, and whether a manager of `tenant` may give it.
 const HOLDS: [(Holds, bool); 14] = [
     (Holds::Grant("projects/OWN/WHO/roles/ROLE", "member"), true),
     (Holds::Grant("domains/DOMAIN/WHO/roles/ROLE", "manager"), true),
@@ -74,7 +74,7 @@ impl Tenant {
         self.put(&format!("{path}/{}", self.cloud.role(role)));
     }
 
-    /// Gives it to a user or group (`users/ID`, `groups/ID`) of this name; whether it can be held by one of those.
+    /// Gives the right to the user or group `who` (`users/ID`, `groups/ID`) with this name. Returns false if a group cannot have this right.
     fn hold(&self, holds: Holds, who: &str, name: &str) -> bool {
         let (kind, id) = who.split_once('/').unwrap();
         match holds {
@@ -140,7 +140,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
     let mut wrong = Vec::new();
     let leaver = tenant.user("leaver", &tenant.domain);
     for (n, (holds, may)) in HOLDS.into_iter().enumerate() {
-        // For a user: assignments of the user, of the user's group, and of a group that contains that group.
+        // For a user: the right belongs to the user, to a group of the user, or to a group that contains that group.
         for depth in 0..3 {
             let name = format!("u{n}-{depth}");
             let user = tenant.user(&name, &tenant.domain);
@@ -171,7 +171,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
             }
             wrong.extend(tenant.wrong("DELETE", &path, &Value::Null, may, &about));
         }
-        // For a group: its assignments, and those of a group that contains it.
+        // For a group: the right belongs to the group, or to a group that contains it.
         for depth in 0..2 {
             let name = format!("h{n}-{depth}");
             let group = tenant.group(&name, &tenant.domain);

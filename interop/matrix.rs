@@ -1,4 +1,5 @@
-//! The authorization of Identity v3: every call of the table by every kind of caller, compared with a second implementation of the rules.
+//! The authorization of Identity v3: every call of the table is sent by every kind of caller, and the result is compared with a second implementation
+//! of the rules.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
 use enfilade_keystone::{V3, V3Need, V3Route};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// A connection that is kept.
+/// A client with one connection that stays open.
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
@@ -17,7 +18,7 @@ impl Client {
         Client { stream: BufReader::new(TcpStream::connect(&server.plain).unwrap()) }
     }
 
-    /// Status, the token that was given, and the body.
+    /// Sends a request. Returns the status, the issued token if there is one, and the body.
     pub(crate) fn call(
         &mut self,
         token: &str,
@@ -28,7 +29,7 @@ impl Client {
         self.call_about(token, "", method, path, body)
     }
 
-    /// The same, about a token.
+    /// Like [`Client::call`], with a token in `X-Subject-Token`.
     fn call_about(
         &mut self,
         token: &str,
@@ -88,7 +89,7 @@ pub(crate) fn password(user: &str, password: &str) -> Value {
 enum On {
     Nothing,
     Project,
-    /// The domain everything is in, or another.
+    /// The domain that contains all records of the test.
     Domain,
     OtherDomain,
     System,
@@ -105,11 +106,11 @@ struct Actor {
     is_owner: bool,
     is_lent: bool,
     has_rules: bool,
-    /// By an application credential.
+    /// Whether the session was made with an application credential.
     by_credential: bool,
 }
 
-/// Each implies those before it.
+/// Each role implies the roles before it.
 const ROLES: [&str; 4] = ["reader", "member", "manager", "admin"];
 
 impl Actor {
@@ -118,7 +119,7 @@ impl Actor {
     }
 }
 
-/// The things calls are about.
+/// The server, and the records that calls use.
 struct Cloud {
     server: Server,
     client: Client,
@@ -209,7 +210,7 @@ fn cloud() -> Cloud {
             if *on != On::Project {
                 continue;
             }
-            // Lent sessions: of an application credential that creates no others, one that does, one with access rules, and of a trust.
+            // Lent sessions: by a restricted application credential, by an unrestricted one, by one with access rules, and by a trust.
             let rules = json!([{ "service": "identity", "method": "GET", "path": "/v3/users" }]);
             for (kind, unrestricted, rules) in [
                 ("restricted", false, Value::Null),
@@ -269,13 +270,13 @@ fn about(route: &V3Route) -> About {
     }
 }
 
-/// Whether the rule allows the call: a second implementation of its words.
+/// Whether the rule allows the call; a second implementation of the rules.
 fn may(actor: &Actor, route: &V3Route) -> bool {
     let rule = rule_named(route.rule).unwrap();
     if actor.has_rules {
         return false;
     }
-    // No credential created the records of this test; and a key it creates is for its own user.
+    // No credential created the records of this test, and a credential creates keys only for its own user.
     let is_one_thing = route.path.contains("{credential_id}") || route.rule == "ec2_create_credential";
     let is_refused = match rule.lending {
         Lending::Sessions | Lending::Reads | Lending::Manages => false,
@@ -328,7 +329,7 @@ impl Cloud {
         ] {
             path = path.replace(&format!("{{{name}}}"), value);
         }
-        // The other records need not exist for the judgement.
+        // Other records need not exist, because the rules do not use them.
         let parts = path.split('/').map(|part| if part.starts_with('{') { nobody } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
         // Roles are shared: changes use the id of a role that does not exist.
@@ -339,7 +340,7 @@ impl Cloud {
         }
     }
 
-    /// A body with the attributes that the rules use, and without one that is needed for success.
+    /// A body with the attributes that the rules use, but without an attribute that the call needs to succeed.
     fn body(&self, route: &V3Route) -> Value {
         let what =
             route.path.trim_start_matches('/').split('/').next().unwrap_or_default().trim_end_matches('s');
@@ -356,7 +357,7 @@ impl Cloud {
 /// Whether a response is a refusal by the rules, not another error.
 fn is_refused((status, _, body): &(u16, Option<String>, Value)) -> bool {
     let message = body["error"]["message"].as_str().unwrap_or_default();
-    // A trust of others is absent.
+    // A trust of other users is answered like an absent one.
     let is_absent = *status == 404 && message.starts_with("Could not find trust");
     *status == 401 || is_absent || *status == 403 && message.starts_with("You are not authorized")
 }
@@ -405,7 +406,7 @@ struct Fixture {
     subject: String,
     /// An application credential of the user.
     credential: String,
-    /// By which the first actor trusts the user.
+    /// A trust from the first actor to the user.
     trust: String,
 }
 
@@ -427,7 +428,7 @@ impl Cloud {
     }
 }
 
-/// Whether the caller may make a call on such a fixture, by `docs/keystone.md` and Keystone's policies.
+/// Whether the caller may make a call that needs a [`Fixture`], by `docs/keystone.md` and Keystone's policies.
 fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
     let (is_bound, is_free) = (actor.has_rules, !actor.has_rules && !actor.is_lent);
     let sees_all = !is_bound && (actor.has("admin") || actor.has("reader") && actor.on == On::System);
@@ -492,7 +493,7 @@ fn everybody_may_what_the_rules_say_of_sessions_credentials_and_trusts() {
     assert!(asked > 400, "{asked}");
 }
 
-/// The remaining callers, each with a credential of its own.
+/// Repeats the call for the remaining callers, each with a new credential.
 fn return_to(cloud: &mut Cloud, route: &V3Route, after: usize, wrong: &mut Vec<String>) {
     for at in after + 1..cloud.actors.len() {
         let path = cloud.path(route);
@@ -545,7 +546,7 @@ fn no_call_makes_more_of_a_narrow_credential() {
         for route in V3.iter().filter(|route| route.need == V3Need::Session && route.path != "/auth/tokens") {
             let path = cloud.path(route);
             let (id, project) = (cloud.user.clone(), cloud.project.clone());
-            // This time with everything that would make it succeed.
+            // These bodies contain all attributes that the call needs to succeed.
             let body = match route.method {
                 "POST" | "PATCH" | "PUT" => json!({
                     "user": { "name": "more", "password": "pw", "domain_id": cloud.domain, "enabled": true },

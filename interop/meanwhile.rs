@@ -1,4 +1,4 @@
-//! Changes during a request count at the moment its result becomes visible.
+//! Changes that others make during a request are taken into account when its result becomes visible.
 
 use crate::curl::curl;
 use crate::server::Server;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
 
-/// A PUT of which the first half was sent.
+/// A PUT whose first half was sent.
 struct Slow(TcpStream);
 
 impl Slow {
@@ -25,7 +25,7 @@ impl Slow {
         slow
     }
 
-    /// Waits for the hidden file the bytes go to.
+    /// Waits for the hidden file to which the server writes the bytes.
     fn until_begun(&self, server: &Server) {
         let main = server.data().join("datastores/main");
         for _ in 0..6000 {
@@ -40,7 +40,7 @@ impl Slow {
         panic!("the upload did not begin");
     }
 
-    /// Sends the rest; the status.
+    /// Sends the rest. Returns the status.
     fn finish(mut self) -> u16 {
         self.0.write_all(&vec![b'n'; 300_000]).unwrap();
         let mut answer = [0; 4096];
@@ -98,7 +98,7 @@ fn a_condition_is_judged_again_when_the_upload_becomes_visible() {
     };
     let before = etag();
     let slow = Slow::begin(&server, &alice, "file", &format!("If-Match: {before}\r\n"));
-    // In place, as another program on the machine does it: the name still is the same file's.
+    // Another program changes the file in place, so the name still belongs to the same file.
     std::fs::write(server.data().join("datastores/main/file"), "changed").unwrap();
     assert_ne!(etag(), before);
     assert_eq!(slow.finish(), 412);
@@ -126,7 +126,7 @@ fn a_condition_of_a_copy_is_judged_again_when_the_copy_becomes_visible() {
     let is_hidden = |name: std::ffi::OsString| name.to_string_lossy().starts_with(".enfilade-");
     let has_hidden = || std::fs::read_dir(&main).unwrap().any(|entry| is_hidden(entry.unwrap().file_name()));
     for (changes, expected) in [(true, 412), (false, 201)] {
-        // A copy may be over before bob's change: then there is another one.
+        // A copy may end before bob's change; then another copy is tried.
         let is_met = (0..10).any(|turn| {
             let _ = std::fs::remove_dir_all(main.join("copy"));
             let condition = format!("If: </dav/main/flag> ([{}])", etag());
@@ -183,7 +183,7 @@ fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged(
             std::thread::sleep(Duration::from_millis(10));
         }
         let gone = match method {
-            // It does not ask whether anything is under way there.
+            // Another program does not check whether an upload is running.
             "another program" => {
                 std::fs::rename(&directory, directory.with_file_name("away")).unwrap();
                 201
@@ -193,7 +193,7 @@ fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged(
         let status = Slow(stream).finish();
         match gone {
             201 | 204 => assert_eq!(status, 409, "{method}"),
-            // A running upload keeps the directory: nothing was deleted.
+            // The running upload prevented the change: nothing was deleted.
             207 | 409 => assert_eq!(status, 201, "{method}"),
             other => panic!("{method}: {other}"),
         }

@@ -10,7 +10,7 @@ fn transfer(server: &Server, login: &str, method: &str, from: &str, to: &str) ->
     curl(server, login, &format!("/dav/main/{from}"), &["--request", method, "--header", &destination])
 }
 
-/// A server on which alice and bob may do everything that ACLs let them.
+/// A server on which alice and bob have a role that leaves the decision to the ACLs.
 fn server() -> (Server, String, String) {
     let server = Server::start();
     let (alice, bob) =
@@ -68,7 +68,7 @@ fn a_copy_names_every_member_that_was_not_copied() {
     assert!(!main.join("whole/hidden").exists());
 }
 
-/// A directory at so many names below the root.
+/// The path of a directory this many levels below the root.
 fn deep(names: usize) -> String {
     vec!["d"; names].join("/")
 }
@@ -147,7 +147,7 @@ fn a_copy_that_fails_gives_back_what_it_took_of_the_quota() {
     assert_eq!(transfer(&server, &alice, "COPY", "from", "to").status, 507);
     assert_eq!(used(), 90_000);
     assert!(!main.join("to").exists());
-    // The quota equals the bytes on disk after all of it.
+    // After all requests the quota equals the bytes on the disk.
     assert_eq!(transfer(&server, &alice, "COPY", "from/1", "one").status, 201);
     assert_eq!(transfer(&server, &alice, "COPY", "from/2", "one").status, 204);
     assert_eq!(transfer(&server, &alice, "MOVE", "one", "from/3").status, 204);
@@ -170,7 +170,7 @@ fn a_tree_with_a_locked_member_goes_but_for_that_and_what_it_is_in() {
     assert_eq!(locked.status, 200);
     assert_eq!(transfer(&server, &alice, "MOVE", "tree", "moved").status, 423);
     let answer = curl(&server, &alice, "/dav/main/tree", &["--request", "DELETE"]);
-    // RFC 4918 §9.6.2.
+    // The locked member is named (RFC 4918 §9.6.2).
     assert_eq!(answer.status, 207, "{}", answer.text());
     assert!(answer.text().contains("/dav/main/tree/a/locked<") && answer.text().contains("423 Locked"));
     assert!(main.join("tree/a/locked").exists() && !main.join("tree/a/1").exists());

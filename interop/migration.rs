@@ -1,4 +1,4 @@
-//! What the imports say: what the source has, what was imported, what was left out and why, and what to do next.
+//! The reports of imports: the records of the source, the imported ones, the ones that were left out with the reason, and the next steps.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
@@ -28,12 +28,12 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The files of a Proxmox Backup Server: ann has a password, bob and root@pam second factors, carl is of a directory server.
+/// The files of a Proxmox Backup Server: ann has a password, bob and root@pam have second factors, and carl belongs to a directory server (LDAP).
 fn proxmox(directory: &Path, stores: &Path) {
     for made in ["chunks/.chunks", "plain"] {
         std::fs::create_dir_all(stores.join(made)).unwrap();
     }
-    // Without an ACL the mode bits decide, and ann is none of the users of this machine.
+    // Without an ACL the mode bits decide, and ann has no uid on this machine.
     for store in ["chunks", "plain"] {
         std::fs::set_permissions(stores.join(store), PermissionsExt::from_mode(0o777)).unwrap();
     }
@@ -150,7 +150,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     ] {
         assert!(next.contains(expected), "{expected}: {next}");
     }
-    // The report for people has the same content, and a pretended import changes nothing.
+    // The report as plain text has the same content, and `--pretend` changes nothing.
     for expected in ["WOULD BE IMPORTED", "second factor bob@pbs", "nothing was changed; import with", from] {
         assert!(told.0.contains(expected), "{expected}: {}", told.0);
     }
@@ -163,7 +163,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     assert_eq!((put("/dav/plain/a"), put("/dav/chunks/a")), (201, 503));
     server.cli(&["datastore", "maintenance", "chunks", "none"]);
     assert_eq!(put("/dav/chunks/a"), 201);
-    // From now on it is writable, and the doctor says so.
+    // From now on the chunk store is writable, and `doctor` warns of it.
     let doctor = server.cli_output(&["doctor"], "");
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("is a chunk store of Proxmox Backup Server"));
 
@@ -199,7 +199,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let data = server.data();
     let before = std::fs::read(data.join("user.cfg")).unwrap();
     let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
-    // Only what is different here is told of the other records.
+    // Of the other records only differences are reported.
     let told = |kind: &str| report.iter().filter(|item| item["kind"] == kind).collect::<Vec<_>>();
     assert!(told("datastore").is_empty() && told("user").iter().all(|item| item["differs"] != Value::Null));
     let mut users: Vec<&str> = told("user").iter().filter_map(|item| item["name"].as_str()).collect();
@@ -281,7 +281,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     }
     assert!(!text.contains("0.0.0.0"), "{text}");
     assert!(bootstrap(&data, &[]).contains("already existed and has the new password"));
-    // Before a first start there is one administrator, and none is added later.
+    // If `bootstrap` runs before the first start, there is one administrator, and the first start adds none.
     let alone = there.path().join("alone");
     let made: Value = serde_json::from_str(&bootstrap(&alone, &["--json"])).unwrap();
     assert_eq!((&made["same_name"], &made["created"]), (&Value::Array(Vec::new()), &Value::Bool(true)));

@@ -21,7 +21,7 @@ fn name(n: usize) -> String {
     format!("n{n}.example")
 }
 
-/// A server with all of them, and the authority's certificate.
+/// A server with a certificate for each of the thousand names, and the authority's certificate.
 struct Thousand {
     server: Server,
     authority: PathBuf,
@@ -203,8 +203,8 @@ fn browser(home: &Path, proxy: &str, url: &str) -> String {
         .into_owned()
 }
 
-/// However a hello is cut into records, and however those come, it is the same hello: the same certificate answers, under the same terms
-/// (CVE-2026-32305 was one that was not).
+/// A TLS hello may be cut into records at any place, and the records may arrive in pieces: the same certificate answers, under the same TLS options
+/// (in CVE-2026-32305 this was not so).
 #[test]
 fn a_hello_in_pieces_is_the_same_hello() {
     let thousand = Thousand::new();
@@ -212,7 +212,7 @@ fn a_hello_in_pieces_is_the_same_hello() {
     let pem = std::fs::read(&thousand.authority).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
-    // With a share for ML-KEM it does not fit into one packet.
+    // With a key share for ML-KEM the hello does not fit into one packet.
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519];
     let config = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -234,7 +234,7 @@ fn a_hello_in_pieces_is_the_same_hello() {
         if cut >= message.len() {
             break;
         }
-        // Every place near the beginning and around the name, every eleventh of the shares behind it.
+        // Tries every place near the beginning and around the name, and every eleventh place in the key shares after it.
         if cut > 300 && cut % 11 != 0 {
             continue;
         }
@@ -244,7 +244,7 @@ fn a_hello_in_pieces_is_the_same_hello() {
         let (one, other) = message.split_at(cut);
         for piece in [one, other] {
             let length = u16::try_from(piece.len()).unwrap().to_be_bytes();
-            // The head of the record comes alone, too.
+            // The head of the record is sent separately, in two parts.
             stream.write_all(&[&head[..3], &length[..1]].concat()).unwrap();
             stream.write_all(&[&length[1..], piece].concat()).unwrap();
         }

@@ -53,7 +53,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     let member = roles["roles"][0]["id"].as_str().unwrap();
     server.cli(&["datastore", "set", "main", "--project", &project]);
 
-    // A role by way of a group.
+    // The user gets a role by a group.
     assert!(api.token("ann", "tenant", "anns", "backups").is_none());
     let in_group = format!("/v3/groups/{group}/users/{user}");
     let role = format!("/v3/projects/{project}/groups/{group}/roles/{member}");
@@ -67,7 +67,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     };
     assert_eq!(dav(&["--upload-file", "/etc/hostname"]), 201);
     assert_eq!(dav(&PROPFIND_0), 207);
-    // The same user, as the command line and ACLs know her.
+    // The command line and ACLs know the same user.
     let known = server.cli(&["user", "list"]);
     let known = known.iter().flat_map(|row| row.as_array().cloned().unwrap_or_else(|| vec![row.clone()]));
     assert!(known.clone().any(|row| row["user"] == "ann@tenant"), "{:?}", known.collect::<Vec<_>>());
@@ -77,7 +77,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     let token = server.add_token("ann@tenant!laptop");
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
 
-    // Removed: refused with the next request on every face.
+    // After a right is removed, the next request is refused on every face.
     let refused = |what: &str| assert!([401, 403, 404].contains(&dav(&PROPFIND_0)), "{what}");
     let gives = |path: &str| assert_eq!(api.call(&admin, "PUT", path, &Value::Null).0, 204);
     for path in [&role, &in_group] {

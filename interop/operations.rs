@@ -1,7 +1,7 @@
-//! The operation ledger: every process sees all active operations, operations of a killed process do not count, and after a datastore was
-//! closed no operation begins.
+//! The operation ledger: every process sees all active operations, operations of a killed process do not count, and no operation begins after a
+//! datastore was closed.
 //!
-//! `cargo xtask operations` is the campaign (10,000 schedules of processes that are killed, 10,000 switches under load).
+//! `cargo xtask operations` is the campaign (10,000 schedules with killed processes; a datastore is closed and opened 10,000 times under load).
 
 use crate::curl::{command, curl};
 use crate::server::{Scratch, Server};
@@ -31,7 +31,7 @@ fn campaign(smoke: u64) -> u64 {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(smoke)
 }
 
-/// Random enough, and the same each time.
+/// A pseudo-random sequence, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -128,7 +128,7 @@ fn a_server_that_is_killed_is_waited_for_no_longer() {
     slow.wait().unwrap();
 }
 
-/// A process that enters and leaves as it is told: this test in a process of its own.
+/// Runs only as a child process of the test below: it enters and leaves datastores, as its standard input says.
 #[test]
 fn a_process_that_enters_and_leaves() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -146,7 +146,7 @@ fn a_process_that_enters_and_leaves() {
                 inside.insert(id.parse().unwrap(), enter(store.parse().unwrap(), kind));
             }
             ["leave", id] => drop(inside.remove(&id.parse().unwrap())),
-            // Runs until it is killed, at any moment.
+            // Enters and leaves without end, until the process is killed.
             ["storm"] => std::thread::scope(|scope| {
                 for thread in 0..2 {
                     let enter = &enter;
@@ -185,7 +185,7 @@ impl Worker {
     fn tell(&mut self, line: &str) {
         writeln!(self.to, "{line}").unwrap();
         let mut said = String::new();
-        // Its test runner says things, too.
+        // The test runner of the child process prints other lines, too.
         while !said.contains("#ok") {
             said.clear();
             assert_ne!(self.from.read_line(&mut said).unwrap(), 0, "the process ended");
@@ -237,7 +237,7 @@ fn whatever_is_killed_the_ledger_counts_who_lives() {
                     (next, entered) = (next + 1, entered + 1);
                 }
                 _ => {
-                    // A storm does not go on for ever: the machine has other work.
+                    // Two threads that enter and leave without end are killed soon, because the machine has other work.
                     slot.take().unwrap().kill();
                     killed += 1;
                 }
@@ -295,14 +295,14 @@ struct Outcome {
     unseen: u64,
 }
 
-/// Two servers, each with threads that write as often as they may, while the store is closed and opened again and again.
+/// Two servers, each with threads that write as often as they are allowed to, while the datastore is closed and opened again and again.
 fn under_load(switches: u64, enters_first: bool) -> Outcome {
     let scratch = Scratch::new();
     let (place, name) = (scratch.path().join("operations"), "tank".parse::<DatastoreName>().unwrap());
     let lmdb = Arc::new(Lmdb::open(&scratch.path().join("facts")).unwrap());
     switch(&lmdb, &name, false);
     let houses = [0, 1].map(|_| house(Arc::clone(&lmdb), ledger(&place)));
-    // Odd while the store is closed.
+    // `turn` is odd while the datastore is closed.
     let (turn, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let [attempts, late, unseen, inside] = [0; 4].map(AtomicU64::new);
     let spare = Ledger::private(4, NOW);
@@ -310,7 +310,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
         if enters_first {
             return house.look_up(&name, OperationKind::Write).ok().map(|(_, guard)| guard);
         }
-        // The other way round: judged, and only then counted.
+        // The wrong order: the operation is judged first and counted afterwards.
         let record = lmdb.read(|view| Record::on(view, &name)).unwrap().unwrap();
         let ask = Ask { name: &name, kind: OperationKind::Write, phase: Phase::Entering };
         let permit = enfilade_datastore::open(&record, NOW, &Mounts::default(), &ask);
@@ -328,7 +328,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
                     attempts.fetch_add(1, Ordering::Relaxed);
                     if let Some(guard) = guard {
                         inside.fetch_add(1, Ordering::SeqCst);
-                        // Closed when it began, and not opened again since.
+                        // Late: the datastore was closed before the operation began, and was not opened since.
                         let is_late = before % 2 == 1 && turn.load(Ordering::SeqCst) == before;
                         late.fetch_add(u64::from(is_late), Ordering::Relaxed);
                         std::thread::yield_now();
@@ -347,7 +347,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
             while everybody(&place).iter().any(counted) || spare.active(&name).writers > 0 {
                 std::thread::yield_now();
             }
-            // An operation counted here after that was not seen in the ledger.
+            // If an operation is inside now, the ledger did not show it.
             for _ in 0..20 {
                 unseen.fetch_add(u64::from(inside.load(Ordering::SeqCst) > 0), Ordering::Relaxed);
                 std::thread::yield_now();
@@ -367,7 +367,8 @@ fn after_a_store_was_closed_nobody_begins_to_write_and_whoever_is_inside_is_coun
     println!("{attempts} attempts to write: {late} after the store was closed, {unseen} uncounted");
     assert_eq!((late, unseen), (0, 0));
     assert!(attempts > 0);
-    // In the wrong order (judged before counted) an operation runs unseen. How soon that happens depends on the machine.
+    // In the wrong order (judged before counted) an operation runs that the ledger does not show. How soon this happens depends on the machine, so
+    // several attempts are made.
     let mut is_met = false;
     for _ in 0..50 {
         let Outcome { attempts, late, unseen } = under_load(60, false);

@@ -1,4 +1,4 @@
-//! The HTML page, in a real Chromium that is driven like a user's, and with curl where no script is needed.
+//! The HTML page in a real Chromium that is controlled like a user's browser, and with curl for the functions that need no JavaScript.
 
 use crate::curl::curl;
 use crate::server::{Scratch, Server, free_port};
@@ -40,7 +40,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!(curl(&server, &alice, "/dav/main/", &[]).status, 405, "a program gets no page");
     assert!(curl(&server, &alice, "/dav/", &HTML).text().contains("href=\"/dav/main/\""));
     assert_eq!(curl(&server, "", "/dav/main/", &HTML).status, 401);
-    // The rights on a visible entry are explained; nothing is said about a hidden one.
+    // A refusal for a visible entry is explained, but not for a hidden one.
     let why = |path: &str| {
         let answer = curl(&server, &alice, path, &[]);
         (answer.status, serde_json::from_slice::<Value>(&answer.body).unwrap_or_default())
@@ -52,7 +52,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!(why("/dav/main/hidden?why=write").0, 404);
     assert_eq!(why("/dav/main/gone?why=write").0, 404);
     assert_eq!(why("/dav/main/?why=fly").0, 400);
-    // A page of another site that asks in the visitor's name.
+    // Requests as a page of another site would make the browser send them.
     for (site, status) in [("cross-site", 403), ("same-site", 403), ("same-origin", 204), ("none", 404)] {
         let header = format!("Sec-Fetch-Site: {site}");
         let asked = ["--request", "DELETE", "--header", &header];
@@ -64,7 +64,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     }
 }
 
-/// The begin of the page's text, its log and its dialog.
+/// A script that returns the beginning of the page's text, its log and its dialog.
 const TEXT: &str = "return document.body.innerText.slice(0, 300) + document.getElementById('log').innerText + document.querySelector('dialog').innerText";
 
 /// A browser and its driver, ended when dropped.
@@ -197,7 +197,7 @@ fn a_browser_uploads_makes_renames_deletes_and_asks_why() {
     let url = server.url("/dav/main/");
     let login = alice.replace('@', "%40").replacen(':', "\u{0}", 1).replace('!', "%21").replace('\u{0}', ":");
     browser.go(&url.replace("https://", &format!("https://{login}@")));
-    // From here on the browser sends the credential.
+    // From now on the browser sends the credential.
     browser.go(&url);
     browser.until("return document.querySelectorAll('.entry').length === 2001");
     browser.keep("listing");

@@ -1,4 +1,4 @@
-//! The password rules of `[passwords]`, through every way to set a password.
+//! The password rules of `[passwords]`, for every command and call that sets a password.
 
 use crate::curl::curl;
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -9,7 +9,7 @@ struct House {
 }
 
 impl House {
-    /// The rules are in the file, so that the command line goes by them, too.
+    /// The rules are in the configuration file, so that commands obey them, too.
     fn with(rules: &[&str]) -> Self {
         let mut server = Server::start_with(&[WITHOUT_PENALTIES]);
         let config = format!("[identity]\npenalties = false\n[passwords]\n{}\n", rules.join("\n"));
@@ -18,7 +18,7 @@ impl House {
         House { server }
     }
 
-    /// Sets it by command line; the error text if that is refused.
+    /// Sets the password by a command. Returns the error text if it is refused.
     fn set(&self, verb: &str, password: &str) -> Result<(), String> {
         let output = self
             .server
@@ -37,7 +37,7 @@ impl House {
         curl(&self.server, &format!("ann@local:{password}"), "/whoami", &[]).status
     }
 
-    /// A login by the Identity API: the status, the body, and the token.
+    /// Logs in by the Identity API. Returns the status, the body, and the token.
     fn login(&self, name: &str, password: &str, scope: Value) -> (u16, Value, Option<String>) {
         let user = json!({ "name": name, "domain": { "name": "local" }, "password": password });
         let mut auth = json!({ "identity": { "methods": ["password"], "password": { "user": user } } });
@@ -49,7 +49,7 @@ impl House {
         (answer.status, serde_json::from_slice(&answer.body).unwrap(), token)
     }
 
-    /// Ann's own change.
+    /// Ann changes her own password. Returns the status and the body.
     fn change(&self, old: &str, new: &str) -> (u16, String) {
         let body = json!({ "user": { "original_password": old, "password": new } }).to_string();
         let path = format!("/v3/users/{}/password", self.ann());
@@ -104,7 +104,7 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     assert_eq!(house.change("own-pw-1", "own-pw-2").0, 204);
     assert_eq!(house.change("own-pw-2", "given-1").0, 204);
 
-    // Tokens and users show when it expires.
+    // Tokens and users show when the password expires.
     let (status, body, token) = house.login("ann", "given-1", Value::Null);
     let until = body["token"]["user"]["password_expires_at"].as_str().unwrap_or_default().to_owned();
     assert!(status == 201 && until.ends_with(".000000Z"), "{body}");
@@ -132,7 +132,7 @@ fn an_own_one_is_kept_for_a_while_and_grows_old() {
         assert!(std::time::Instant::now() < deadline);
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
-    // Sessions made with it end with it at the latest.
+    // Sessions that were made with a password end when the password expires, at the latest.
     assert_eq!(curl(&house.server, "", "/v3/auth/projects", &["--header", &own]).status, 401);
     // A password that must be changed may be changed before `keep_for` has passed.
     assert_eq!(house.change("first", "second").0, 204);

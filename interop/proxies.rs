@@ -1,4 +1,4 @@
-//! Behind nginx, HAProxy and Caddy, set up as docs/proxies.md says.
+//! The server behind nginx, HAProxy and Caddy with the recipes of docs/proxies.md.
 
 use crate::curl::command;
 use crate::server::{Server, free_port, until};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const PAGE: &str = include_str!("../docs/proxies.md");
 const TRUSTED: (&str, &str) = ("ENFILADE_HTTP__TRUSTED_PROXIES", "127.0.0.1");
 
-/// A proxy in front of the server, and `127.0.0.1:<port>` where it listens.
+/// A proxy in front of the server, and its address `127.0.0.1:<port>`.
 struct Proxy {
     child: Child,
     address: String,
@@ -18,13 +18,13 @@ struct Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // SIGTERM: a master process ends its workers.
+        // On SIGTERM the main process of a proxy also ends its workers.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
 }
 
-/// A recipe of the page, with these addresses and the certificate of the server.
+/// A recipe of the page, with the addresses and the certificate of this test.
 fn recipe(kind: &str, server: &Server, address: &str) -> String {
     let (_, after) = PAGE.split_once(&format!("```{kind}\n")).unwrap();
     let (text, _) = after.split_once("```").unwrap();
@@ -85,7 +85,7 @@ fn start(kind: &str, server: &Server) -> Proxy {
     proxy
 }
 
-/// A request from an address of this machine; status and body.
+/// Sends a request from this address of the machine. Returns status and body.
 fn ask(server: &Server, login: &str, from: &str, url: &str, arguments: &[&str]) -> (String, String) {
     let mut command = command(server, login);
     command
@@ -97,7 +97,7 @@ fn ask(server: &Server, login: &str, from: &str, url: &str, arguments: &[&str]) 
     (status.to_owned(), body.to_owned())
 }
 
-/// The addresses in the log of requests by `authid`.
+/// The addresses (`peer`) in the log lines of requests by `authid`.
 fn peers(server: &Server, authid: &str) -> Vec<String> {
     let of = |line: &str| {
         let event: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -154,11 +154,11 @@ fn a_client_of_a_proxy_that_guesses_is_blocked_alone() {
     let login = "alice@local:correct horse";
     assert_eq!(ask(&server, login, "127.0.0.3", &url, &[]).0, "429");
     assert_eq!(ask(&server, login, "127.0.0.2", &url, &[]).0, "200");
-    // The connection of the proxy is the one on which alice was just let in.
+    // The proxy uses the connection on which alice has just logged in.
     assert_eq!(ask(&server, login, "127.0.0.3", &url, &[]).0, "429");
 }
 
-/// An answer on a connection to the listener without TLS, which comes from 127.0.0.1.
+/// Sends a request to the listener without TLS, from 127.0.0.1. Returns the answer.
 fn say(server: &Server, path: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(&server.plain).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
@@ -189,7 +189,7 @@ fn headers_count_only_from_a_trusted_proxy() {
     assert!(peers(&server, "admin@local!test")[0].starts_with("127.0.0.4:"), "{}", server.log());
     assert_eq!(ignored(&server), "2");
 
-    // Several proxies in a row, of which the last one is the peer.
+    // Several proxies in a row; the last one opened the connection.
     let answer = say(
         &server,
         "/v3",
@@ -197,7 +197,7 @@ fn headers_count_only_from_a_trusted_proxy() {
     );
     assert!(answer.contains("\"https://nas.example/v3/\""), "{answer}");
     assert!(answer.to_ascii_lowercase().contains("strict-transport-security: max-age=60"), "{answer}");
-    // Malformed, or contradictory: refused.
+    // Malformed or contradictory headers are refused.
     for (headers, reason) in [
         ("Forwarded: for=\"192.0.2.7\r\n", "RFC 7239"),
         ("X-Forwarded-For: nas\r\n", "expected an IP address"),
@@ -211,7 +211,7 @@ fn headers_count_only_from_a_trusted_proxy() {
     assert_eq!(ignored(&server), "2");
 }
 
-/// The id of a request is in the answer, in the line of the request, and in the line of the change that it made.
+/// The id of a request is in the answer, in the log line of the request, and in the log line of the change that the request made.
 #[test]
 fn a_request_is_followed_by_its_id() {
     let server = Server::start_with(&[TRUSTED]);
@@ -239,7 +239,7 @@ fn a_request_is_followed_by_its_id() {
         assert!(line.contains(expected), "{path}: {line}");
         assert!(!line.contains("two words"), "{line}");
     }
-    // A change.
+    // A request that makes a change.
     let login = format!("admin@local:{}", server.password);
     let url = format!("http://{}/api2/json/access/users", server.plain);
     let (_, made) = ask(&server, &login, "127.0.0.1", &url, &["--include", "--data", "userid=anna@local"]);

@@ -1,13 +1,13 @@
-//! The API of Proxmox Backup Server, asked by proxmoxer and by curl.
+//! The API of Proxmox Backup Server, used by proxmoxer and by curl.
 
 use crate::curl::curl;
 use crate::server::{Server, WITHOUT_PENALTIES};
 use std::path::Path;
 use std::process::Command;
 
-/// The directory of the Python clients and their dependencies; fetched once.
+/// The directory of the Python clients and their dependencies, which are downloaded once.
 pub(crate) fn python_path() -> std::path::PathBuf {
-    // One installs, the others wait.
+    // One test installs them, the others wait.
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _turn = TURN.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -47,7 +47,7 @@ fn proxmoxer_drives_datastores_their_status_and_maintenance() {
 
 #[test]
 fn proxmoxer_works_with_users_tokens_and_roles() {
-    // In the facts, and in the files.
+    // Users and tokens are in the facts in the first round, in edited files in the second.
     for with_files in [false, true] {
         let server = Server::start_with(&[WITHOUT_PENALTIES]);
         if with_files {
@@ -94,7 +94,7 @@ fn a_user_administers_what_is_theirs_with_a_password_and_nothing_else() {
     let token = format!("bob@local!own:{}", made["data"]["value"].as_str().unwrap());
     assert_eq!(call("bob@local/token/own", &[]).status, 200);
     assert_eq!(call("bob@local", &[]).status, 200);
-    // A token does not administer its owner, nor a user anybody else, nor themselves as a user.
+    // A token cannot administer its owner. A user cannot administer another user, and cannot change the own user entry.
     let by_token =
         |path: &str, method: &str| curl(&server, &token, &format!("{users}/{path}"), &["-X", method]).status;
     assert_eq!((by_token("bob@local/token/other", "POST"), by_token("bob@local", "GET")), (403, 403));
@@ -110,7 +110,7 @@ fn a_user_administers_what_is_theirs_with_a_password_and_nothing_else() {
     assert_eq!(curl(&server, "", "/api2/json/ping", &[]).text(), "{\"data\":{\"pong\":true}}");
     assert_eq!(curl(&server, bob, "/api2/json/nodes", &[]).status, 404);
     assert_eq!(curl(&server, bob, users, &["-X", "DELETE"]).status, 405);
-    // A page of another site cannot use the password a browser remembers.
+    // A page of another site cannot use the password that a browser remembers.
     for header in ["Sec-Fetch-Site: cross-site", "Origin: https://elsewhere.example.org", "Origin: null"] {
         let called = call("bob@local/token/csrf", &["-X", "POST", "-H", header]);
         assert_eq!(called.status, 403, "{header}");

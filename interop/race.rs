@@ -1,8 +1,8 @@
-//! Processes on one data directory check credentials while others, and the command line, revoke them. Nothing is granted
-//! to a check that began after its revocation was acknowledged. With a rule of the freshness protocol taken away the same
-//! test finds such a grant, so it can fail.
+//! Processes on one data directory check credentials while another process and commands revoke them. A check that began after a revocation was
+//! acknowledged must be refused. If a rule of the freshness protocol is broken on purpose, the same test finds a wrong grant; this shows that the
+//! test can fail.
 //!
-//! `cargo xtask race` is the campaign (10^6 checks against 10^4 revocations); as a test it is a smoke test of the same.
+//! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
 
 use crate::server::{BINARY, Scratch};
 use enfilade_admin::{ChangeContext, NewUser, PasswordRules, ReservedPaths, TokenTerms};
@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 
 const SMOKE: u64 = 20_000;
 const CHECKS_PER_REVOCATION: u64 = 100;
-/// How many processes check, with how many threads each.
+/// The number of checking processes.
 const PROCESSES: usize = 2;
 const THREADS: usize = 2;
-/// Every so many revocations one is made by the real command line.
+/// One of this many revocations is made by the real command.
 const CLI_EVERY: usize = 50;
 const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 const PLACE: &str = "ENFILADE_RACE_PLACE";
@@ -61,7 +61,7 @@ impl Indexed for Live {
     }
 }
 
-/// Facts under a wrong revision, as if the number were read outside of the view (violates rule 1).
+/// Shows facts under a wrong revision, as if the revision were read outside of the view (violates rule 1).
 struct Misdated<'s> {
     inner: &'s dyn Snapshot,
     at: At,
@@ -77,7 +77,7 @@ impl Snapshot for Misdated<'_> {
         if table != Table::Head || key != Head::KEY {
             return self.inner.get(table, key);
         }
-        // The head would tell; it is made to say the same.
+        // The head contains the right revision, so it is replaced by one with the wrong revision.
         let head = || Head { revision: self.at.revision, commit: 0 }.write().stored.unwrap();
         Ok(Some(self.head.get_or_init(head)))
     }
@@ -100,7 +100,7 @@ impl Source for WithoutRule1 {
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
         self.0.snapshot(|inner| {
-            // The point where another process commits.
+            // At this point another process has time to commit.
             std::thread::sleep(Duration::from_micros(200));
             look(&View::new(&Misdated { inner, at: self.0.at(), head: OnceCell::new() }));
         })
@@ -118,8 +118,8 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
     })
 }
 
-/// State shared by the processes: whether to stop, and which revocations were acknowledged. One byte of a file each: a read after the
-/// write sees it, in any process.
+/// State that the processes share: whether to stop, and which revocations were acknowledged. Each has one byte of a file, so that a read after the
+/// write sees it in any process.
 struct Board(File);
 
 impl Board {
@@ -178,8 +178,8 @@ impl Counts {
     }
 }
 
-/// Which token to check next: mostly those that are revoked just now, otherwise any; each a few times, so that memos are
-/// warm.
+/// Chooses the next token to check: mostly one that is being revoked now, otherwise any. Each is checked several times, so that memos have a verdict
+/// on it.
 struct Choice {
     count: usize,
     front: usize,
@@ -200,7 +200,7 @@ impl Choice {
     }
 }
 
-/// As in the passage: door 2, and the index at the same view.
+/// Checks tokens like the server: by door 2, and by the index at the revision of the view.
 fn check_rightly(lmdb: &Arc<Lmdb>, source: Arc<dyn Source>, place: &Path, counts: &Counts) {
     let (tokens, board) = (tokens(place), Board::open(place));
     let (house, index) = (house(source), Index::<Live>::new());
@@ -228,7 +228,7 @@ fn check_rightly(lmdb: &Arc<Lmdb>, source: Arc<dyn Source>, place: &Path, counts
     }
 }
 
-/// Views that are kept (rule 2), or an index that is not brought up (rule 3): for so many requests.
+/// Checks tokens wrongly: keeps a view (violates rule 2) or does not update an index (violates rule 3) for this many requests.
 fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: &Counts) {
     const KEPT_FOR: u64 = 400;
     let (tokens, board) = (tokens(place), Board::open(place));
@@ -257,12 +257,12 @@ fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: 
     }
 }
 
-/// The file of a process that has begun to check.
+/// The file that a process creates when it has begun to check.
 fn ready(place: &Path, process: u32) -> PathBuf {
     place.join(format!("ready-{process}"))
 }
 
-/// A process that checks: this test in a process of its own, told where, and which rule to leave out.
+/// Runs only as a child process of the tests below: it checks tokens. The environment names the directory and the rule to break.
 #[test]
 fn a_process_that_checks() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -276,7 +276,7 @@ fn a_process_that_checks() {
             rule => check_with_what_was_kept(&lmdb, rule, &place, &counts),
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(check)).collect();
-        // Nothing is revoked before every process checks.
+        // Reports that it has begun only after some checks: nothing is revoked before all processes check.
         while counts.checks.load(Ordering::Relaxed) < 100
             && !threads.iter().all(|thread| thread.is_finished())
         {
@@ -356,7 +356,7 @@ fn change_context<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a Reserve
     }
 }
 
-/// So many revocations while the processes check; they check on until they have done enough.
+/// Makes revocations while the processes check; the processes check until there were enough checks.
 fn race(checks: u64, without: &str) -> Outcome {
     let scratch = Scratch::new();
     let place = scratch.path();
@@ -372,7 +372,7 @@ fn race(checks: u64, without: &str) -> Outcome {
     let children: Vec<Child> = (0..PROCESSES).map(start).collect();
     let is_ready = |child: &Child| ready(place, child.id()).exists();
     let began = Instant::now();
-    // One that ended has told why, and is found below.
+    // A child process that ended early has printed the reason, and is detected below.
     while !children.iter().all(is_ready) && began.elapsed() < Duration::from_secs(120) {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -394,10 +394,10 @@ fn race(checks: u64, without: &str) -> Outcome {
         } else {
             enfilade_admin::delete_token(&ctx, &owner, &name).unwrap();
         }
-        // Acknowledged: every check that begins after this must see it.
+        // The revocation is acknowledged: every check that begins after this must be refused.
         board.set(n + 1);
         if !without.is_empty() {
-            // The point where a wrongly remembered verdict is used.
+            // At this point a wrongly remembered verdict is used.
             std::thread::sleep(Duration::from_millis(2));
         }
         if n % 1000 == 999 {
@@ -435,7 +435,7 @@ fn nothing_is_granted_after_its_revocation_was_acknowledged() {
 #[test]
 fn without_a_rule_the_race_finds_a_stale_grant() {
     for rule in ["1", "2", "3"] {
-        // One race is nearly always enough; a machine that is busy otherwise may need another.
+        // One race is nearly always enough; on a busy machine another one may be needed.
         let found = (0..10).any(|_| {
             let Outcome { checks, stale, .. } = race(SMOKE, rule);
             println!("race without rule {rule}: {checks} checks, {stale} stale");

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// rclone with the server as the remote `e:`.
+/// Runs rclone with the server as the remote `e:`. Returns its output.
 pub(crate) fn rclone(server: &Server, login: &str, arguments: &[&str]) -> String {
     let (user, secret) = login.split_once(':').unwrap();
     let obscured = Command::new("rclone").args(["obscure", secret]).output().expect("rclone is needed");
@@ -32,14 +32,14 @@ pub(crate) fn rclone(server: &Server, login: &str, arguments: &[&str]) -> String
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// 1,000 directories with one file each: a third for red, a third for blue, a third for both.
+/// Makes 1,000 directories with one file each: a third are visible to the group red, a third to blue, a third to both.
 fn tree(server: &Server) {
     for (user, group) in [("alice", "red"), ("bob", "blue")] {
         server.cli(&["group", "add", group]);
         server.cli(&["group", "member", "add", group, &format!("{user}@local")]);
     }
     server.cli(&["acl", "set", "main", "/", "allow authenticated read"]);
-    // The directory is shared with the running server, as the command line would share it.
+    // This process opens the store of the running server, as a command does.
     let facts = Lmdb::open(&server.data().join("facts")).unwrap();
     let root = server.data().join("datastores/main");
     let store = "main".parse().unwrap();
@@ -95,7 +95,7 @@ fn each_user_sees_exactly_the_permitted_part_of_a_thousand_directories() {
         );
     }
 
-    // Everything visible comes down byte for byte.
+    // Every visible file is downloaded byte for byte.
     let scratch = Scratch::new();
     let down = scratch.path().join("down");
     rclone(&server, &alice, &["copy", "e:", down.to_str().unwrap()]);
@@ -109,7 +109,7 @@ fn each_user_sees_exactly_the_permitted_part_of_a_thousand_directories() {
     hidden_answers_as_absent(&server, &alice);
 }
 
-/// For every read verb: alice may not see d0001, and d1001 does not exist.
+/// Every reading verb gives the same answer for `d0001`, which alice may not see, and for `d1001`, which does not exist.
 fn hidden_answers_as_absent(server: &Server, login: &str) {
     let verbs: [&[&str]; 9] = [
         &[],
@@ -132,7 +132,7 @@ fn hidden_answers_as_absent(server: &Server, login: &str) {
             assert!(hidden.status == 404 || arguments.contains(&"OPTIONS"), "{arguments:?}: {hidden:?}");
         }
     }
-    // Creating onto a hidden name is refused like any create without the right.
+    // Creating an entry with the name of a hidden one is refused like any creation without the right.
     let without_right = curl(server, login, "/dav/main/new.txt", &["--upload-file", "/dev/null"]);
     let onto_hidden = curl(server, login, "/dav/main/d0001", &["--upload-file", "/dev/null"]);
     assert_eq!((onto_hidden.status, &onto_hidden), (403, &without_right));
@@ -160,14 +160,14 @@ fn what_goes_up_comes_down_again() {
     ] {
         let path = up.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // Bytes that differ everywhere, so that a piece in the wrong place is found out.
+        // The bytes differ everywhere, so that a piece in the wrong place is noticed.
         let content: Vec<u8> = (0..bytes).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         std::fs::write(path, content).unwrap();
     }
     rclone(&server, &alice, &["copy", up.to_str().unwrap(), "e:backup/today"]);
     rclone(&server, &alice, &["copy", "e:backup/today", down.to_str().unwrap()]);
     assert_eq!(sums(&up), sums(&down));
-    // Written over: rclone sees the other size and sends it again.
+    // The file is changed: rclone notices the other size and sends it again.
     std::fs::write(up.join("small.txt"), b"longer than before").unwrap();
     rclone(&server, &alice, &["copy", up.to_str().unwrap(), "e:backup/today"]);
     assert_eq!(rclone(&server, &alice, &["cat", "e:backup/today/small.txt"]), "longer than before");

@@ -1,11 +1,11 @@
-//! `enfilade reference`, and the pages in `docs/` that are written from it.
+//! `enfilade reference`, and the pages in `docs/` that are generated from its output.
 
 use crate::server::BINARY;
 use enfilade_testkit::Scratch;
 use serde_json::Value;
 use std::process::Command;
 
-/// What it prints, and that it touches no data directory.
+/// The output of `enfilade reference`. Checks that it uses no data directory.
 fn reference(arguments: &[&str]) -> String {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
@@ -37,7 +37,7 @@ fn every_row_says_what_it_is() {
         assert!(!rows.is_empty(), "{subject}");
         for row in rows {
             let cells = row.as_object().unwrap();
-            // Where nothing happens beyond a limit, or a row is a command itself or an argument without a default.
+            // These cells may be empty: for example, a limit without an effect, or an argument without a default.
             let may_be_empty = ["beyond", "default", "values", "argument", "labels", "status", "delegated"];
             let is_empty = |(column, cell): (&String, &Value)| {
                 cell.as_str() == Some("") && !may_be_empty.contains(&column.as_str())
@@ -63,7 +63,7 @@ fn one_row_for_a_person() {
     );
 }
 
-/// Only a refusal of door 1 has no status: it ends the handshake. Every code has one row.
+/// Every code has one row, and every refusal has a status, except those of door 1, which end the handshake.
 #[test]
 fn every_refusal_has_a_status() {
     let reference: Value = serde_json::from_str(&reference(&["refusals", "--json"])).unwrap();
@@ -88,7 +88,7 @@ fn metrics_are_those_of_the_reference() {
     assert_eq!(types.map(|(name, _)| name).collect::<Vec<_>>(), named);
     for sample in shown.lines().filter(|line| !line.starts_with('#')) {
         let name = sample.split(['{', ' ']).next().unwrap();
-        // A histogram has three names of samples.
+        // A histogram has samples with three names.
         let whole = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
         let is_of = |row: &&Value| row["metric"] == name || whole.is_some_and(|whole| row["metric"] == whole);
         let row = metrics.iter().find(is_of).unwrap();

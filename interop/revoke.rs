@@ -1,4 +1,4 @@
-//! What `user access` and `revoke` say is what the server does: each credential is tried before and after.
+//! The output of `user access` and `revoke` agrees with the server: each credential is tried before and after.
 
 use crate::curl::{command, curl};
 use crate::gone::{Cloud, enabled, project};
@@ -21,9 +21,9 @@ struct World {
     credential: (String, String),
     /// The access key and the secret of her EC2 key.
     key: (String, String),
-    /// The trust that bob gave to her, and the one that she gave to bob.
+    /// The ids of two trusts: from bob to alice, and from alice to bob.
     trusts: [String; 2],
-    /// The sessions of hers that were issued: token and audit id.
+    /// The issued sessions of alice: token and audit id.
     issued: RefCell<Vec<(String, String)>>,
     ids: [String; 3],
 }
@@ -72,7 +72,7 @@ impl World {
         world
     }
 
-    /// Notes a session of alice; whether there is one.
+    /// Records a session of alice. Returns whether there is one.
     fn note(&self, token: Option<String>) -> bool {
         let audit_id =
             |token: &str| self.cloud.stands(token).unwrap()["audit_ids"][0].as_str().unwrap().to_owned();
@@ -88,7 +88,7 @@ impl World {
         curl(&self.cloud.server, login, "/whoami", &[]).status == 200
     }
 
-    /// Whether a credential works: each is used as a client uses it.
+    /// Whether a credential works, when it is used as by a client.
     fn works(&self, way: &str, name: &str) -> bool {
         let by_trust = |who: &str| self.login(who, json!({ "OS-TRUST:trust": { "id": name } }));
         match way {
@@ -134,7 +134,7 @@ impl World {
         stands.map(|(_, id)| id.clone()).collect()
     }
 
-    /// Tries everything that `user access` lists, and compares. Returns the ways in that work, by kind.
+    /// Tries every credential that `user access` lists, and compares the results. Returns the kinds of those that work.
     fn check(&self, what: &str) -> Vec<String> {
         let said = self.access();
         let listed = self.cloud.server.cli(&["session", "list", ALICE]);
@@ -167,7 +167,7 @@ impl World {
         self.cloud.server.cli(&[&["revoke"], arguments].concat())[0].clone()
     }
 
-    /// What the command prints to a person.
+    /// The plain-text output of a command.
     fn told(&self, arguments: &[&str]) -> String {
         let mut enfilade = Command::new(BINARY);
         let output = enfilade.arg("--data").arg(self.cloud.server.data()).args(arguments).output().unwrap();
@@ -192,7 +192,7 @@ fn what_revoke_says_is_what_the_server_does() {
     let (server, work) = (&world.cloud.server, || project("work", "default"));
     assert_eq!(world.check("at first"), EVERY);
 
-    // One token and the whole user, disabled and enabled.
+    // A token and then the whole user are disabled and enabled.
     server.cli(&["token", "set", &format!("{ALICE}!phone"), "--disable"]);
     assert_eq!(world.check("a token disabled").len(), EVERY.len() - 1);
     server.cli(&["token", "set", &format!("{ALICE}!phone"), "--enable"]);
@@ -204,7 +204,7 @@ fn what_revoke_says_is_what_the_server_does() {
     server.cli(&["user", "enable", ALICE]);
     assert_eq!(world.check("the user enabled"), EVERY);
 
-    // One session, and a chain.
+    // Revokes one session, and then a chain.
     let sessions = [world.login("alice", work()).unwrap(), world.login("alice", work()).unwrap()];
     let [first, other] = sessions.clone();
     let again = json!({ "methods": ["token"], "token": { "id": other } });
@@ -227,7 +227,7 @@ fn what_revoke_says_is_what_the_server_does() {
     let said = world.revoke(&["token", &id(&first)]);
     assert_eq!(said["ended"]["sessions_at_least"], 0, "it ended before: {said}");
 
-    // An API token, and the sessions of a project, of the user, and of a group.
+    // Revokes an API token, and the sessions of a project, of the user, and of a group.
     let said = world.revoke(&["token", &format!("{ALICE}!phone")]);
     assert_eq!((&said["ended"]["api_tokens"], &said["still_works"]["api_tokens"]), (&json!(1), &json!(1)));
     assert!(!world.whoami(&world.tokens[1]));
@@ -304,7 +304,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     let admin = format!("admin@local:{}", server.password);
     let arguments = ["--request", "LOCK", "--data", LOCK, "--header", "Depth: 0"];
     assert_eq!(curl(server, &admin, "/dav/main/file", &arguments).status, 200);
-    // The way back that the command names.
+    // The command names the command that lets the user log in again.
     let told = world.told(&["revoke", "user", ALICE, "--everything"]);
     assert!(told.contains("to let a user in again: enfilade user passwd alice@Default"), "{told}");
     let output = server.cli_output(&["user", "passwd", ALICE, "--password-stdin"], "pw");
@@ -313,7 +313,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     world.note(Some(world.login("alice", project("work", "default")).unwrap()));
     assert_eq!(world.standing().len(), 1, "roles and memberships stayed");
 
-    // A trust takes a session in person: a user without a password cannot use one.
+    // A trust can be used only in a session by password, so a user without a password cannot use one.
     let carol = server.cli(&["user", "add", "carol@Default"])[0]["id"].as_str().unwrap().to_owned();
     let [_, bob, work] = &world.ids;
     let trust = json!({
@@ -336,7 +336,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     );
     assert_eq!(trust()["works"], true);
 
-    // Credentials of bob for the project, and those of the members of a group.
+    // Revokes credentials of bob for the project, and those of the members of a group.
     let made = &server.cli(&["token", "create", "bob@Default!ci", "--project", "work"])[0];
     let ci = format!("bob@Default!ci:{}", made["value"].as_str().unwrap());
     assert!(world.whoami(&ci));
@@ -354,7 +354,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     assert_eq!(access["ways"][0]["why_not"], "the user is disabled", "{access}");
 }
 
-/// A user of user.cfg: the tokens, their secrets and their roles are deleted in the files, and nothing else.
+/// For a user in `user.cfg`, the tokens, their secrets and their roles are deleted in the files, and nothing else.
 #[test]
 fn everything_of_a_user_of_user_cfg_is_deleted_in_the_files() {
     let prepare = |data: &std::path::Path| {

@@ -1,4 +1,4 @@
-//! Input of attackers and broken clients: each request gets a clear 4xx, the server continues, no file outside the root is touched.
+//! Input of attackers and broken clients: each request is answered with a 4xx status, the server continues, and no file outside the root is used.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};
@@ -28,7 +28,7 @@ impl Setup {
         format!("@{}", path.display())
     }
 
-    /// The server still serves.
+    /// Checks that the server still serves.
     fn goes_on(&mut self) {
         assert!(self.server.is_running(), "{}", self.server.log());
         assert_eq!(curl(&self.server, &self.token, "/dav/main/", &PROPFIND_0).status, 207);
@@ -65,7 +65,7 @@ fn a_header_of_a_megabyte() {
         let answer = curl(&setup.server, &setup.token, "/dav/main/", &["--header", &header]);
         assert_eq!(answer.status, 431, "{lines} of {bytes}");
     }
-    // In one line, which curl does not send.
+    // The header is one line, which curl does not send.
     let mut stream = std::net::TcpStream::connect(&setup.server.plain).unwrap();
     let request = format!("GET /dav/main/ HTTP/1.1\r\nHost: x\r\nX-Large: {}\r\n\r\n", "x".repeat(1 << 20));
     stream.write_all(request.as_bytes()).unwrap();
@@ -128,7 +128,7 @@ fn links_out_of_the_root() {
         let answer = curl(&setup.server, &setup.token, &format!("/dav/main/{path}"), arguments);
         assert_eq!(answer.status, status, "{path} {arguments:?}: {}", answer.text());
     }
-    // Writing onto a link's name must not write through it.
+    // A PUT to the name of a link must not write to the target of the link.
     let onto = curl(&setup.server, &setup.token, "/dav/main/file", &["--upload-file", "/etc/hostname"]);
     assert!((400..500).contains(&onto.status), "{onto:?}");
     assert_eq!(std::fs::read_to_string(outside.join("secret.txt")).unwrap(), "untouched");
@@ -154,7 +154,7 @@ fn wrong_and_doubled_credentials() {
     assert_eq!(curl(server, "", "/dav/main/", &PROPFIND_0).status, 401);
     for second in ["Authorization: Basic YUBsb2NhbDp4", "X-Auth-Token: x", "Cookie: a=b"] {
         let arguments = [&PROPFIND_0[..], &["--header", second]].concat();
-        // curl leaves its own Authorization out when another is given; so both are given by hand.
+        // curl omits its own `Authorization` if another one is given, so both are given as headers.
         let own = format!("Authorization: Basic {}", base64(setup.token.as_bytes()));
         let answer = curl(server, "", "/dav/main/", &[&arguments[..], &["--header", &own]].concat());
         assert_eq!(answer.status, 400, "{second}: {}", answer.text());
@@ -309,21 +309,21 @@ fn headers_that_make_no_sense_in_every_combination() {
 #[test]
 fn thousands_of_connections_that_say_nothing() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // In CI other tests want descriptors and time, too.
+    // In CI other tests need descriptors and time, too, so there are fewer connections.
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
     let idle: usize = if is_campaign { 10_000 } else { 500 };
     if is_campaign {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     }
-    // Each connection may send an unfinished request for ten seconds.
+    // The limit for an unfinished request is ten seconds.
     let mut setup = setup_with(&[
         ("ENFILADE_LIMITS__CONNECTIONS", "11000"),
         ("ENFILADE_LIMITS__FIRST_BYTE_SECONDS", "60"),
     ]);
     let before = resident(&setup.server);
     let to: std::net::SocketAddr = setup.server.plain.parse().unwrap();
-    // From many addresses: of each only so many are taken.
+    // The connections come from many addresses, because the number for each address is limited.
     let connect = |n: usize| {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let from = std::net::Ipv4Addr::new(127, 0, 1 + (n / 60) as u8, 1);
@@ -345,7 +345,7 @@ fn thousands_of_connections_that_say_nothing() {
 #[test]
 fn an_upload_that_trickles_is_ended() {
     let mut setup = setup();
-    // The same where so little is enough.
+    // A second server, whose limit allows such a slow upload.
     let patient = Server::start_with(&[TRICKLE]);
     let token = patient.add_token("admin@local!test");
     let (mut stream, sender) = trickle(&setup.server, &setup.token);
@@ -367,7 +367,7 @@ fn an_upload_that_trickles_is_ended() {
     setup.goes_on();
 }
 
-/// A limit of a byte a second (`("upload_bytes_per_second", "1")`).
+/// A limit of one byte per second.
 const TRICKLE: (&str, &str) = ("ENFILADE_LIMITS__UPLOAD_BYTES_PER_SECOND", "1");
 
 fn trickle(server: &Server, token: &str) -> (std::net::TcpStream, std::thread::JoinHandle<()>) {

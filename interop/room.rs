@@ -1,4 +1,4 @@
-//! A running upload reserves about as much space as it has received, not more. And a request that waits for a disk delays no other.
+//! A running upload reserves about as much space as it has received, and not more. A request that waits for a disk delays no other request.
 
 use crate::curl::curl;
 use crate::limits::start;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An upload that says how much it is and sends a little of it.
+/// Begins an upload with a declared length, and sends a part of it.
 fn begin(server: &Server, token: &str, path: &str, says: u64, sends: usize) -> TcpStream {
     let mut stream = TcpStream::connect(&server.plain).unwrap();
     let head = format!(
@@ -32,7 +32,7 @@ fn an_upload_holds_no_more_room_than_came() {
     let (server, token) = start(&[]);
     let place = server.scratch.path().join("small");
     server.cli(&["datastore", "create", "small", "--path", place.to_str().unwrap(), "--quota", "10M"]);
-    // A client that announces much and sends little leaves the quota to others.
+    // Clients that declare much and send little do not use up the quota.
     let slow: Vec<TcpStream> =
         (0..8).map(|n| begin(&server, &token, &format!("/dav/small/slow{n}"), 9_000_000, 1)).collect();
     std::thread::sleep(Duration::from_millis(500));
@@ -51,7 +51,7 @@ fn an_upload_holds_no_more_room_than_came() {
     large.read_exact(&mut begun).unwrap();
     assert_eq!(String::from_utf8_lossy(&begun), "HTTP/1.1 507");
     assert_eq!(put(&["-H", "Transfer-Encoding: chunked", "-H", "X-Expected-Entity-Length: 170000000"]), 507);
-    // The disk likewise.
+    // The same for the disk.
     let main = server.data().join("datastores/main");
     let slow: Vec<TcpStream> = (0..8)
         .map(|n| {
@@ -59,7 +59,7 @@ fn an_upload_holds_no_more_room_than_came() {
         })
         .collect();
     std::thread::sleep(Duration::from_millis(500));
-    // One that came as far as 3 MiB may have as much again.
+    // An upload of which 3 MiB were received may have reserved as much again.
     assert!(taken(&server, &main) <= 8 << 20, "{} bytes are taken", taken(&server, &main));
     drop(slow);
     let mut absurd = begin(&server, &token, "/dav/main/absurd", 1 << 60, 0);
@@ -68,7 +68,7 @@ fn an_upload_holds_no_more_room_than_came() {
     assert_eq!(String::from_utf8_lossy(&begun), "HTTP/1.1 507");
 }
 
-/// How long a file takes to be deleted, where each sync takes long: it is deleted in its turn, and then synced.
+/// The time of a DELETE while each sync takes long. The file is deleted while the thread holds the datastore's `Turn`; the sync comes afterwards.
 fn deleting(server: &Server, token: &str, name: &str) -> Duration {
     let began = Instant::now();
     let answer = curl(server, token, &format!("/dav/main/{name}"), &["--request", "DELETE"]);

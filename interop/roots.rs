@@ -1,5 +1,5 @@
-//! Reserved paths: no datastore reaches files that the server itself reads or writes, however the datastore was created; and over HTTP
-//! datastores are created only below the configured roots.
+//! Reserved paths: no datastore can contain files that the server itself reads or writes, however the datastore was created. Over HTTP, datastores
+//! can be created only below the configured roots.
 
 use crate::curl::curl;
 use crate::server::Server;
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The token of an administrator, as WebDAV takes it and as the API takes it.
+/// The token of an administrator: for HTTP Basic, and as the header for the Proxmox API.
 struct Admin {
     token: String,
     header: String,
@@ -30,7 +30,7 @@ fn create(server: &Server, admin: &Admin, name: &str, path: &Path) -> (u16, Stri
     (answer.status, answer.text())
 }
 
-/// Everything of the server's own, as a path of a datastore that would reach it.
+/// Paths of datastores that would contain files of the server.
 fn own_places(server: &Server) -> Vec<PathBuf> {
     let data = server.data();
     let mut places: Vec<PathBuf> = ["", "keys", "keys/fernet", "facts", "tls", "locks", "made"]
@@ -67,7 +67,7 @@ fn over_http_a_datastore_is_made_only_beneath_the_roots() {
     assert!(!outside.exists(), "nothing is made for what is refused");
     let (_, text) = create(&server, &admin, "bad", &outside);
     assert!(text.contains("[datastores] roots"), "{text}");
-    // A device of its own is mounted beneath `/mnt/datastore`, which is no root.
+    // A datastore with a device is mounted below `/mnt/datastore`, which is not a configured root.
     let answer = curl(
         &server,
         "",
@@ -125,7 +125,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     let (data, scratch) = (server.data(), server.scratch.path().to_owned());
     let status =
         |name: &str, file: &str| curl(&server, &admin.token, &format!("/dav/{name}/{file}"), &[]).status;
-    // People edit the file.
+    // The test edits `datastore.cfg` by hand.
     let link = scratch.join("link");
     symlink(&data, &link).unwrap();
     let config = data.join("datastore.cfg");
@@ -154,21 +154,21 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
         assert!(says.lines().any(is_told), "{name}: {says}");
     }
     assert!(server.log().contains("\"code\":\"CT23\""), "{}", server.log());
-    // By the command line, too.
+    // Commands refuse it, too.
     let output = server.cli_output(&["acl", "get", "keys", "/"], "");
     assert!(String::from_utf8_lossy(&output.stderr).contains("overlaps with"), "{output:?}");
     let review = server.cli_output(&["acl", "review", "keys"], "");
     assert!(String::from_utf8_lossy(&review.stderr).contains("overlaps with"), "{review:?}");
     std::fs::write(&config, before).unwrap();
 
-    // A directory that was good becomes a link, and then a mount; a name in another directory comes to be mounted over.
+    // The directory of a valid datastore is replaced by a link, and then by a mount. Then a file below it is mounted over.
     let place = scratch.join("tank");
     server.cli(&["datastore", "create", "tank", "--path", place.to_str().unwrap()]);
     std::fs::write(place.join("file"), "content").unwrap();
     assert_eq!(status("tank", "file"), 200);
     std::fs::rename(&place, scratch.join("aside")).unwrap();
     symlink(data.join("keys"), &place).unwrap();
-    // A root without active operations is closed with the next change, and opened again.
+    // The server closes a root without active operations at the next change, and opens it again for the next request.
     server.cli(&["user", "add", "a@local"]);
     let until = |expected: u16, file: &str| {
         for _ in 0..3000 {

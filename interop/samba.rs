@@ -1,4 +1,4 @@
-//! Compared with a real Samba: its verdicts, its listings and the ACLs it writes mean the same here.
+//! Comparison with a real Samba: its verdicts and listings are the same, and ACLs that it writes have the same effect here.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Scratch, Server, write_acl};
@@ -83,7 +83,7 @@ for line in sys.stdin:
         print(0)
 ";
 
-/// 10^5 random lists, holders and rights: Samba's own access check says the same of each, on the bytes that were written here.
+/// 10^5 random ACLs, users and rights: Samba's own access check gives the same result for each, on the bytes that Enfilade writes.
 #[test]
 fn samba_judges_every_list_as_it_is_judged_here() {
     let own: Vec<Sid> = (0..4).map(|n| Sid::of_store([1, 2, 3], 1_000 + n)).collect();
@@ -164,7 +164,7 @@ fn samba_judges_every_list_as_it_is_judged_here() {
     assert!(granted > CASES / 20 && granted < CASES / 2, "{granted}");
 }
 
-/// As Samba sets an ACL that a client sent, through the modules of the share.
+/// A script that sets an ACL as Samba does for a client, through the modules of the share.
 const WRITE: &str = r"
 import os, sys
 from samba.auth_util import system_session_unix
@@ -193,7 +193,7 @@ fn seen_by_samba(samba: &Samba, share: &str, user: &str) -> BTreeSet<String> {
             directory = path.replace('\\', "/") + "/";
             continue;
         }
-        // Name, attributes, size, date.
+        // A line has name, attributes, size and date.
         let Some(name) = line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()) else {
             continue;
         };
@@ -204,12 +204,12 @@ fn seen_by_samba(samba: &Samba, share: &str, user: &str) -> BTreeSet<String> {
     seen
 }
 
-/// The same through WebDAV.
+/// Paths below the share that a user sees through WebDAV.
 fn seen_here(server: &Server, share: &str, login: &str) -> BTreeSet<String> {
     let (mut seen, mut paths) = (BTreeSet::new(), vec![String::new()]);
     while let Some(path) = paths.pop() {
         let answer = curl(server, login, &format!("/dav/{share}/{path}"), &PROPFIND_1);
-        // A directory that may be seen and not listed.
+        // The user may see this directory, but not list it.
         if answer.status == 403 {
             continue;
         }
@@ -225,15 +225,15 @@ fn seen_here(server: &Server, share: &str, login: &str) -> BTreeSet<String> {
     seen
 }
 
-/// Where a share is on the machine.
+/// The directory of a share.
 fn place(server: &Server, share: &str) -> std::path::PathBuf {
     server.scratch.path().join(share)
 }
 
-/// Three users on both servers, by the numbers they have on the machine.
+/// Starts both servers with three users, who have the same uids on both.
 fn both() -> (Server, Samba, [String; 3]) {
     let server = Server::start();
-    // Samba comes to them as the user.
+    // Samba accesses the files as the logged-in user.
     let dialects = [("share", AclDialect::Ntacl), ("numbers", AclDialect::Nfs4)];
     let places = dialects.map(|(name, acls)| (name, place(&server, name), acls));
     for (name, place, acls) in &places {
@@ -248,7 +248,7 @@ fn both() -> (Server, Samba, [String; 3]) {
         server.cli(&["role", "assign", "--path", "/datastore", "--auth-id", &user, "DatastorePowerUser"]);
         logins.push(server.add_token(&format!("{user}!test")));
     }
-    // ann is in the first two groups, ben in the last two, eve in none.
+    // ann is in the first two groups, ben in the last two, eve in no group.
     for gid in 30_000..30_003 {
         let group = format!("g{gid}@local");
         server.cli(&["group", "add", &group, "--gid", &gid.to_string()]);
@@ -310,7 +310,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
             std::fs::write(&path, "x").unwrap();
         }
         let read = |sid| Ace { mask: AccessMask(0x12_00a9), flags: AceFlags(0), sid, ..open };
-        // Something that is seen, as a rule, and something in its way.
+        // Usually one entry grants reading to a user or group, and other entries may prevent it.
         let mut entries = sequence.entries(&people, 3);
         entries.push(read(sequence.one(&people)));
         entries.push(read(sequence.one(&people)));
@@ -333,7 +333,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
         sizes.insert(ours.len());
     }
     assert!(sizes.len() > 1 && sizes.iter().all(|size| (10..140).contains(size)), "{sizes:?}");
-    // An ACL written by Samba: its own version of the attribute, for a file of ann.
+    // An ACL that Samba writes for a file of ann, in its own version of the attribute.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     put(&file, &SecurityDescriptor { owner: Some(Sid::of_unix_user(70_000)), ..everybody });
@@ -410,7 +410,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
     };
     let seen = same("of a tree with ACLs written here");
     assert!(seen.iter().all(|seen| (10..85).contains(&seen.len())) && seen[0] != seen[2]);
-    // An ACL written by Samba for a file of ann.
+    // An ACL that Samba writes for a file of ann.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     std::os::unix::fs::chown(&file, Some(70_000), Some(0)).unwrap();
@@ -428,7 +428,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
             assert_eq!(seen.contains("written"), !hidden_from.contains(name), "{name}: {list}");
         }
     }
-    // A new file here belongs to its creator, and inherits from its directory.
+    // A file that is created through WebDAV belongs to its creator, and inherits from its directory.
     let handing = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let of_makers = Ace {
         flags: AceFlags(handing.0 | AceFlags::INHERIT_ONLY),

@@ -1,4 +1,4 @@
-//! Who sees the secrets of `/v3/credentials` and EC2 keys, and limits on them.
+//! Tests which callers see the secrets of `/v3/credentials` and EC2 keys.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, project};
@@ -17,12 +17,12 @@ fn with_user(name: &str) -> (Cloud, String, String) {
     (cloud, user, own)
 }
 
-/// A list that is longer than a piece of an answer is judged again between pieces.
+/// A long list is sent in pieces, and the session is judged again between pieces.
 #[test]
 fn a_user_lists_all_own_credentials_however_long_the_list_is() {
     let (cloud, user, _) = with_user("ann");
     let ann = cloud.login("ann", "default", "pw", project("own", "default")).unwrap();
-    // Pieces end by their bytes, and by the number of records that were looked at.
+    // A piece ends after a number of bytes or of examined records; the test makes lists of both kinds.
     let mut client = Client::new(&cloud.server);
     let mut made: Vec<String> = [(600, 700), (8, 60_000)]
         .into_iter()
@@ -85,7 +85,8 @@ fn secrets_are_told_to_their_user_and_to_administrators() {
     }
 }
 
-/// A blob may say that a key is by a trust. The key would be good for all that its user may do, so it is refused.
+/// The blob of a credential may name a trust. Its key would give all rights of its user, and not only those of the trust, so the credential is
+/// refused.
 #[test]
 fn a_key_that_names_a_trust_is_refused() {
     let (cloud, user, own) = with_user("ann");

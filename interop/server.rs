@@ -1,4 +1,4 @@
-//! The binary, started on a directory and ports of its own, and stopped by its own process id.
+//! Starts the binary with a data directory and ports of its own, and stops it by its process id.
 
 pub(crate) use enfilade_testkit::{Scratch, free_port};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 
-/// Without delayed refusals, so that a test can measure when a request was decided.
+/// Switches off penalties, so that refusals are not delayed.
 pub(crate) const WITHOUT_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
 
 /// Allows short passwords, which most tests use, unless the configuration file of the data directory has a rule of its own.
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// `127.0.0.1:<port>` of the operations listener.
     pub(crate) operations: String,
-    /// `127.0.0.1:<port>` of the way to HTTPS, where that is on.
+    /// `127.0.0.1:<port>` of the listener that redirects to HTTPS, if it is on.
     pub(crate) http: String,
     /// `127.0.0.1:<port>` without TLS.
     pub(crate) plain: String,
@@ -35,7 +35,7 @@ pub(crate) struct Server {
     pub(crate) password: String,
 }
 
-/// Waits for a condition; fails when it does not hold within this time.
+/// Waits for a condition; fails if it is not true within this time.
 pub(crate) fn wait_until(within: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -44,7 +44,7 @@ pub(crate) fn wait_until(within: Duration, what: &str, mut is_so: impl FnMut() -
     }
 }
 
-/// Waits for a condition for up to a minute, because a machine under load is slow; fails with the log of the server.
+/// Waits for a condition for up to a minute, because a busy machine is slow; fails with the log of the server.
 pub(crate) fn until(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -58,12 +58,12 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// With a configuration in the environment.
+    /// Starts a server with settings in the environment.
     pub(crate) fn start_with(environment: &[(&str, &str)]) -> Self {
         Self::start_on(|_| {}, environment)
     }
 
-    /// On a data directory that was prepared.
+    /// Starts a server on a data directory that `prepare` has filled.
     pub(crate) fn start_on(prepare: impl FnOnce(&Path), environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         prepare(&scratch.path().join("data"));
@@ -71,7 +71,7 @@ impl Server {
         Self::told(scratch, child, &told)
     }
 
-    /// With standard error at another place than the log.
+    /// Starts a server with another standard error than the log file.
     pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let mut command = serving(&scratch.path().join("data"), environment);
@@ -93,18 +93,18 @@ impl Server {
         }
     }
 
-    /// Starts one more server on the same data.
+    /// Starts one more server on the same data directory.
     pub(crate) fn another(&self, environment: &[(&str, &str)]) -> Child {
         spawn(&self.data(), environment).0
     }
 
-    /// The same; returns its address for HTTPS as well.
+    /// Like [`Server::another`]; also returns its address for HTTPS.
     pub(crate) fn another_with_address(&self, environment: &[(&str, &str)]) -> (Child, String) {
         let (child, told) = spawn(&self.data(), environment);
         (child, told["listen"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Kills it and starts it again on the same data; the port is another one.
+    /// Kills the server and starts it again on the same data directory, with other ports.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
         let (child, told) = spawn(&self.data(), &[]);
@@ -113,7 +113,7 @@ impl Server {
         self.operations = told["ops_listen"].as_str().unwrap().to_owned();
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub(crate) fn stop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -123,7 +123,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Waits for it to end by itself.
+    /// Waits until the server ends by itself.
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()
     }
@@ -148,7 +148,7 @@ impl Server {
         std::fs::read_to_string(self.data().with_extension("log")).unwrap_or_default()
     }
 
-    /// Runs a command on the data directory; the values it printed.
+    /// Runs a command on the data directory. Returns the JSON values that it printed.
     pub(crate) fn cli(&self, arguments: &[&str]) -> Vec<Value> {
         let output = self.cli_output(arguments, "");
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -161,7 +161,7 @@ impl Server {
         self.cli_output_with(&[], arguments, input)
     }
 
-    /// The same with variables in the environment.
+    /// Like [`Server::cli_output`], with variables in the environment.
     pub(crate) fn cli_output_with(
         &self,
         environment: &[(&str, &str)],
@@ -183,7 +183,7 @@ impl Server {
         child.wait_with_output().unwrap()
     }
 
-    /// Makes a user with a token and a role on `main`; the login as `user@realm!token:secret`.
+    /// Makes a user with a token and a role on `main`. Returns the login as `user@realm!token:secret`.
     pub(crate) fn add_user(&self, name: &str, role: &str) -> String {
         let user = format!("{name}@local");
         self.cli(&["user", "add", &user]);
@@ -206,7 +206,7 @@ pub(crate) fn write_acl(path: &Path, acl: &[u8]) -> &'static str {
         .expect("a file system with extended attributes is needed")
 }
 
-/// An ACL as it is written down.
+/// The bytes of an ACL attribute.
 pub(crate) fn read_acl(path: &Path) -> Vec<u8> {
     let mut room = [0; 4096];
     let count =
@@ -235,7 +235,7 @@ pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
     command
 }
 
-/// Starts it, and waits for the first line it says.
+/// Starts a command, and waits for the first line that it prints.
 pub(crate) fn first_line(command: &mut Command) -> (Child, String) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();

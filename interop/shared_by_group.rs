@@ -63,7 +63,7 @@ impl Shared {
     }
 }
 
-/// The status, and all of the answer.
+/// Sends a request by curl. Returns the status and the whole answer.
 fn ask(url: &str, arguments: &[&str]) -> (u16, String) {
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--max-time", "60", "--include"])
@@ -75,14 +75,14 @@ fn ask(url: &str, arguments: &[&str]) -> (u16, String) {
     (status.unwrap_or_else(|| panic!("{url} {arguments:?}: {text}")), text)
 }
 
-/// Only root can be two users.
+/// Only root can run servers as two users, so the test does nothing for other users.
 #[test]
 fn servers_of_two_users_share_locks_keys_and_counts() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
     let mut shared = Shared { scratch: Scratch::new(), servers: Vec::new() };
-    // The way there has to be open to both.
+    // Both users must be able to reach the data directory.
     open(shared.scratch.path(), 0o755);
     let content = shared.scratch.path().join("content");
     for directory in [&shared.data(), &content] {
@@ -91,7 +91,7 @@ fn servers_of_two_users_share_locks_keys_and_counts() {
         open(directory, 0o770);
     }
     let (first, _) = shared.serve(USERS[0], &[]);
-    // Certificates are of each server; those of the first start are for the first user alone.
+    // Each server needs its own certificates, because only the first user can read those of the first start.
     let certificates = shared.scratch.path().join("certificates");
     std::fs::create_dir(&certificates).unwrap();
     std::fs::copy(shared.data().join("tls/localhost.pem"), certificates.join("localhost.pem")).unwrap();

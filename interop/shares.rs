@@ -36,12 +36,12 @@ fn copies_of_one_user_leave_threads_to_others() {
     };
     let goes_before_copies = |round: usize| {
         let mut copies: Vec<Child> = (6 * round..6 * round + 6).map(copy).collect();
-        // As many are under way as may be.
+        // Waits until as many copies run as are allowed.
         let began = Instant::now();
         while under_way() < 3 && began.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Writing takes threads.
+        // Writing needs threads.
         let path = format!("/dav/main/of-bob{round}");
         assert_eq!(curl(&server, &bob, &path, &["--request", "PUT", "--data", "x"]).status, 201);
         let over = copies.iter_mut().filter_map(|copy| copy.try_wait().unwrap()).count();
@@ -51,7 +51,7 @@ fn copies_of_one_user_leave_threads_to_others() {
         }
         over == 0
     };
-    // On a machine under load a copy may be over while this process waits for its turn.
+    // On a busy machine a copy may end while this process waits for processor time, so several rounds are made.
     assert!((0..5).any(goes_before_copies), "another user waited for copies");
 }
 
@@ -87,12 +87,12 @@ fn pages_that_nobody_reads_keep_only_their_own_user_waiting() {
     std::thread::sleep(Duration::from_millis(500));
     let [waits, goes_on] = if answered(&http2, first) { [second, first] } else { [first, second] };
     assert!(!answered(&http2, waits), "{:?}", http2.frames());
-    // CANCEL: it is the other one's turn.
+    // After the first stream is cancelled, the waiting request is answered.
     http2.frame(RESET, 0, goes_on, &[0, 0, 0, 8]);
     assert!(soon(&http2, waits));
 }
 
-/// The memory of a server in bytes, as /proc names it.
+/// A value of the memory of a server in bytes, by its name in `/proc/PID/status`.
 fn memory(server: &Server, key: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -110,7 +110,7 @@ fn answers_that_nobody_takes_hold_little_memory_and_keep_only_their_own_user_wai
     std::fs::create_dir(main.join("many")).unwrap();
     (0..4_000).for_each(|n| std::fs::write(main.join(format!("many/{n:0>200}")), "").unwrap());
     assert_eq!(curl(&server, &bob, "/dav/main/one-piece", &[]).status, 200);
-    // The client reads nothing of a stream; a byte; or more than a piece.
+    // The client reads nothing of a stream, or one byte, or more than a piece.
     for (method, path, more, window) in [
         ("GET", "/dav/main/large", ("accept", "*/*"), 0),
         ("GET", "/dav/main/large", ("accept", "*/*"), 1),
@@ -149,7 +149,7 @@ fn answers_that_nobody_takes_hold_little_memory_and_keep_only_their_own_user_wai
         assert!(grown < 64, "{method} {path} {more:?}, a window of {window}: {grown} MiB");
         drop(connections);
     }
-    // Everything was given back: the same user reads all of a large file.
+    // The shares of the aborted answers are free again: the same user can read a whole large file.
     let answer = curl(&server, &alice, "/dav/main/large", &["--max-time", "60"]);
     assert_eq!((answer.status, answer.body.len()), (200, 64 << 20));
 }

@@ -38,7 +38,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert!(server.log().contains(&named), "{}", server.log());
     assert_eq!(status(), 207);
 
-    // A broken file leaves the old certificate in use; clients are served as before.
+    // If a file is broken, the old certificate stays in use, and clients are served as before.
     std::fs::remove_file(&toml).unwrap();
     let pem = server.data().join("tls/localhost.pem");
     let good = std::fs::read(&pem).unwrap();
@@ -51,7 +51,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     wait_until(SOON, "the broken file is told", || is_told(&pem) && metric("1"));
     assert_eq!(status(), 207);
 
-    // A usable file and a broken file.
+    // One file is usable, another one is broken.
     std::fs::write(&pem, &good).unwrap();
     let broken = server.data().join("tls/broken.pem");
     std::fs::write(&broken, "no certificate").unwrap();
@@ -76,7 +76,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
         trusts(other.certificate()).unwrap().success() && !trusts(server.certificate()).unwrap().success()
     });
     wait_until(SOON, "nothing is wrong any more", || metric("0"));
-    // Without a signal: the directory is watched.
+    // This change needs no signal, because the directory is watched.
     std::fs::write(&pem, good).unwrap();
     wait_until(SOON, "the old one is served again", || {
         let url = server.url("/.well-known/enfilade");

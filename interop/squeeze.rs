@@ -1,4 +1,4 @@
-//! `cargo xtask squeeze`: the worst input of each grammar, to the real binary. Memory does not grow by more than 64 MiB, and a well-behaved
+//! `cargo xtask squeeze`: sends the worst input of each grammar to the real binary. Memory does not grow by more than 64 MiB, and a well-behaved
 //! client does not wait for more than 250 ms (15 s when other tests run).
 
 use crate::certificates::self_signed;
@@ -26,7 +26,7 @@ const SOON: [(&str, &str); 3] = [
 
 const LIST: &str = "ENFILADE_TLS__CRT_LIST";
 
-/// How often each attack is made: in the gate as many requests as are at work at once, in a campaign many times that.
+/// The number of rounds of each attack: one in the test, many in a campaign.
 fn rounds() -> usize {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
@@ -40,12 +40,12 @@ fn wait_max() -> Duration {
 struct World {
     server: Server,
     authorization: String,
-    /// The next address on loopback: of one only so many are taken.
+    /// The number of the next loopback address: connections of one address are limited.
     from: AtomicU64,
-    /// Its memory when a part of the attack began, and by how much it grew at most, in bytes.
+    /// The server's memory at the beginning of a part of the attack, in bytes.
     before: AtomicU64,
     most: AtomicU64,
-    /// Its list of certificates, where it has one.
+    /// The path of the server's crt-list, if it has one.
     list: Option<PathBuf>,
 }
 
@@ -70,7 +70,7 @@ impl World {
         self.server.data().join("datastores/main")
     }
 
-    /// A connection from an address of its own in a network, that takes little before it is read.
+    /// A connection from another address in a network, with a small receive buffer.
     fn connect_from(&self, network: u8, to: &str) -> TcpStream {
         let n = self.from.fetch_add(1, Ordering::Relaxed) / 32;
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -93,7 +93,7 @@ impl World {
         )
     }
 
-    /// Sends bytes on a connection of their own and takes everything that comes: its status, and how much that was.
+    /// Sends bytes on a new connection and reads the whole answer. Returns the status and the number of received bytes.
     fn send(&self, network: u8, bytes: &[u8]) -> (u16, u64) {
         let mut stream = self.connect_from(network, &self.server.plain);
         let _ = stream.write_all(bytes);
@@ -108,7 +108,7 @@ impl World {
         (status, came)
     }
 
-    /// The same request from many clients at once, in rounds. Returns all responses.
+    /// Sends a request from many clients at the same time, in rounds. Returns all responses.
     fn all_send(&self, network: u8, at_once: usize, bytes: &[u8]) -> Vec<(u16, u64)> {
         std::thread::scope(|scope| {
             let one = || (0..rounds()).map(|_| self.send(network, bytes)).collect::<Vec<_>>();
@@ -122,7 +122,7 @@ impl World {
         self.all_send(1, at_once, format!("{head}{body}").as_bytes())
     }
 
-    /// Files with long names, in a directory of their own.
+    /// Makes files with long names, in a directory of their own.
     fn many(&self, count: usize) {
         std::fs::create_dir(self.main().join("many")).unwrap();
         for n in 0..count {
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Ends a part of the attack: says by how much memory grew at most, and begins to count anew.
+    /// Ends a part of the attack: prints the maximal growth of memory, and begins a new measurement.
     fn part(&self, name: &str) {
         let grown = self.status("VmHWM:").saturating_sub(self.before.load(Ordering::Relaxed));
         println!("    {name}: {} MiB", grown >> 20);
@@ -164,7 +164,7 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     while !is_over.load(Ordering::Relaxed) {
         let asked = stream.write_all(request.as_bytes()).and_then(|()| stream.read(&mut piece));
         let Ok(count @ 1..) = asked else {
-            // This process was not run for longer than HEAD_SECONDS, and the connection ended. The wait goes on.
+            // This process did not run for longer than HEAD_SECONDS, so the server closed the connection. The time continues to count.
             stream = connect();
             continue;
         };
@@ -173,7 +173,7 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
         std::thread::sleep(Duration::from_millis(5));
         began = Instant::now();
     }
-    // A request that was not answered until now counts, too.
+    // The time of an unanswered request counts, too.
     longest.max(began.elapsed())
 }
 
@@ -213,7 +213,7 @@ fn squeeze(
     (!holds).then(|| format!("{name}: {} MiB more, others waited {waited:?}", grown >> 20))
 }
 
-/// Its name, the server's environment, the preparation, and the attack.
+/// An attack: its name, the server's environment, the preparation, and the function that attacks.
 type Attack<'a> = (&'a str, &'a [(&'a str, &'a str)], fn(&World), fn(&World));
 
 fn nothing(_: &World) {}
@@ -221,11 +221,11 @@ fn nothing(_: &World) {}
 fn of_xml(world: &World) {
     let sixteen = |name: String| std::fs::write(world.main().join(name), "").unwrap();
     (0..16).map(|n| format!("f{n}")).for_each(sixteen);
-    // The namespace that is written six-fold, by 256 properties.
+    // 256 properties have a namespace that needs six times its length when it is written.
     let quotes = "\"".repeat(59_000);
     let names: String = (0..256).map(|n| format!("<p{n}/>")).collect();
     let named = format!("<propfind xmlns='DAV:'><prop xmlns='{quotes}'>{names}</prop></propfind>");
-    // As long as it may be, many times.
+    // A namespace of the maximal length, and many properties.
     let quotes = "\"".repeat(1000);
     let names: String = (0..250).map(|n| format!("<{}{n}/>", "p".repeat(230))).collect();
     let spelled = format!("<propfind xmlns='DAV:'><prop xmlns='{quotes}'>{names}</prop></propfind>");
@@ -234,7 +234,7 @@ fn of_xml(world: &World) {
             world.ask(8, "PROPFIND", "/dav/main/", &format!("Depth: {depth}\r\n"), &body);
         }
     }
-    // The namespace is declared on each element of a value.
+    // The namespace would be declared on each element of a value.
     let elements = "<x:a/><b/>".repeat(5_000);
     let inner = |quotes: &str| format!("<y xmlns:x='{quotes}'>{elements}</y>");
     for quotes in ["\"".repeat(8_000), "\"".repeat(1000)] {
@@ -246,7 +246,7 @@ fn of_xml(world: &World) {
         world.ask(8, "PROPPATCH", "/dav/main/small", "", &patch);
         world.ask(8, "LOCK", "/dav/main/small", "", &lock);
     }
-    // Attributes, prefixes, depth, and markup of other kinds.
+    // Many attributes, many prefixes, deep nesting, and other kinds of markup.
     let attributes: String = (0..60).map(|n| format!(" a{n}=''")).collect();
     let prefixes: String = (0..60).map(|n| format!(" xmlns:p{n}='u{n}'")).collect();
     let wide = format!("<a{attributes}/>").repeat(120);
@@ -263,7 +263,7 @@ fn of_xml(world: &World) {
     }
 }
 
-/// Names that fill a listing, and properties as large as the file system keeps them.
+/// Listings with long names, and with the largest properties that the file system stores.
 fn of_listings(world: &World) {
     let names: String = (0..256).map(|n| format!("<{}{n}/>", "p".repeat(230))).collect();
     let named = format!("<propfind xmlns='DAV:'><prop xmlns='urn:x'>{names}</prop></propfind>");
@@ -277,7 +277,7 @@ fn kept(world: &World) {
     world.many(2_000);
     let kept = world.main().join("kept");
     std::fs::create_dir(&kept).unwrap();
-    // Most file systems keep 4 KiB of them, some 64 KiB.
+    // Most file systems store 4 KiB of attributes for a file, some 64 KiB.
     let property = |bytes: usize| {
         let mut to = enfilade_facts::codec::Writer::default();
         to.list(&[()], |to, ()| {
@@ -333,7 +333,7 @@ fn of_headers(world: &World) {
             world.ask(4, method, path, &headers, "");
         }
     }
-    // Paths, and heads that are none.
+    // Long paths, and invalid heads.
     for target in [
         "/dav/main/".to_owned() + &"a/".repeat(4_000),
         "/".repeat(8_000),
@@ -363,7 +363,7 @@ fn of_json(world: &World) {
             "\",\"password\":\"x\"}}}}}",
         ),
     ] {
-        // One round of hashes would not show memory kept after each.
+        // Several rounds, because one round would not show memory that remains after each hash.
         let rounds = if body.contains("password") { 5 } else { 1 };
         for _ in 0..rounds {
             world.ask(16, "POST", "/v3/auth/tokens", "Content-Type: application/json\r\n", &body);
@@ -385,10 +385,10 @@ fn of_json(world: &World) {
 
 fn of_hellos(world: &World) {
     let record = |content: &[u8]| [&[22, 3, 1][..], &(content.len() as u16).to_be_bytes(), content].concat();
-    // A hello that says that it is longer than anything, in records as large and as small as they come.
+    // A hello that declares the greatest length, in the largest and in the smallest records.
     let hello = [&[1, 0xff, 0xff, 0xff, 3, 3][..], &[7; 16_000]].concat();
     let large = record(&hello).repeat(20);
-    // Nearly all of one that might still be read.
+    // Nearly the whole of the longest hello that the server still reads.
     let long = [&[1, 0, 0xff, 0, 3, 3][..], &[7; 65_000]].concat();
     let long: Vec<u8> = long.chunks(16_000).flat_map(record).collect();
     let small: Vec<u8> = hello.iter().take(4_000).flat_map(|byte| record(&[*byte])).collect();
@@ -461,7 +461,7 @@ fn of_readers(world: &World) {
         ("PROPFIND", "/dav/main/many/", ("depth", "1")),
         ("GET", "/dav/main/large", ("accept", "*/*")),
     ];
-    // The client reads nothing of a stream; a byte of each; or the streams are open and the connection's window is closed.
+    // The client reads nothing of a stream, or one byte of each, or the windows of the streams are open and the window of the connection is closed.
     for window in [0, 1, 1 << 24] {
         for (method, path, more) in asked {
             let mut http2 = Http2::connect(&world.server.address, &[(INITIAL_WINDOW, window)]);

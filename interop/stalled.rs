@@ -10,13 +10,13 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// More than all buffers on the way hold.
+/// More bytes than all buffers between server and client can hold.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The longest anything here may take, on a machine that has much else to do.
+/// The longest time for any step, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Some thousand names, and a large file.
+/// Makes some thousand files, and a large one.
 fn fill(server: &Server) {
     let main = server.data().join("datastores/main");
     std::fs::create_dir(main.join("many")).unwrap();
@@ -74,9 +74,9 @@ fn readers_that_stand_still_are_let_go_on_http_1() {
         stream.read_exact(&mut begin).unwrap();
         assert!(begin.starts_with(b"HTTP/1.1 20"), "{method} {path}: {:?}", String::from_utf8_lossy(&begin));
         assert!(nobody_is_inside(&server), "{method} {path} {value}");
-        // An operation may end with its last piece: the connection is checked twice more.
+        // An operation may end when its last piece is ready. So the test waits until the server has checked the connection twice more.
         std::thread::sleep(Duration::from_secs(8));
-        // Sent bytes arrive; then the connection ends, before the response is complete.
+        // The client gets the bytes that were already sent; then the connection ends, before the response is complete.
         let (mut came, mut piece) = (0, vec![0; 1 << 20]);
         stream.set_read_timeout(Some(LONGEST)).unwrap();
         let end = loop {
@@ -106,14 +106,14 @@ fn readers_that_stand_still_are_let_go_on_http_2() {
         let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, window)]);
         let streams: Vec<u32> =
             ASKED.iter().map(|(method, path, more)| http2.ask(&fields(method, path, *more))).collect();
-        // A request that has not entered when the datastore closes is refused, and holds nothing.
+        // Waits until all requests have entered the datastore: one that has not would be refused.
         let began = Instant::now();
         while http2.count(HEADERS) < streams.len() && began.elapsed() < LONGEST {
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(Duration::from_millis(500));
         assert!(nobody_is_inside(&server), "a window of {window}");
-        // A page leaves the datastore before it is sent.
+        // The operation of a page ends before the page is sent, so the test waits for the answers, too.
         std::thread::sleep(Duration::from_secs(3));
         // The connection continues for other streams, and a client that reads late sees that the response was cut.
         assert!(!http2.is_over(), "a window of {window}");
@@ -136,7 +136,8 @@ fn readers_that_are_slow_and_steady_get_everything() {
     let main = server.data().join("datastores/main");
     std::fs::write(main.join("file"), vec![b'x'; 200_000]).unwrap();
     std::fs::File::create(main.join("large")).unwrap().set_len(LARGE_BYTES).unwrap();
-    // Both for longer than two checks take. On HTTP/2 by the window of one stream: 16 KiB every 1.6 seconds.
+    // Both clients read slowly for longer than two intervals of the check. The HTTP/2 client opens the window of one stream by 16 KiB every 1.6
+    // seconds.
     let authorization = authorization(&token);
     let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, 0)]);
     let fields = [
@@ -147,7 +148,7 @@ fn readers_that_are_slow_and_steady_get_everything() {
         ("authorization", &authorization),
     ];
     let stream = http2.ask(&fields);
-    // On HTTP/1.1 by reading a piece now and then, and the rest at once: some reads bring little.
+    // The HTTP/1.1 client reads small pieces at intervals, and in the end the rest at once.
     let mut slow = TcpStream::connect(&server.plain).unwrap();
     let head = format!("GET /dav/main/large HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
     slow.write_all(head.as_bytes()).unwrap();
@@ -189,7 +190,7 @@ fn connections_on_which_nothing_is_asked_for_are_ended() {
         }
         is_over()
     };
-    // HTTP/2 without any request, after one, and with a head that never ends.
+    // HTTP/2 connections without a request, after one request, and with a head that never ends.
     let authorization = authorization(&token);
     let fields = [
         (":method", "GET"),
@@ -202,20 +203,20 @@ fn connections_on_which_nothing_is_asked_for_are_ended() {
         let mut http2 = Http2::connect(&server.address, &[]);
         match case {
             1 => drop(http2.ask(&fields)),
-            // HEADERS without END_HEADERS.
+            // A HEADERS frame without the flag END_HEADERS.
             2 => http2.frame(1, 1, 1, &[0x82]),
             _ => {}
         }
         assert!(soon(&mut || http2.is_over()), "case {case}: {:?}", http2.frames());
         assert_eq!(http2.count(DATA), usize::from(case == 1), "case {case}");
     }
-    // HTTP/1.1 after a request.
+    // An HTTP/1.1 connection after a request.
     let mut stream = TcpStream::connect(&server.plain).unwrap();
     let request = format!("GET /whoami HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let (said, took) = crate::limits::until_the_end(&mut stream);
     assert!(said.starts_with("HTTP/1.1 200") && took < Duration::from_secs(50), "{said} {took:?}");
-    // A client that asks now and then stays, for longer than it may be idle.
+    // A client that sends a request at intervals stays connected for longer than the idle limit.
     let (server, token) = start(&[("idle_seconds", "6"), ("progress_seconds", "6"), ("head_seconds", "6")]);
     let authorization = self::authorization(&token);
     let fields = [&fields[..4], &[("authorization", authorization.as_str())]].concat();

@@ -6,9 +6,9 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
-/// How much longer than promised a slow machine may take.
+/// The factor by which a promised time may be exceeded on a slow machine.
 const SLACK: u32 = 20;
-/// `openssl passwd -5 -salt 'rounds=1000$abcdefgh' 'one secret'`.
+/// The output of `openssl passwd -5 -salt 'rounds=1000$abcdefgh' 'one secret'`.
 const HASH: &str = "$5$rounds=1000$abcdefgh$.OmcOw1WqW6aK5VHgxFl1hvYXPexsRlxvJQNAchEd36";
 
 fn whoami(server: &Server, login: &str) -> u16 {
@@ -18,7 +18,7 @@ fn whoami(server: &Server, login: &str) -> u16 {
 #[test]
 fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    // A log that few lines fill.
+    // The pipe is so small that a few lines fill it.
     fcntl_setpipe_size(&writer, 4096).unwrap();
     let server = Server::start_logging_to(writer, &[WITHOUT_PENALTIES]);
     let write = |name: &str, text: &str| {
@@ -38,13 +38,13 @@ fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
     write("token.shadow", &with_hash);
     let login = "ann@pbs!backup:one secret";
     within(1, "the token comes in", &|| whoami(&server, login) == 200);
-    // Lines of requests, of changes and of warnings: more than the pipe holds.
+    // Causes more lines of requests, changes and warnings than fit into the pipe.
     for n in 0..12 {
         server.cli(&["user", "add", &format!("u{n}@local")]);
         (0..4).for_each(|_| assert_eq!(whoami(&server, "nobody@local:x"), 401));
     }
     write("datastore.cfg", &"datastore: wrong\n\tfoo bar\n\n".repeat(20));
-    // Long enough for each writing thread to block on the full pipe.
+    // After this time each writing thread is blocked by the full pipe.
     std::thread::sleep(Duration::from_secs(2));
     write("token.shadow", "{}");
     within(1, "a hash that was taken out is refused", &|| whoami(&server, login) == 401);

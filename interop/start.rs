@@ -1,4 +1,4 @@
-//! The first five minutes.
+//! The first start and the first commands of a new user.
 
 use crate::certificates::self_signed;
 use crate::command::{run, said, why};
@@ -40,7 +40,7 @@ fn a_directory_of_other_files_does_not_become_a_data_directory() {
     said(&data, &["init"]);
 }
 
-/// A command line on a data directory that no server serves.
+/// Runs a command on a data directory without a server. Returns whether it succeeded, and its output.
 fn enfilade(data: &Path, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(BINARY).arg("--data").arg(data).args(arguments).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
@@ -51,13 +51,13 @@ fn enfilade(data: &Path, arguments: &[&str]) -> (bool, String) {
 fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    // An address of documentation (RFC 5737): no machine has it.
+    // An address for documentation (RFC 5737), which no machine has.
     let (is_well, said) =
         enfilade(&data, &["serve", "--listen", "192.0.2.1:8443", "--ops-listen", "127.0.0.1:0"]);
     assert!(!is_well && said.contains("does not have the address"), "{said}");
     let (is_well, said) = enfilade(&data, &["user", "list"]);
     assert!(!is_well && said.contains("is not a data directory"), "{said}");
-    // A store with users and nothing else, as a start that failed later leaves it.
+    // Makes a store with users and nothing else, as after a first start that failed.
     assert!(enfilade(&data, &["init"]).0);
     for arguments in [
         &["datastore", "remove", "main"][..],
@@ -122,7 +122,7 @@ fn whoami_and_health() {
 
 #[test]
 fn sigterm_lets_a_running_upload_finish_and_then_ends() {
-    // Ten seconds.
+    // At the limited rate, this upload takes ten seconds.
     const BYTES: usize = 4_000_000;
     let mut server = Server::start();
     let token = server.add_token("admin@local!up");

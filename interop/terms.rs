@@ -1,5 +1,5 @@
-//! Names with their own TLS terms, through the real binary: crt-lists as in HAProxy, tickets that are valid only for their terms, client
-//! certificates, requests for the host of another name, and stapled OCSP responses.
+//! Names with their own TLS options ("terms"), with the real binary: crt-lists as in HAProxy, tickets that are valid only under the options of their
+//! name, client certificates, requests for the host of another name, and stapled OCSP responses.
 
 use crate::certificates::{Haproxy, Witness, bundle, ecdsa, rsa, shown};
 use crate::curl;
@@ -25,7 +25,7 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, HandshakeKind, NamedGroup, SupportedProtocolVersion,
 };
 
-/// The number of the certificate that is taken back.
+/// The serial number of the certificate that is revoked.
 const MINE: [u8; 4] = [1, 2, 3, 4];
 
 /// An authority that issues certificates.
@@ -94,7 +94,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
         (Some("a.example"), all, "a.pem"),
         (Some("x.b.example"), all, "b.pem"),
         (Some("b.example"), all, "b.pem"),
-        // Taken out of the wildcard of one line, and not of another's.
+        // This name is excluded from the wildcard of one line, but not from that of another line.
         (Some("no.b.example"), all, "f.pem"),
         (Some("no.b.example"), rsa_only, "f.pem"),
         (Some("x.y.b.example"), all, "a.pem"),
@@ -118,7 +118,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
             );
         }
     }
-    // A line that cannot be obeyed stops the start, and says where it is.
+    // If a line cannot be obeyed, the server does not start, and the error names the line.
     std::fs::write(
         at("broken"),
         format!("{}\n{} [sigalgs X]\n{} [nonsense]\n", at("a.pem"), at("b.pem"), at("d.pem")),
@@ -138,7 +138,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
     );
 }
 
-/// Offers sessions of one name for another, as a malicious client would.
+/// A store of TLS sessions that offers sessions of one name for another name, as a malicious client would.
 #[derive(Debug, Default)]
 struct AnySession {
     older: Mutex<Option<Tls12ClientSessionValue>>,
@@ -165,8 +165,8 @@ impl ClientSessionStore for AnySession {
     }
 }
 
-/// A client that shows this certificate where it is asked for one, and keeps these sessions. The library goes on with a session only
-/// in the client it is of, so all connections are this client's.
+/// A client that presents this certificate if a server asks for one. The library resumes a session only in the client that stored it, so a test uses
+/// one client for all its connections.
 fn client(version: &'static SupportedProtocolVersion, shows: Option<&(String, String)>) -> ClientConfig {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
@@ -178,7 +178,7 @@ fn client(version: &'static SupportedProtocolVersion, shows: Option<&(String, St
     config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
 }
 
-/// One connection of a client; whether it went on with a session it had.
+/// Makes one connection of a client. Returns whether it resumed a session.
 fn resumes(address: &str, name: &str, client: &ClientConfig) -> Result<bool, String> {
     let server = ServerName::try_from(name.to_owned()).unwrap();
     let mut connection =
@@ -191,14 +191,14 @@ fn resumes(address: &str, name: &str, client: &ClientConfig) -> Result<bool, Str
     let mut answer = [0; 15];
     tls.read_exact(&mut answer).map_err(|why| why.to_string())?;
     let _ = tls.read_to_end(&mut Vec::new());
-    // Terms that change between the handshake and the request are obeyed by the request.
+    // The server checks the options again at the request, because they may have changed since the handshake.
     match &answer {
         b"HTTP/1.1 200 OK" => Ok(connection.handshake_kind() == Some(HandshakeKind::Resumed)),
         other => Err(String::from_utf8_lossy(other).into_owned()),
     }
 }
 
-/// A place with a list of names under different terms.
+/// A server with a crt-list whose names have different options.
 struct Terms {
     scratch: Scratch,
     server: Server,
@@ -223,7 +223,7 @@ impl Terms {
         Terms { scratch, server, authority }
     }
 
-    /// The list, with additional terms for one name.
+    /// The crt-list, with additional options for the name `same.example`.
     fn list(of_same: &str) -> String {
         format!(
             "plain.example.pem\nsame.example.pem {of_same}\nnewer.example.pem [ssl-min-ver TLSv1.3]\nolder.example.pem [ssl-max-ver TLSv1.2]\n\
@@ -260,7 +260,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
                     assert_eq!(resumes(here, from, &client), Ok(false), "{from}");
                     let second = resumes(address, to, &client);
                     assert_eq!(second.is_ok(), spoken(to), "{from} to {to}: {second:?}");
-                    // A name that asks for a client certificate asks each time.
+                    // Connections to a name that asks for client certificates are never resumed.
                     let may_go_on = from == to && !["asks.example", "may.example"].contains(&to);
                     assert_eq!(
                         second.unwrap_or(false),
@@ -273,7 +273,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
         }
     }
     assert_eq!(went_on, 12, "tickets are good where they may be, and in every process");
-    // After a change of its terms a name accepts no older ticket.
+    // After a change of its options a name accepts no older ticket.
     for version in [&TLS12, &TLS13] {
         let change = |of_same: &str| std::fs::write(&list, Terms::list(of_same)).unwrap();
         let client = client(version, None);
@@ -295,7 +295,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
     }
 }
 
-/// A second server.
+/// A second server, killed when dropped.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -305,7 +305,7 @@ impl Drop for Ended {
     }
 }
 
-/// The status curl gets for a path of a host, by a connection to a name, and with which certificate.
+/// The status that curl gets for a path of a host, on a connection to a name, with these additional arguments.
 fn asked(terms: &Terms, name: &str, host: &str, path: &str, more: &[&str]) -> String {
     let address = &terms.server.address;
     let port = address.rsplit_once(':').unwrap().1;
@@ -350,7 +350,6 @@ fn a_host_with_other_terms_is_not_to_be_had_on_a_connection_to_another() {
             }
         }
     }
-    // The terms at the handshake count, which may have changed since: see the tickets.
 }
 
 #[test]
@@ -373,10 +372,10 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     for name in ["asks.example", "may.example"] {
         assert_eq!(with(name, &mine), "207", "{name}: {}", server.log());
         assert_eq!(with(name, &unbound), "401");
-        // No trusted authority issued it, so the handshake fails.
+        // No trusted authority issued this certificate, so the handshake fails.
         assert_eq!(with(name, &foreign), "000");
     }
-    // A name that asks for no client certificate ignores one.
+    // If a name does not ask for client certificates, they are ignored.
     assert_eq!(with("plain.example", &mine), "401");
     assert_eq!(listed("may.example", &[]), "401");
     assert_eq!(listed("asks.example", &[]), "000");
@@ -410,15 +409,15 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     taken_back(&[&serial]);
     until("the new certificates are served", server, || with("same.example", &mine) == "000");
     assert_eq!(with("same.example", &unbound), "401");
-    // Another credential in the request counts instead, right or wrong.
+    // If the request has another credential, right or wrong, only that one is used.
     let second = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
     assert_eq!(listed("asks.example", &second), "401");
-    // The fingerprint is public, and is not accepted as a secret.
+    // The fingerprint of the certificate is public, so it is not accepted as a secret.
     let shown = &server.cli(&["token", "show", "alice@local!laptop"])[0];
     let digits = shown.to_string().split("SHA-256 ").nth(1).unwrap()[..64].to_owned();
     let login = format!("alice@local!laptop:{digits}");
     assert_eq!(curl::curl(server, &login, "/dav/main/", &["--insecure"]).status, 401);
-    // One certificate is one token; as any token it is disabled and gone at once.
+    // A certificate can belong to only one token. Like any token, this one can be disabled and deleted with immediate effect.
     let again = server.cli_output(&["token", "create", "alice@local!other", "--certificate", &mine], "");
     assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("alice@local!laptop"));
     server.cli(&["token", "set", "alice@local!laptop", "--disable"]);
@@ -430,7 +429,7 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(with("asks.example", &mine), "401");
     server.cli(&["token", "create", "alice@local!other", "--certificate", &mine]);
     assert_eq!(with("asks.example", &mine), "207");
-    // `user access` lists it, and a revocation of everything ends it, too.
+    // `user access` lists the client certificate, and `revoke user --everything` ends it, too.
     let access = server.cli(&["user", "access", "alice@local"])[0].to_string();
     assert!(access.contains("client certificate") && access.contains("alice@local!other"), "{access}");
     let said = &server.cli(&["revoke", "user", "alice@local", "--everything"])[0];
@@ -467,7 +466,7 @@ fn what_an_authority_says_is_stapled_while_it_is_good() {
             .unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     };
-    // A real answer of a real responder, for the certificate as its index has it.
+    // OpenSSL's OCSP responder makes the answer; its index contains the certificate.
     let serial = openssl(&["x509", "-in", "leaf.pem", "-noout", "-serial"]);
     let serial = serial.trim().trim_start_matches("serial=").to_owned();
     std::fs::write(at("index.txt"), format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=stapled.example\n"))
@@ -530,7 +529,7 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         let name = format!("n{n}.example");
         std::fs::write(directory.join(format!("{n:02}.pem")), bundle(&name, &[&name], &key)).unwrap();
     }
-    // A file that was written just now may change again without a new time stamp.
+    // A new file could change again without a new time stamp, so the server would read it again. The pause prevents this.
     std::thread::sleep(Duration::from_millis(100));
     let place = directory.to_str().unwrap();
     for how in ["checked", "trusted", "off"] {
@@ -539,7 +538,7 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         let index = server.data().join("tls-index");
         until("the index is written", &server, || index.exists());
         assert_eq!(shown(&server.address, Some("n7.example"), &[]), "n7.example");
-        // One is another now.
+        // One certificate is replaced.
         std::fs::write(directory.join("07.pem"), bundle("new", &["n7.example", "new.example"], &key))
             .unwrap();
         let (child, second) = server.another_with_address(&environment);

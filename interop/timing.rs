@@ -1,7 +1,7 @@
-//! All refused logins look alike: the same bytes after the same time, whether the name is unknown, the secret wrong, or the token
-//! disabled or expired, and whether or not the secret is right.
+//! All refused logins look alike: the same bytes after the same time, for unknown names, wrong secrets, and disabled or expired tokens with a right
+//! or wrong secret.
 //!
-//! Short in CI, where only the bytes are compared; the campaign (`cargo xtask timing`) measures.
+//! In CI the test is short and compares only the bytes; the campaign (`cargo xtask timing`) measures times.
 
 use crate::server::{Server, WITHOUT_PENALTIES, write_acl};
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Of equal length, so that the requests are.
+/// The secrets. `WRONG` gets four more characters, so that all requests have the same length.
 const RIGHT: &str = "550e8400-e29b-41d4-a716-446655440000";
 const WRONG: &str = "650e8400-e29b-41d4-a716-44665544";
 
@@ -25,13 +25,13 @@ const ASKED: [(&str, &str, bool); 8] = [
     ("an expired token, right secret", "ann@pbs!old", true),
 ];
 
-/// The harness has to find a difference of this size.
+/// The test must detect a difference of this size, which it makes itself.
 const INJECTED: Duration = Duration::from_micros(5);
 
 struct Client(TcpStream);
 
 impl Client {
-    /// The answer without its date, and how long it took.
+    /// Sends a request. Returns the answer without its date, and the time that it took.
     fn ask(&mut self, authid: &str, secret: &str, more: Duration) -> (String, Duration) {
         self.call("GET", "/whoami", "", (authid, secret), more)
     }
@@ -96,7 +96,8 @@ fn server() -> Server {
     server
 }
 
-/// How many parts the times are compared in, so that a slow minute of the machine is in both.
+/// The number of parts in which times are compared. Both requests of a part are measured in the same period, so that a slow minute of the machine
+/// affects both.
 const PARTS: usize = 30;
 
 /// Student's t of the differences of two sets of times measured in turns. Each difference is between the faster halves of one part of both,
@@ -120,13 +121,13 @@ fn whoever_is_refused_is_refused_alike() {
     client.0.set_nodelay(true).unwrap();
     let (right, _) = client.ask("ann@pbs!tok", RIGHT, Duration::ZERO);
     assert!(right.starts_with("HTTP/1.1 200"), "{right}");
-    // The right secret is remembered now; refusals are not.
+    // The server remembers the right secret, but no refusals.
     let mut times = vec![Vec::with_capacity(rounds); ASKED.len() + 1];
     let mut expected = None;
     let mut shown = Instant::now();
     for round in 0..rounds {
         for turn in 0..times.len() {
-            // Each round in another order, so that no request always follows the same one.
+            // Each round has another order, so that a request does not always follow the same one.
             let which = (turn * [1, 2, 4, 5, 7, 8][round % 6] + round) % times.len();
             let (_, authid, is_right) = ASKED[which % ASKED.len()];
             let wrong = format!("{WRONG}{:04}", round % 10_000);
@@ -176,7 +177,7 @@ fn fast_half(times: &[f64]) -> f64 {
 
 /// Why an entry cannot be seen. The first is the reference for the others.
 const NOT_THERE: [&str; 4] = ["gone", "none", "hide", "hurt"];
-/// The requests for it.
+/// The requests for an entry that cannot be seen: method, and a suffix of the path.
 const OF_NOTHING: [(&str, &str); 5] = [
     ("GET", ""),
     ("PROPFIND", "Depth: 0\r\n"),

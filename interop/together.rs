@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Waits for a condition; returns whether it held within 60 seconds.
+/// Waits for a condition. Returns whether it became true within 60 seconds.
 fn comes(is_so: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(60) {
@@ -22,20 +22,20 @@ fn comes(is_so: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Whether every thread of a process has stopped: that takes a moment after the signal.
+/// Whether every thread of a process has stopped. This takes a moment after the signal.
 fn is_stopped(child: &Child) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
     let mut told = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
     told.all(|status| status.contains("State:\tT"))
 }
 
-/// Stops a process, or lets it go on.
+/// Sends a signal to a process: to stop it, or to continue it.
 fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// The server that compacts is stopped in the middle of it, as if that took long.
+/// The server that compacts is stopped during the compaction, as if the compaction took long.
 #[test]
 fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
     let mut first = Server::start();
@@ -51,7 +51,7 @@ fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
     let compacted = || logged("the facts were compacted");
     first.stop();
     let compacting = data.join("facts/compacting");
-    // A compaction takes less than a second, so it may be over before the signal: then there is another one.
+    // A compaction takes less than a second, so it may end before the signal; then another one is tried.
     let stopped = |_| {
         let before = compacted();
         let mut child = start();
@@ -105,7 +105,7 @@ fn a_compaction_keeps_others_out_until_nothing_of_it_is_left() {
         .spawn()
         .unwrap();
     assert!(comes(|| inode() != before));
-    // The new file has its name, and the directory it was made in is still there.
+    // The new file has its final name, and the directory in which it was made still exists.
     std::thread::sleep(Duration::from_millis(300));
     assert!(data.join("facts/compacting").exists());
     let other = run(&data, &["facts", "compact"], None);
@@ -115,7 +115,7 @@ fn a_compaction_keeps_others_out_until_nothing_of_it_is_left() {
     assert!(run(&data, &["facts", "compact"], None).status.success());
 }
 
-/// Root may open everything, so only root can make a file that the store's owner cannot open.
+/// Only root can leave a file that the store's owner cannot open, so the test needs root.
 #[test]
 fn a_compaction_never_takes_the_store_from_its_owner() {
     if !rustix::process::geteuid().is_root() {
@@ -136,7 +136,7 @@ fn a_compaction_never_takes_the_store_from_its_owner() {
     assert!(!data.join("facts/compacting").exists());
     assert!(run(&data, &["facts", "compact"], None).status.success());
     assert_eq!((is().0 == before.0, is().1, is().2), (false, 1234, 1234));
-    // What is the caller's own need not be given to anybody.
+    // If the file belongs to the user who runs the command, its owner need not be set.
     std::os::unix::fs::chown(&file, Some(0), Some(1234)).unwrap();
     assert!(
         traced(&data, &["facts", "compact"], "fchown:error=EPERM", None).output().unwrap().status.success()

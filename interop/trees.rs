@@ -1,10 +1,10 @@
-//! ACLs of whole trees by the command line, which take effect in the running server at once.
+//! Commands for ACLs of whole trees, which take effect in the running server at once.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Server, write_acl};
 use serde_json::Value;
 
-/// The names a user sees in a directory.
+/// The names that a user sees in a directory.
 fn seen(server: &Server, login: &str, path: &str) -> Vec<String> {
     let answer = curl(server, login, path, &PROPFIND_1);
     let text = answer.text();
@@ -37,7 +37,7 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
         "--recursive",
     ]);
     assert_eq!(seen(&server, &alice, path).len(), 33);
-    // One has an entry of its own, and one is protected.
+    // One file gets an entry of its own, and one directory is protected.
     server.cli(&["acl", "set", "main", "/tree/f1", "allow bob@local full"]);
     server.cli(&[
         "acl",
@@ -55,7 +55,7 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
         [line.as_slice(), more].concat()
     };
     let tried = &server.cli(&args(&["--dry-run"]))[0];
-    // Everything but the protected directory and the ten directories and files beneath it.
+    // All objects change, except the protected directory and the ten directories and files below it.
     assert_eq!(
         (&tried["changed"], &tried["protected"]),
         (&Value::from(94 - 21), &serde_json::json!(["tree/d2"]))
@@ -71,7 +71,7 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
     assert_eq!(curl(&server, &bob, "/dav/main/tree/d2/e2/file", &[]).text(), "x", "it is protected");
     assert_eq!(curl(&server, &bob, "/dav/main/tree/d1/e1/file", &[]).status, 404);
     assert_eq!(curl(&server, &alice, "/dav/main/tree/d1/e1/file", &[]).text(), "x");
-    // And all of it back, as the lines say.
+    // Restores all ACLs from the saved lines.
     let saved: String = before.iter().map(|row| format!("{row}\n")).collect();
     let output = server.cli_output(&["acl", "restore", "main"], &saved);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -131,7 +131,7 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     assert_eq!(review(&["--auth-id", "alice@local", "--right", "write"]).len(), 6);
     // All users, including the administrator, whose role overrides ACLs.
     assert_eq!(review(&[]).len(), 6 + 6 + 5);
-    // As in the server's response.
+    // The review agrees with the listing of the server.
     assert_eq!(seen(&server, &alice, "/dav/main/tree/"), ["a", "b", "z"]);
     let keep = |name: &str| {
         let file = server.scratch.path().join(name);
@@ -182,7 +182,7 @@ fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
     std::fs::create_dir_all(root.join("outer/inner")).unwrap();
     std::fs::write(root.join("outer/inner/file"), "x").unwrap();
     for (path, acl) in [
-        // Grants names and sizes, but no content.
+        // This ACL grants names and sizes, but no content.
         ("/outer", "allow alice@local read-attributes,read-acl"),
         ("/outer/inner", "allow alice@local read"),
         ("/outer/inner/file", "allow alice@local read"),
@@ -196,7 +196,7 @@ fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
     assert_eq!(seen(&server, &alice, "/dav/main/"), ["outer"]);
     assert_eq!(curl(&server, &alice, "/dav/main/outer/", &PROPFIND_1).status, 403);
     server.cli(&["datastore", "set", "main", "--check-traverse", "yes"]);
-    // The response does not show whether it exists.
+    // The response does not show whether the entry exists.
     assert_eq!((status("/dav/main/outer/inner/file"), status("/dav/main/outer/gone")), (403, 403));
     let put = |path: &str| curl(&server, &alice, path, &["-X", "PUT", "-d", "x"]).status;
     assert_eq!((put("/dav/main/outer/inner/file"), put("/dav/main/outer/gone/x")), (403, 403));

@@ -1,13 +1,12 @@
-//! Stores that older versions wrote, kept in `fixtures/format-N`: each is upgraded and loses nothing.
+//! Stores that older versions wrote are kept in `fixtures/format-N`. Each is upgraded, and nothing is lost.
 //!
 //! # When the format changes
-//! The last commit before the change writes the store that is kept; the binary of that commit makes it:
-//! `init`; users with the passwords `alice-password`, `bob-password`, `carol-password`, and `bootstrap` with `boot-password`;
-//! groups in groups, roles, tokens `alice@local!kept` and `alice@local!gone`, the second of them deleted; `bob@local` disabled;
-//! a `user.cfg` that was good and is not; a token taken back over HTTP, and `revoke user carol@local`; and records of all tables
-//! that are newer. In the directory are the data that says so (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg`
-//! with content beneath `/srv/house`), what that binary itself said of it (`dump.jsonl` with secrets, `log.jsonl`, `backup`),
-//! and the values of the two tokens (`tokens.json`).
+//! To keep a store of the old format, run the binary of the last commit before the change. Run `init`, and create users with the passwords
+//! `alice-password`, `bob-password` and `carol-password`. Run `bootstrap` with the password `boot-password`. Create groups in groups, roles, and the
+//! tokens `alice@local!kept` and `alice@local!gone`; delete the second token. Disable `bob@local`. Write a valid `user.cfg`, and break it later.
+//! Revoke a token over HTTP, and run `revoke user carol@local`. Create records in all newer tables. The fixture consists of the data directory
+//! (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg` with content below `/srv/house`), the output of that binary (`dump.jsonl` with secrets,
+//! `log.jsonl`, `backup`), and the values of the two tokens (`tokens.json`).
 
 use crate::command::{FAULTS, run, said, values, why};
 use crate::curl::{PROPFIND_0, curl};
@@ -26,7 +25,7 @@ fn fixture(format: u32) -> PathBuf {
     place
 }
 
-/// The kept store as a data directory, its content beneath this one.
+/// Copies a kept store to a data directory, with its content below this directory.
 pub(crate) fn lay_out(format: u32, data: &Path) {
     let from = fixture(format);
     let _ = std::fs::remove_dir_all(data);
@@ -56,18 +55,18 @@ fn kept(format: u32, file: &str) -> Vec<Value> {
     values(&std::fs::read_to_string(fixture(format).join(file)).unwrap())
 }
 
-/// Everything the old value says, the new one says, too; it may say more.
+/// Whether the new value contains everything of the old value; it may contain more.
 fn says(new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => old.iter().all(|(key, old)| {
-            // Which change a number of LMDB's was nobody knows any more.
+            // The field `good` was a transaction number of LMDB, which has no revision, so it is not compared.
             key == "good" || new.get(key).is_some_and(|new| says(new, old))
         }),
         _ => new == old,
     }
 }
 
-/// The records are the same, and the log continues.
+/// Checks that the records are the same, and that the change log continues.
 fn is_whole(format: u32, data: &Path) {
     assert_eq!(said(data, &["facts", "check"])[0]["sound"], true);
     let (old, new) = (kept(format, "dump.jsonl"), said(data, &["facts", "dump", "--secrets"]));
@@ -117,7 +116,7 @@ fn a_store_of_each_older_format_is_upgraded_by_command_and_nothing_else_touches_
         is_whole(format, &data);
         assert_eq!(said(&data, &["facts", "upgrade"])[0]["upgraded"], false);
 
-        // Both the backup that was made now and the one of then can be restored.
+        // The backup that the upgrade made and the backup of the old version can be restored.
         let made = done[0]["plan"]["backup"].as_str().unwrap().to_owned();
         let then = fixture(format).join("backup");
         for backup in [made.as_str(), then.to_str().unwrap()] {

@@ -36,7 +36,7 @@ fn litmus(url: &str, user: &str, password: &str) -> Vec<(String, u32, u32)> {
 #[test]
 fn litmus_passes_every_test() {
     let server = Server::start();
-    // `expect100` is run without TLS alone.
+    // litmus runs the test `expect100` only without TLS.
     for (url, http) in [(format!("http://{}/dav/main/", server.plain), 4), (server.url("/dav/main/"), 3)] {
         let parts = litmus(&url, "admin@local", &server.password);
         let expected = [("basic", 16), ("copymove", 13), ("props", 30), ("locks", 41), ("http", http)];
@@ -95,7 +95,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     assert!(!left.contains("b/3"), "{left}");
     assert!(main.join("from/a/b/3").exists() && !main.join("from/1").exists());
     assert_eq!(method(&server, &alice, "DELETE", "/dav/main/from", &["Depth: 0"]).0, 400);
-    // A name that is taken by something hidden is refused like a name one may not make.
+    // A name that a hidden entry has is refused like a name that the user may not create.
     std::fs::write(main.join("hidden"), "x").unwrap();
     server.cli(&["acl", "set", "main", "/hidden", "allow alice@local full"]);
     let onto = destination("/dav/main/hidden");
@@ -161,9 +161,9 @@ fn locks_are_their_owners_and_outlive_a_crash() {
     assert_eq!(refreshed.0, 200);
     std::thread::sleep(std::time::Duration::from_millis(2100));
     assert_eq!(put(&server, &bob, "/dav/main/file", &[]), 204, "it is over");
-    // A condition on a state that is not so.
+    // A condition with the token of a lock that has ended is false.
     assert_eq!(put(&server, &bob, "/dav/main/file", &["--header", &with]), 412);
-    // A user who takes as many locks as allowed.
+    // A user takes as many locks as allowed.
     let lock = |path: &str| curl(&server, &bob, path, &["--request", "LOCK", "--data", LOCK]).status;
     let locks: Vec<u16> = (0..33).map(|n| lock(&format!("/dav/main/l{n}"))).collect();
     assert_eq!((&locks[..32], locks[32]), (&[201; 32][..], 507));
@@ -187,20 +187,20 @@ fn properties_come_back_as_they_were() {
     };
     let value = "<n0:a xml:lang=\"de\">1 &lt; \u{1f600} <b xmlns=\"urn:x\" c=\"&quot;\"></b></n0:a>";
     assert!(found("/dav/main/file").contains(value), "{}", found("/dav/main/file"));
-    // They stay when the content changes, and go along with it.
+    // The properties stay when the content changes, and COPY and MOVE keep them.
     curl(&server, &alice, "/dav/main/file", &["--request", "PUT", "--data", "other"]);
     for (name, to) in [("COPY", "/dav/main/copy"), ("MOVE", "/dav/main/moved")] {
         let destination = format!("Destination: {to}");
         assert_eq!(method(&server, &alice, name, "/dav/main/file", &[&destination]).0, 201);
         assert!(found(to).contains(value), "{name}");
     }
-    // A live property cannot be changed; then no property is.
+    // A live property cannot be changed; a request that tries it changes no property.
     let both = "<propertyupdate xmlns='DAV:'><set><prop><y xmlns='urn:x'>1</y><getetag>x</getetag></prop></set></propertyupdate>";
     let refused = curl(&server, &alice, "/dav/main/copy", &["--request", "PROPPATCH", "--data", both]).text();
     assert!(refused.contains("403 Forbidden") && refused.contains("424 Failed Dependency"), "{refused}");
     let all = curl(&server, &alice, "/dav/main/copy", &PROPFIND_0).text();
     assert!(all.contains(value) && !all.contains(":y>"), "{all}");
-    // More than the file system keeps.
+    // A property that is larger than the file system can store.
     let large = format!(
         "<propertyupdate xmlns='DAV:'><set><prop><z xmlns='urn:x'>{}</z></prop></set></propertyupdate>",
         "z".repeat(60_000)
@@ -346,7 +346,7 @@ fn every_collection_on_the_way_to_a_datastore_answers() {
         assert!(answer.head.iter().any(|line| line == "dav: 1, 2, 3"), "{:?}", answer.head);
         assert!(answer.head.iter().any(|line| line == "ms-author-via: DAV"), "{:?}", answer.head);
     }
-    // The Identity API still says at `/` where it is.
+    // GET of `/` still answers the list of versions of the Identity API.
     assert_eq!(curl(&server, "", "/", &[]).status, 300);
 }
 
@@ -397,7 +397,7 @@ fn large_files_without_tls_arrive_as_they_are() {
     ] {
         assert!(curl(&["--range", range]).stdout == expected, "{range}");
     }
-    // Slowly, two at once, and one after the other on one connection.
+    // Downloads slowly, twice on one connection, and four times at the same time.
     assert!(curl(&["--limit-rate", "8M"]).stdout == content);
     let twice = curl(&[&url]).stdout;
     assert!(
@@ -410,7 +410,7 @@ fn large_files_without_tls_arrive_as_they_are() {
             scope.spawn(|| assert!(curl(&[]).stdout == content));
         }
     });
-    // A file that gets shorter meanwhile cuts the answer, and the server goes on. More of it than fits into any socket's buffers.
+    // If a file becomes shorter during a download, the answer is cut, and the server continues. The file is larger than all socket buffers.
     const HUGE: u64 = 300_000_000;
     let huge = std::fs::File::create(server.data().join("datastores/main/huge")).unwrap();
     huge.set_len(HUGE).unwrap();
@@ -448,7 +448,7 @@ fn large_files_without_tls_arrive_as_they_are() {
     assert!(!whole && bytes < HUGE, "{bytes}");
     assert!(curl(&[]).stdout == content);
     huge.set_len(HUGE).unwrap();
-    // A right that is withdrawn cuts it, too.
+    // A withdrawn right cuts the download, too.
     let (whole, bytes) = meanwhile(&|| drop(server.cli(&["user", "disable", "alice@local"])));
     assert!(!whole && bytes < HUGE / 2, "{bytes}");
 }
@@ -463,7 +463,7 @@ fn webdavclient3_makes_a_round_trip() {
     let output = Command::new("python3")
         .arg(script)
         .args([&server.url("/dav/main/"), user, secret])
-        // Its clients for locked files take no option for this.
+        // The environment names the certificate, because some of its clients have no option for it.
         .env("REQUESTS_CA_BUNDLE", server.certificate())
         .arg(scratch.path())
         .env("PYTHONPATH", python_path())

@@ -1,4 +1,4 @@
-//! webdav4 and fsspec, whose clients send `Depth: infinity`, or no Depth, for files and for names that do not exist yet.
+//! The clients webdav4 and fsspec, which send `Depth: infinity` or no `Depth` for files and for names that do not exist yet.
 
 use crate::proxmox::python_path;
 use crate::server::Server;

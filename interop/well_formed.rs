@@ -1,5 +1,5 @@
-//! Dead properties are returned as well-formed XML: random bodies against an independent parser, and properties that older versions or
-//! other programs wrote.
+//! Dead properties are returned as well-formed XML. An independent parser checks answers after random bodies, and with properties that older versions
+//! or other programs wrote.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;
@@ -25,7 +25,7 @@ fn random_bodies_come_back_as_they_were() {
     println!("{said}");
 }
 
-/// As they are kept: namespace, name, language, value.
+/// Writes properties into the attribute of a file, as the server stores them: namespace, name, language, value.
 fn keep(server: &Server, file: &str, properties: &[(&str, &str, &str, &str)]) {
     let path = server.data().join("datastores/main").join(file);
     std::fs::write(&path, "x").unwrap();
@@ -85,7 +85,7 @@ fn what_an_older_version_kept_breaks_no_listing() {
         assert!(all.contains(expected), "{expected}: {all}");
     }
     assert!(!all.contains('\u{aa}') && !all.contains("=\"http://www.w3.org/XML"), "{all}");
-    // It does not prevent new properties on the file.
+    // Malformed properties do not prevent new properties on the file.
     let set = "<propertyupdate xmlns='DAV:'><set><prop><good xmlns='urn:x'>new</good></prop></set></propertyupdate>";
     let admin = server.add_token("admin@local!test");
     let patched = curl(&server, &admin, "/dav/main/old", &["--request", "PROPPATCH", "--data", set]);

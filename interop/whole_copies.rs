@@ -1,5 +1,5 @@
-//! A COPY of a tree is reported as complete only if it contains every member that the user may see; the response shows nothing about
-//! others.
+//! A COPY of a tree is reported as complete only if it contains every member that the user may see; the response reveals nothing about hidden
+//! members.
 
 use crate::curl::{Answer, curl};
 use crate::server::{Server, read_acl, write_acl};
@@ -21,7 +21,7 @@ fn members_whose_names_no_url_means_are_named_and_hidden_ones_are_not() {
     for name in names {
         std::fs::write(main.join("from/inner").join(OsStr::from_bytes(name)), "x").unwrap();
     }
-    // A leftover of the server itself is no member.
+    // A temporary file of the server does not count as a member.
     std::fs::write(main.join("from/inner/.enfilade-00000000000000aa"), "x").unwrap();
     std::fs::write(main.join("from/fine"), "x").unwrap();
     std::fs::write(main.join("hidden"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! A corpus of requests as bytes: input, expected response, and the section of the RFC (`wire/*.cases`).
+//! Collections of requests as bytes, each with the expected response and the section of the RFC (`wire/*.cases`).
 
 mod http1;
 mod http2;
@@ -11,12 +11,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How long a response may take. An expected response comes at once; only a missing one takes this long.
+/// The longest wait for a response. An expected response comes at once; the test waits this long only for a missing one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Parallel connections, fewer than the limit of unauthenticated connections of an address.
 const AT_ONCE: usize = 24;
 
-/// One line of a corpus.
+/// One line of a `.cases` file.
 struct Case {
     what: String,
     rfc: String,
@@ -24,7 +24,7 @@ struct Case {
     sent: String,
 }
 
-/// A server with the files that the corpora name, and the values of their placeholders.
+/// A server with the files that the cases use, and the values of their placeholders.
 struct World {
     server: Server,
     token: String,
@@ -51,7 +51,7 @@ impl World {
         format!("PBSAPIToken={token}:{secret}")
     }
 
-    /// Runs all cases of a corpus, and fails with the cases whose response is not the expected one.
+    /// Runs all cases of a file. Fails, and prints the cases whose response is not the expected one.
     fn run(&self, corpus: &str, least: usize, came: impl Fn(&Self, usize, &Case) -> String + Sync) {
         let cases = cases(corpus);
         assert!(cases.len() >= least, "{} cases, expected {least}", cases.len());

@@ -1,4 +1,4 @@
-//! A restore in the place of a store that cannot be opened, on a file system that cannot exchange two names: overlayfs, ZFS before 2.2.
+//! A restore that replaces a store that cannot be opened, on a file system that cannot exchange two names (overlayfs, ZFS before 2.2).
 
 use crate::command::{FAULTS, Fault, said, traced, why};
 use crate::every_io::{copy, facts};
@@ -8,7 +8,7 @@ use std::process::Output;
 
 const DAMAGED: [u8; 8192] = [7; 8192];
 
-/// Runs a command whose `renameat2` fails, and one of its other calls, if that is said.
+/// Runs a command whose `renameat2` fails, and also one of its other calls if `fault` is given.
 fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
     traced(data, arguments, "renameat2:error=EINVAL", fault).output().unwrap()
 }
@@ -50,7 +50,7 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
                 assert!(output.status.success() && at > 10, "{what}: is the library loaded?");
             }
             if !store.exists() {
-                // It was killed between the two renames: nobody takes that for an empty house.
+                // The restore was killed between the two renames: no command treats this as an empty data directory.
                 let refused = run(&data, &["user", "list"], None);
                 assert!(!refused.status.success() && why(&refused).contains("mv -T"), "{what}: {refused:?}");
                 std::fs::rename(&new, &store).unwrap();

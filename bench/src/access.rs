@@ -1,5 +1,5 @@
-//! Listings of large trees with hidden entries, for users in 4, 400 and 4,000 groups: Enfilade and Samba, door 4 alone and the whole
-//! server.
+//! Listings of large trees with hidden entries, for users in 4, 400 and 4,000 groups: the cost of Enfilade and of Samba, and the cost of door 4
+//! without the rest of the server.
 
 mod alone;
 mod door;
@@ -29,7 +29,7 @@ use trees::{Acls, TREES};
 /// The number of groups of each user.
 const GROUPS: [u32; 3] = [4, 400, 4_000];
 const LARGE: &str = "largedir_41000";
-/// The number of listings of a known tree, to measure the cost of one.
+/// The number of times that a tree is listed again after its first listing, to measure the mean cost of one listing.
 const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
 
@@ -40,12 +40,12 @@ pub(crate) struct User {
 }
 
 fn users() -> Vec<User> {
-    // `facts` adds a user who may see everything.
+    // [`facts`] adds another user, who may see everything.
     let of = |(n, groups)| User { name: format!("user{n}"), groups };
     (0..).zip(GROUPS).map(of).collect()
 }
 
-/// Creates only users in groups, with a role on each datastore.
+/// Creates the users, their groups, and for each user a role on each datastore.
 fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Result<(), Failure> {
     let count = (users.len() as u64 + 1) * TOKENS_EACH;
     stores::fill(source, count, stores::keyed())?;
@@ -107,7 +107,7 @@ pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
 /// How the server learns the state of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// The kernel notifies of changes.
+    /// The kernel reports changes.
     Heard,
     /// The server asks the kernel for the state of each entry.
     Asked,
@@ -195,10 +195,10 @@ impl Bench<'_> {
     /// CPU seconds of the server to list a tree, or only its first directory: the first time, and again.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
-        // If everything comes from the disk, this takes longer than the idle limit of a connection.
+        // This wait can be longer than the idle limit of a connection, so the client connects only after it.
         server.settle();
         let mut client = Client::new(server.plain, user)?;
-        // The first request looks the user up, which is not measured.
+        // The first request includes the lookup of the user, which is not measured.
         client.list(acls, "")?;
         let spent = || server.cpu_nanos() / 1e9;
         let before = spent();
@@ -222,7 +222,7 @@ impl Bench<'_> {
         Ok([first, (spent() - before) / f64::from(AGAIN)])
     }
 
-    /// The median of three runs of [`Bench::listed`], each with a server that was started for it.
+    /// The median of three runs of [`Bench::listed`], each with a newly started server.
     fn listed_thrice(
         &self,
         acls: Acls,
@@ -243,7 +243,8 @@ impl Bench<'_> {
         }))
     }
 
-    /// Fills the kernel's caches as use does, not as the creation of the trees left them.
+    /// Empties the kernel's caches and lists the tree once, so that they contain what a listing needs, and not what the creation of the trees left in
+    /// them.
     fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
         crate::certs::drop_caches();
         self.listed(acls, tree, 0, true).map(drop)
@@ -268,7 +269,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures both servers with a tree, or only with its first directory.
+    /// Measures Enfilade and Samba with a tree, or only with its first directory.
     fn tree_beside(
         &self,
         report: &mut Report,
@@ -313,7 +314,7 @@ impl Bench<'_> {
             for (when, spent) in [("first", first), ("again", again)] {
                 report.once(&of(&format!("ours, {when}, to Samba's CPU")), groups, spent / theirs, "times");
             }
-            // The goals are for the directory alone, with few different ACLs.
+            // The goals apply only to the one large directory, with few different ACLs.
             if tree == LARGE && acls == Acls::Few && !is_whole {
                 let goals = match groups {
                     4 => [("samba-4-first", first, 1.0 / 5.0), ("samba-4-again", again, 1.0 / 15.0)],
@@ -331,7 +332,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures the least cost at which any program can read these ACLs.
+    /// Measures the lowest cost at which a program can read these ACLs.
     fn acls_alone(&self, report: &mut Report, acls: Acls) -> Result<(), Failure> {
         let what = format!(
             "the directory {LARGE}, {} ACLs: its names and each ACL, and nothing else, CPU",
@@ -341,7 +342,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Copies the visible entries, as in the report's table: find, copy, both.
+    /// Copies the visible entries with rclone: the time to find them, to copy them, and to do both.
     fn copies(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("rclone").arg("version").output().is_err() {
             eprintln!("rclone is not installed (`apt-get install rclone`), so nothing is copied");
@@ -412,7 +413,7 @@ impl Client {
         Ok(Self::on(Box::new(stream), user))
     }
 
-    /// A client over TLS, the only listener of a server by default.
+    /// A client over TLS. By default a server listens only with TLS.
     fn over_tls(server: &Server, user: usize) -> Result<Self, Failure> {
         Ok(Self::on(Box::new(server.https.stream()?), user))
     }

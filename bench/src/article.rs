@@ -1,5 +1,5 @@
-//! The benchmark Keystone's Fernet tokens were first measured with, in its numbers: 200 creations and validations one after the
-//! other, 1,000 creations and 500 validations at 20 at once, and 4,000 validations at 20 at once with ever more revocations.
+//! The benchmark with which Keystone's Fernet tokens were first measured, with the same numbers of requests: 200 creations and validations one after
+//! the other, 1,000 creations and 500 validations on 20 connections, and 4,000 validations on 20 connections with more and more revocations.
 
 use crate::Failure;
 use crate::fernet::cloud::{self, Cloud};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const AT_ONCE: usize = 20;
 const PASSWORD: &str = "a password";
-/// The numbers of revocations, the last one more than any real cloud had.
+/// The numbers of revocations. The last number is larger than in any real cloud.
 const REVOCATIONS: [u64; 7] = [0, 100, 500, 1_000, 4_000, 10_000, 100_000];
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -29,7 +29,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         |report: &mut Report, what: &str, n: u64, requests: &[Vec<u8>], count: usize, at_once: usize| {
             series(report, &served, what, n, requests, count / scale, at_once)
         };
-    // The first password costs its hash, and is remembered for a minute.
+    // The first login computes the hash of the password; the result is remembered for a minute.
     let hashes = stores_hash()?;
     report.once("a password's hash", 1, hashes, "ms");
     run(report, "creations by password, one after the other", 200, &by_password, 200, 1)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             lmdb.commit(&change)?;
         }
         there = revocations;
-        // After so large a change the index is built again, once.
+        // After a change that adds so many revocations, the first validation builds the server's index of revocations again.
         run(report, "the first validations after that", revocations, &served.validate, 10, 1)?;
         let cpu = run(
             report,

@@ -39,7 +39,7 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     let peer = haproxy(report, &directory, &scratch, n, is_cold_possible)?;
     readers(report, &directory, n, is_cold_possible)?;
     let own = ours(report, &directory, &scratch, n, is_cold_possible)?;
-    // The goals are for this number of certificates and more.
+    // The goals apply only from this number of certificates on.
     let is_full = count >= FULL;
     if let Some(peer) = peer.filter(|_| is_full) {
         report.goal(
@@ -83,7 +83,7 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
         report.goal("memory", "ours, memory of each certificate while idle", own.idle_kib, 1.0, "KiB");
     }
     if count >= MILLION {
-        // The cost of a handshake does not depend on the number; the spray was measured with fewer.
+        // The cost of a handshake does not depend on the number of certificates; `spray` is measured with fewer certificates.
         return Ok(());
     }
     handshakes::run(report, &scratch)?;
@@ -117,7 +117,7 @@ fn haproxy(
         Ok((began.elapsed().as_secs_f64(), resident(haproxy.child.0.id())))
     };
     eprintln!("HAProxy starts with {n} certificates, twice");
-    // The files are in memory after the first reading.
+    // After this, the files are in the page cache.
     read_all(directory)?;
     let (warm, bytes) = start()?;
     report.once("HAProxy, from its start to the first connection, warm", n, warm * 1e3, "ms");
@@ -188,7 +188,7 @@ fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool
             engine.read(directory, names, &each)
         };
         let mut warm = Samples::default();
-        // Reading very many files takes seconds, and fewer rounds are as accurate.
+        // Reading very many files takes seconds, so fewer rounds are accurate enough.
         let (rounds, cold_rounds) = if n >= MILLION as u64 { (2, 1) } else { (ROUNDS, 3) };
         for _ in 0..rounds {
             let began = now();
@@ -276,7 +276,7 @@ fn files_of(directory: &Path) -> Result<CertificateFiles, Failure> {
     Ok(CertificateFiles::new(place, Digest::new(&MemoSeed([9; 16])), terms))
 }
 
-/// Checks that the certificate of the last name is found.
+/// Checks that the last name gets its certificate.
 fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<(), Failure> {
     let last = make::names_of(n as usize - 1).pop().ok_or("no name")?;
     let permit = enfilade_tls::open(certificates, &Ask::new(Some(&last)))?;
@@ -287,7 +287,7 @@ fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<
     }
 }
 
-/// A restart with the index of an earlier start, from reading the file to the last answerable name, in seconds.
+/// The time of a restart with the index of an earlier start, in seconds: from reading the index until every name can be answered.
 fn restart(
     report: &mut Report,
     directory: &Path,
@@ -333,7 +333,7 @@ fn restart(
     Ok(checked)
 }
 
-/// Measures a reload after ten files were rewritten, in seconds.
+/// Returns the time of a reload after ten files were rewritten, in seconds.
 fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> Result<f64, Failure> {
     // The reload uses a directory of links to the same files, so that the original directory stays unchanged.
     let place = scratch.path().join("reloaded");
@@ -344,7 +344,7 @@ fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> R
     }
     let shelf = files_of(&place)?;
     let mut certificates = shelf.look(Rules::default(), None, crate::clock::nanos())?.certificates;
-    // The linked files changed just now, so their identity is certain only later.
+    // The links were created just now. A file that is this new is read again at the next look, so this look comes after a pause.
     pause(Duration::from_millis(100));
     certificates = shelf.look_again(&certificates, Rules::default(), crate::clock::nanos())?.certificates;
     let mut samples = Samples::default();
@@ -369,7 +369,7 @@ fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> R
     Ok(report.middle("ours, a reload after 10 changed files, all of them asked", n, &samples, "ms") / 1e3)
 }
 
-/// Measures the whole server, as an operator starts it.
+/// Measures the whole server in its own process.
 fn served(
     report: &mut Report,
     directory: &Path,
@@ -379,7 +379,7 @@ fn served(
 ) -> Result<(f64, Start), Failure> {
     let data = scratch.path().join("data");
     let none = [("ENFILADE_TLS__CHECK", "lazy")];
-    // The first start initializes the data directory; the second one has one certificate.
+    // The first start initializes the data directory. The second start measures the memory with one certificate.
     drop(Server::start(&data, &none)?);
     let alone = Server::start(&data, &none)?.resident();
     let with = directory.to_string_lossy();
@@ -425,7 +425,7 @@ fn resident(process: u32) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Drops the caches of the kernel. Returns whether that was possible.
+/// Drops the kernel's page cache. Returns whether that was possible.
 pub(crate) fn drop_caches() -> bool {
     let _ = Command::new("sync").status();
     let is_dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();

@@ -1,4 +1,5 @@
-//! File serving compared with Apache's mod_dav: the same files, one server after the other in the same run, CPU of the servers only.
+//! File serving compared with Apache's mod_dav: both serve the same files, one after the other in the same run; only the CPU of the servers is
+//! counted.
 
 mod apache;
 
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MANY: usize = 41_000;
-/// The number of directories, and of files in each.
+/// The number of directories, and the number of files in each.
 const TREE: (usize, usize) = (200, 200);
 const FILE_BYTES: usize = 25_000;
 const CONNECTIONS: usize = 8;
@@ -37,7 +38,7 @@ struct Peer {
     name: &'static str,
     address: SocketAddr,
     tls: SocketAddr,
-    /// The prefix of a path, and the header with the credential.
+    /// The prefix of all URL paths on this server.
     base: String,
     header: String,
     cpu: Box<dyn Fn() -> f64 + Sync>,
@@ -171,7 +172,7 @@ fn make(files: &Path, size: &Size) -> Result<(), Failure> {
     directory(&files.join("up-apache"), 0o777)
 }
 
-/// A data directory with a datastore of the files, and a token that may read and write them.
+/// Makes a data directory with a datastore of the files. Returns the name and the secret of a token that may read and write the files.
 fn prepare(data: &Path, files: &Path) -> Result<(String, String), Failure> {
     let program = std::env::current_exe()?.with_file_name("enfilade");
     let run = |arguments: &[&str]| -> Result<serde_json::Value, Failure> {
@@ -205,7 +206,7 @@ struct Compare<'c> {
 }
 
 impl Compare<'_> {
-    /// Reports the cost of each server, and the ratio of Enfilade to Apache, as a goal if one is given.
+    /// Reports the cost of each server, and the cost of Enfilade divided by that of Apache; this ratio is a goal if one is given.
     fn both(
         &mut self,
         peers: &[Peer],
@@ -253,7 +254,7 @@ impl Compare<'_> {
         ] {
             let ask = |peer: &Peer| propfind(peer, "/many/", body);
             for peer in peers {
-                // Warm up: afterwards the server knows the directory.
+                // Warm-up: after this request the server remembers the directory.
                 ask(peer)?;
             }
             self.both(peers, &format!("{what}, CPU"), "ms", goal, |peer| {
@@ -347,14 +348,14 @@ impl Compare<'_> {
         for (scheme, goal) in [("http", Some(("get-large", 1.1))), ("https", None)] {
             self.both(peers, &format!("GET of a large file by {scheme}, CPU"), "s", goal, |peer| {
                 let before = (peer.cpu)();
-                // The kernel counts in hundredths of a second, and one GET takes about ten of them.
+                // The kernel counts CPU in hundredths of a second, and one GET takes about ten of these, so ten GETs are measured.
                 curl(peer, &[], "/large?[1-10]", scheme)?;
                 Ok(((peer.cpu)() - before) / 10.0)
             })?;
         }
         let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("large");
         let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();
-        // The time includes the sync to disk for both servers: Apache acknowledges before it.
+        // The time includes the sync to the disk for both servers, because Apache acknowledges before it syncs.
         self.both(peers, "PUT of a large file, on the disk, time", "s", Some(("put-large", 1.0)), |peer| {
             rustix::fs::sync();
             let began = now();
@@ -380,7 +381,7 @@ impl Compare<'_> {
         })
     }
 
-    /// Measures the other requests over TLS, with curl as the client.
+    /// Measures further requests over TLS, with curl as the client.
     fn by_tls(&mut self, peers: &[Peer]) -> Result<(), Failure> {
         let depth = ["--request", "PROPFIND", "--header", "Depth: 1"];
         self.both(peers, "PROPFIND of a directory, everything, by https, CPU", "ms", None, |peer| {
@@ -442,7 +443,7 @@ impl Compare<'_> {
 const FOUR: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:displayname/><D:getlastmodified/>\
                     <D:getcontentlength/><D:resourcetype/></D:prop></D:propfind>";
 
-/// Sends requests with curl, over either scheme. The responses must be successful, and are discarded.
+/// Sends requests with curl, over http or https. The responses must be successful; their bodies are discarded.
 fn curl(peer: &Peer, arguments: &[&str], path: &str, scheme: &str) -> Result<(), Failure> {
     let address = if scheme == "https" { peer.tls } else { peer.address };
     let url = format!("{scheme}://{address}{}{path}", peer.base);

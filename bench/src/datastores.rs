@@ -1,4 +1,5 @@
-//! Lookups of datastores, each with its drop: as in Proxmox Backup Server up to 4.1 ("before"), in later versions ("after"), and ours.
+//! Lookups of datastores, each with its end (the drop of the lookup's guard): as in Proxmox Backup Server up to 4.1 ("before"), as in later versions
+//! ("after"), and in Enfilade ("ours").
 
 mod http;
 
@@ -19,12 +20,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 const ROUNDS: usize = 9;
-/// The time of the original's lookup, in `$5$` hashes by the C library of the same machine.
+/// The time of a lookup in Proxmox Backup Server up to 4.1, divided by the time of a `$5$` hash of the C library on the same machine.
 const BEFORE_TO_CRYPT: f64 = 2.944 / 1.99;
 const AFTER_TO_CRYPT: f64 = 0.1158 / 1.99;
 const BEFORE_CALLS: f64 = 116.0;
 const AFTER_CALLS: f64 = 106.0;
-/// Numbers of stores, and of lookups of each.
+/// Numbers of stores, and the number of lookups of each store.
 const TABLE: [(u64, u64); 4] = [(1, 1_000), (10, 100), (100, 10), (1_000, 1)];
 const STORES: u64 = 1_000;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     http::run(report, &scratch, small)
 }
 
-/// A server with this many datastores.
+/// A [`House`] with this many datastores.
 fn house(place: &Path, count: u64) -> Result<Arc<House>, Failure> {
     let store = Store::generated(place, 1)?;
     generate(&*store.lmdb, count)?;
@@ -67,7 +68,7 @@ fn name(n: u64) -> Result<DatastoreName, Failure> {
     Ok(format!("store-{n}").parse()?)
 }
 
-/// The table of the original's report: numbers of stores and lookups, with each operation dropped at once or all together at the end.
+/// The table of Proxmox's own measurement: numbers of stores and lookups. Each operation ends at once, or all operations end together.
 fn table(
     report: &mut Report,
     theirs: &ServerFiles,
@@ -107,13 +108,13 @@ fn table(
                 drop(held);
                 Ok(began.elapsed().as_secs_f64() * 1e6 / count)
             };
-            // Warm up: roots are open, and the peers' counter files exist.
+            // Warm-up: after this, roots are open, and the counter files of the compared servers exist.
             run_theirs(true, stores * each)?;
             run_ours()?;
             let (mut before, mut after, mut own, mut ratios) =
                 (Samples::default(), Samples::default(), Samples::default(), Samples::default());
             for _ in 0..ROUNDS {
-                // Every uncached lookup does the same work, so fewer of them are as accurate.
+                // Every uncached lookup does the same work, so fewer of them are accurate enough.
                 before.push(run_theirs(false, if small { 10 } else { 100 })?);
                 let one = run_theirs(true, stores * each)?;
                 let mine = run_ours()?;
@@ -155,14 +156,14 @@ fn table(
 
 const PARTS: [&str; 3] = ["before", "after", "ours"];
 
-/// System calls of a lookup and its drop: the difference between more and fewer rounds.
+/// Counts the system calls of a lookup and its drop: a long run minus a short run, so that start and end of the process do not count.
 fn calls(report: &mut Report) -> Result<(), Failure> {
     if Command::new("strace").arg("-V").output().is_err() {
         eprintln!("strace is not installed, so no system calls are counted");
         return Ok(());
     }
     for part in PARTS {
-        // The least of several runs, because the number of calls to start and end a process varies.
+        // The smallest of five counts, because the number of calls to start and end a process varies.
         let fewest = |times: u64| -> Result<f64, Failure> {
             (0..5).try_fold(f64::INFINITY, |least, _| Ok(least.min(counted(part, times)?)))
         };
@@ -198,7 +199,8 @@ fn counted(part: &str, times: u64) -> Result<f64, Failure> {
     last.filter(|_| output.status.success()).ok_or_else(|| format!("strace counted nothing: {text}").into())
 }
 
-/// The other runs of the original's report: 5 stores × 100,000 lookups, and one lookup of every store after a start, and a second one.
+/// The other runs of Proxmox's own measurement: 100,000 lookups of each of 5 stores, and the first and the second lookup of every store after a
+/// start.
 fn rounds(
     report: &mut Report,
     theirs: &ServerFiles,
@@ -209,7 +211,7 @@ fn rounds(
 ) -> Result<(), Failure> {
     let names: Vec<DatastoreName> = (0..STORES).map(name).collect::<Result<_, _>>()?;
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
-    // The original takes half a minute for all lookups; a tenth of them is as accurate.
+    // The rebuilt Proxmox server takes half a minute for all lookups; a tenth of them is accurate enough.
     let (times, part) = if small { (1_000, 100) } else { (100_000, 10_000) };
     let each = |count: usize| (0..5_usize).flat_map(move |store| (0..count).map(move |_| store));
     let began = now();
@@ -257,10 +259,10 @@ fn rounds(
     Ok(())
 }
 
-/// The number of lookups. It is large, so that differences of the setup (random hash seeds) do not matter.
+/// The number of lookups. It is large, so that differences in the setup (random hash seeds) have little effect.
 const PROBES: u64 = 20_000;
 
-/// Instructions of a lookup and its drop; the number of stores does not matter.
+/// Counts the instructions of a lookup and its end, with few stores and with many. The goal is that the numbers are the same.
 fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("valgrind is not installed, so no instructions are counted");
@@ -308,7 +310,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
         let house = stores::still_house(Arc::new(memory));
         let any = |n: u64| name(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
         let names: Vec<DatastoreName> = (0..10).map(any).collect::<Result<_, _>>()?;
-        // Looks each store up once before the count, because the first lookup does more.
+        // Looks up each store once before the instructions are counted, because the first lookup does more work.
         names.iter().for_each(|name| look(&house, name));
         for n in 0..usize::try_from(times)? {
             look(&house, names.get(n % names.len()).ok_or("no name")?);
@@ -328,7 +330,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     (0..times).try_for_each(|_| theirs.look_up("store-1", part == "after")?.end())
 }
 
-/// Our lookups with more and more stores, and on two threads.
+/// Measures our lookups with more and more stores, and on two threads.
 fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
     let sizes: &[u64] = if small { &[10, 1_000] } else { &[10, 1_000, 100_000] };
     let mut houses = Vec::new();
@@ -346,7 +348,7 @@ fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Fail
     const EACH: usize = 200_000;
     for _ in 0..ROUNDS {
         for (at, (_, house, names)) in houses.iter().enumerate() {
-            // Pseudo-random, so that the next store is not in the processor's cache.
+            // The choice is pseudo-random, so that the next store is not in the processor's cache.
             let any = |n: usize| names.get((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % names.len());
             let one = |n: usize| any(n).into_iter().for_each(|name| look(house, name));
             let hot = |_: usize| names.first().into_iter().for_each(|name| look(house, name));

@@ -1,4 +1,4 @@
-//! The facts: the cost of a read and of a change, and that neither grows with the number of records.
+//! The cost of reading and of changing facts, with few and with many records.
 
 use crate::Failure;
 use crate::machine::anonymous_bytes;
@@ -73,7 +73,7 @@ fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     report.middle("record, hot", tokens, &hot_samples, "ns");
     let samples = nanos(ROUNDS, || get(&random()));
     let value = report.middle("record, random", tokens, &samples, "ns");
-    // For comparison: LMDB alone, without checks of the record.
+    // For comparison: a read by LMDB alone, without the check of the record.
     let raw = nanos(ROUNDS, || {
         let key = random().bytes().to_vec();
         let found = lmdb.snapshot(|snapshot| {
@@ -152,7 +152,8 @@ pub(crate) fn watch(place: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The time from the acknowledgement of a change until another process sees it; it is negative if the process sees the change before.
+/// Measures the time from the acknowledgement of a change until another process sees the change. The time is negative if the process sees it before
+/// the acknowledgement.
 fn visibility(report: &mut Report, lmdb: &Lmdb, place: &Path) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("facts-watcher").arg(place).stdout(Stdio::piped());
@@ -181,7 +182,7 @@ fn shared_nanos() -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// The real server on a large store without requests.
+/// Measures the real server on a large store, without requests.
 fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), Failure> {
     let data = scratch.join("data");
     std::fs::create_dir(&data)?;
@@ -194,7 +195,7 @@ fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), F
         began.elapsed().as_secs_f64() * 1e3,
         "ms",
     );
-    // In this time the server runs all of its periodic work once.
+    // During this pause the server does all of its periodic work once.
     std::thread::park_timeout(Duration::from_millis(2_500));
     let bytes = anonymous_bytes(&server.child.0.id().to_string()).ok_or("the server has ended")?;
     let mebibytes = bytes as f64 / f64::from(1 << 20);
@@ -232,7 +233,7 @@ fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure>
     let shadow = place.join("token.shadow");
     let mut mirror = Mirror::new(set);
     std::fs::write(&shadow, secrets(lines))?;
-    // As if nothing had changed for long, so that each look is a single read.
+    // A late clock: the last change of the files seems to be long ago, so that each look reads the files only once.
     let late = Clocks { unix_seconds: 4_000_000_000, tick_millis: 0, mirror: MirrorHealth::Current };
     let began = now();
     let outcome = mirror.look(&lmdb, late)?;

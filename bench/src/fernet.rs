@@ -1,4 +1,4 @@
-//! Sessions: the cost to judge one with any number of revocations, directly and through Keystone's API.
+//! Sessions: the cost to check one, with few and with many revocations, in process and through Keystone's API.
 
 mod comparison;
 pub(crate) mod cloud;
@@ -16,9 +16,9 @@ use enfilade_identity::Wanted;
 use enfilade_passage::{Credential, House};
 
 const ROUNDS: usize = 15;
-/// More sessions than the memo holds, so that none is remembered when it comes again.
+/// The number of sessions that are checked in turn. It is larger than the memo, so that no session is remembered at its next check.
 const SESSIONS: usize = 64;
-/// The number of known sessions.
+/// The number of remembered sessions.
 const KNOWN: usize = 1_000;
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -56,7 +56,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
 }
 
-/// Only the comparison of Keystone and Enfilade.
+/// Runs only the comparison of Keystone and Enfilade.
 pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: bool) -> Result<(), Failure> {
     if install {
         peers::keystone::install()?;
@@ -71,8 +71,8 @@ pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: 
     }
 }
 
-/// Measures known sessions after an unrelated revocation, when only the new mark is read. Stores with few and with many revocations take turns,
-/// so that noise of the machine affects both. Returns the additional cost with many, in nanoseconds.
+/// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and one with many take
+/// turns, so that noise of the machine affects both. Returns how many nanoseconds more a session takes with many revocations.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f64, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
@@ -87,7 +87,7 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f6
         for (cloud, revocations, house, known, samples) in &mut houses {
             let admit = |credential: &Credential| assert!(stores::come_in(house, credential).is_ok());
             cloud.revoke(*revocations + 1_000_000 + round)?;
-            // The first session updates the index, and is not timed; in round 0 the sessions become known.
+            // The first session updates the index, so its time is not measured. In round 0 the sessions get into the memo.
             known.iter().take(1).for_each(admit);
             let began = now();
             known.iter().skip(1).for_each(admit);
@@ -138,7 +138,7 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
             "ns",
         );
     }
-    // Without a memo each session is decrypted, and judged on the facts.
+    // With a memo of one byte nothing is remembered: each session is decrypted, and judged on the facts.
     let forgetful = cloud.house(1, keys)?;
     let asks = asks(&forgetful, SESSIONS)?;
     let mut turn = asks.iter().cycle();

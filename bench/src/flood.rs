@@ -1,4 +1,4 @@
-//! A flood of wrong secrets, ten times what the cores can hash: its cost for known clients, and whether new clients can log in.
+//! A flood of wrong secrets, ten times as many as the cores can hash. Measures its effect on known clients, and whether new clients can log in.
 
 use crate::Failure;
 use crate::report::Report;
@@ -13,21 +13,21 @@ use std::time::Duration;
 
 /// The number of addresses that send the flood.
 const FLOODING: u8 = 8;
-/// The number of new clients in a second, and of seconds.
+/// The number of new clients per second.
 const COLD_EACH_SECOND: u64 = 5;
 const SECONDS: u64 = 10;
-/// The time limit of a new client.
+/// A new client that is admitted later than this counts as late.
 const IN_TIME: Duration = Duration::from_secs(1);
 /// How long a flooding client waits for a response.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Requests of known clients in a second; far less than the server can do.
+/// The number of requests of known clients per second, far less than the server can answer.
 const KNOWN_EACH_SECOND: u64 = 1_000;
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let seconds = if small { 3 } else { SECONDS };
     let tokens = COLD_EACH_SECOND * SECONDS * 4 + 10;
     let hashes = stores::hashed(tokens)?;
-    // The seconds of one hash on this machine, from the time of ten.
+    // The time of one hash on this machine, in seconds, from the time of ten hashes.
     let each = {
         let began = now();
         stores::hashed(10)?;
@@ -44,7 +44,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let server = Server::start(&data, &[("ENFILADE_IDENTITY__PENALTIES", penalties)])?;
         let run = Run { server: &server, seconds, rate, next_cold: AtomicU64::new(10) };
         run.warm()?;
-        // Known clients without the flood, with it, and the flood alone.
+        // Three cases: known clients without the flood, known clients with the flood, and the flood alone.
         let quiet = run.measure(true, false)?;
         let flooded = run.measure(true, true)?;
         let alone = run.measure(false, true)?;
@@ -132,7 +132,7 @@ impl Run<'_> {
                 }
             }
             let known = is_known.then(|| scope.spawn(|| self.known()));
-            // New clients log in in all cases except the flood alone.
+            // New clients take part in each case except the flood alone.
             let cold = is_known.then(|| scope.spawn(|| self.cold()));
             if let (Some(known), Some(cold)) = (known, cold) {
                 measured.known = known.join().map_err(|_| "a client ended")?? as f64;
@@ -151,8 +151,8 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// Sends wrong secrets for existing tokens from one address, each on a connection of its own that is closed if no response comes for a
-    /// while.
+    /// Sends wrong secrets for existing tokens from one address. Each secret has a connection of its own, which is closed if no response comes in
+    /// time.
     fn flood(&self, address: u8, is_over: &AtomicBool, sent: &AtomicU64) {
         let from = Ipv4Addr::new(127, 0, 1, address + 1);
         let pause = Duration::from_secs_f64(f64::from(FLOODING) / self.rate);

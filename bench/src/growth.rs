@@ -1,4 +1,4 @@
-//! Stores of ten million records: memory and time of copies, and the growth of a store that is written during a backup.
+//! Stores of ten million records: memory and time to load, back up, restore and check, and the growth of a store that is changed during a backup.
 
 pub(crate) mod revocations;
 
@@ -48,11 +48,11 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A command that ran.
+/// The measurements of a command that ended.
 struct Measured {
     told: Value,
     seconds: f64,
-    /// The most anonymous memory of the process, in MiB.
+    /// The maximum of the process's anonymous memory, in MiB.
     mebibytes: f64,
 }
 
@@ -89,7 +89,7 @@ fn measured(data: &Path, arguments: &[&str]) -> Result<Measured, Failure> {
     Ok(Measured { told: serde_json::from_str(&out)?, seconds, mebibytes: most as f64 / f64::from(1 << 20) })
 }
 
-/// A backup while one thread changes tokens as fast as it can.
+/// Measures a backup while one thread changes tokens as fast as it can.
 fn back_up(report: &mut Report, data: &Path, backup: &str, records: u64, users: u64) -> Result<(), Failure> {
     let lmdb = Lmdb::open(&data.join("facts"))?;
     let is_over = AtomicBool::new(false);

@@ -1,6 +1,6 @@
-//! The Identity API in a small cloud and in one of the size of the largest. For each of creating a user, showing a user, finding a user by name
-//! and listing a user's effective roles: the server's CPU, and the number of reads of the store; also the CPU of Keystone, if it is installed.
-//! And the cost to list all users and to remove a whole domain.
+//! The Identity API in a small cloud and in one with as many users as the largest known cloud. The requests create a user, show a user, find a user
+//! by name, and list a user's effective roles. For each, this benchmark measures the server's CPU, the number of reads of the store, and the CPU of
+//! Keystone if it is installed. It also measures the cost to list all users and to remove a whole domain.
 
 mod comparison;
 mod counted;
@@ -18,7 +18,7 @@ use crate::stores;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// The factor by which the CPU may grow from the small cloud to the large one: the tree of facts is two levels deeper.
+/// The largest allowed ratio of the CPU in the large cloud to that in the small one. The B-tree of facts is two levels deeper in the large cloud.
 const GROWS: f64 = 1.5;
 
 /// The size of a cloud: a project for each ten users, and ten assignments for each user.
@@ -38,10 +38,10 @@ struct Peer {
     made: u64,
 }
 
-/// A request, for the n-th time: method, target and body.
+/// A function that makes the n-th request of a kind: method, target and body.
 type Ask = fn(&mut Peer, u64) -> (&'static str, String, String);
 
-/// The measured requests, with the number of requests of a sample.
+/// The measured requests: id, description, number of requests in a sample, and the function that makes them.
 const ASKS: [(&str, &str, u64, Ask); 5] = [
     ("create", "create a user", 400, |peer, _| {
         peer.made += 1;
@@ -121,7 +121,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
 }
 
-/// One request of each kind, for counting.
+/// One request of each kind, whose reads of the store are counted.
 fn requests(size: Size) -> Vec<(&'static str, String, String)> {
     let after = cloud::user(50);
     vec![
@@ -133,7 +133,7 @@ fn requests(size: Size) -> Vec<(&'static str, String, String)> {
     ]
 }
 
-/// The bytes of a request over HTTP.
+/// A request as bytes of HTTP.
 fn spoken((method, target, body): &(&str, String, String), token: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -146,7 +146,7 @@ fn spoken((method, target, body): &(&str, String, String), token: &str) -> Vec<u
 impl Peer {
     /// Microseconds of the server's CPU for each request.
     fn cpu_of(&mut self, times: u64, ask: Ask) -> Result<f64, Failure> {
-        // A new connection, because one that is idle during the other server's turn would be closed.
+        // Each sample has a new connection, because the server would close one that is idle while the other server is measured.
         let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
         let before = self.server.cpu_nanos();
         for n in 0..times {

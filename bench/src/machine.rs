@@ -1,4 +1,4 @@
-//! The machine and the version of a measurement.
+//! Describes the machine, and the commit of the measured source.
 
 use serde_json::{Value, json};
 use std::process::Command;
@@ -14,12 +14,12 @@ pub(crate) fn machine() -> Value {
         "cpu": field(&read("/proc/cpuinfo"), "model name"),
         "cores": std::thread::available_parallelism().map_or(1, usize::from),
         "memory": field(&read("/proc/meminfo"), "MemTotal"),
-        // The rest after the version names the builder.
+        // The text after the first `-` is the name of the kernel's build.
         "kernel": read("/proc/sys/kernel/osrelease").trim().split('-').next(),
     })
 }
 
-/// The commit of the source, marked `-dirty` if files were changed since.
+/// The commit of the source, with the suffix `-dirty` if files were changed after it.
 pub(crate) fn commit() -> String {
     let output = Command::new("git").args(["describe", "--always", "--dirty"]).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

@@ -1,8 +1,8 @@
-//! Benchmarks: `cargo xtask bench NAME`. Both sides of a comparison are measured in the same run.
+//! Benchmarks: `cargo xtask bench NAME`. Two things that are compared are always measured in the same run.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
-// The module of the server.
+// The clock module of the server, because a benchmark in this process needs the same clock.
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod access;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 /// Whether every goal held.
 fn run(arguments: &[String]) -> Result<bool, Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // Benchmarks start this program again for work in another process.
+    // A benchmark starts this program again with these words to work in another process.
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }

@@ -1,4 +1,4 @@
-//! The whole passage: in process without any I/O of a network, in instructions, and through the real server over TLS.
+//! Doors 2 to 4 together, measured in three ways: in process without a network, in instructions, and through the real server over TLS.
 
 mod http;
 pub(crate) mod pure;
@@ -24,7 +24,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     http::run(report, &scratch, tokens, small)
 }
 
-/// A datastore with a file that the first user may read.
+/// Creates a datastore with a file that the first user may read. Returns its name.
 fn furnish(store: &Store, scratch: &Scratch) -> Result<DatastoreName, Failure> {
     let name: DatastoreName = "tank".parse()?;
     let place = scratch.path().join("tank");
@@ -43,7 +43,7 @@ fn furnish(store: &Store, scratch: &Scratch) -> Result<DatastoreName, Failure> {
     Ok(name)
 }
 
-/// Doors 2 to 4 for a file, from the credential to the permit: everything except HTTP and content.
+/// Asks doors 2 to 4 about a file, from the credential to the permit: everything except HTTP and content.
 fn walk(house: &Arc<House>, ask: &Ask, store: &DatastoreName, path: &StorePath) -> Result<(), Failure> {
     let visit = stores::visit(house, ask)?;
     let mut stay =
@@ -70,7 +70,7 @@ fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(),
     report.middle("refused: wrong secret", tokens, &refused, "ns");
     let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &nobody).is_err()));
     report.middle("refused: unknown user", tokens, &refused, "ns");
-    // The first walk after an unrelated change, and after a start.
+    // Measures the first walk after an unrelated change, and the first walk after a start.
     let mut after = Samples::default();
     for n in 0..201 {
         let mut change = Change::new(stores::audit("role assign"));

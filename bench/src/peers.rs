@@ -1,4 +1,4 @@
-//! Programs that Enfilade is compared with. Those re-implemented from descriptions name the measurements of the real program.
+//! Programs with which Enfilade is compared. If a program was rebuilt from descriptions, its module contains the measurements of the original.
 
 pub(crate) mod datastore_cfg;
 pub(crate) mod keystone;

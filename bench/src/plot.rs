@@ -1,4 +1,4 @@
-//! The figures as bars, one picture for each unit.
+//! Draws the figures as bars, one picture for each unit.
 
 use crate::report::{Report, Row};
 use std::fmt::Write as _;

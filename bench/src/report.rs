@@ -1,11 +1,11 @@
-//! The results, as text and as JSON.
+//! The results of a benchmark, as text and as JSON.
 
 use crate::machine;
 use crate::stopwatch::Samples;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One figure.
+/// A measured value.
 pub(crate) struct Row {
     pub(crate) name: String,
     /// The size of the measured case, such as the number of records or threads.
@@ -50,19 +50,19 @@ impl Report {
         &self.rows
     }
 
-    /// A figure that was measured once.
+    /// Adds a figure that was measured once.
     pub(crate) fn once(&mut self, name: &str, n: u64, value: f64, unit: &'static str) {
         self.rows.push(Row { name: name.to_owned(), n, value, unit, spread: 0.0 });
     }
 
-    /// The median of the samples.
+    /// Adds the median of the samples, and returns it.
     pub(crate) fn middle(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) -> f64 {
         let value = samples.at(50);
         self.rows.push(Row { name: name.to_owned(), n, value, unit, spread: samples.spread() });
         value
     }
 
-    /// The median and the 99th percentile.
+    /// Adds the median and the 99th percentile. Returns the median.
     pub(crate) fn tail(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) -> f64 {
         self.once(&format!("{name}, p99"), n, samples.at(99), unit);
         self.middle(&format!("{name}, p50"), n, samples, unit)
@@ -80,7 +80,7 @@ impl Report {
         self.goals.push(Goal { id, what: what.to_owned(), measured, goal, unit });
     }
 
-    /// A re-implementation counts only if it is within a quarter of the original: `ratio` is the ratio of both.
+    /// Adds a goal for a rebuilt program: its cost must be within a quarter of the original's. `ratio` is its cost divided by that of the original.
     pub(crate) fn faithful(&mut self, id: &'static str, what: &str, n: u64, ratio: f64) {
         self.once(what, n, ratio, "times");
         self.goal(id, &format!("{what}, off by"), (ratio - 1.0).abs(), 0.25, "times");

@@ -1,4 +1,4 @@
-//! The real server on a store of its own, and a client that speaks just enough HTTP to it.
+//! The real server on a data directory of its own, and a simple HTTP client for it.
 
 use crate::Failure;
 use crate::stopwatch::Child;
@@ -25,7 +25,7 @@ impl Server {
         Self::start_trusting(data, environment, &data.join("tls/localhost.crt"))
     }
 
-    /// As [`Server::start`], with other certificates: clients trust `certificate` instead of the server's first certificate.
+    /// Like [`Server::start`], but clients trust `certificate` instead of the server's first certificate.
     pub(crate) fn start_trusting(
         data: &Path,
         environment: &[(&str, &str)],
@@ -55,7 +55,7 @@ impl Server {
         })
     }
 
-    /// CPU that the server has used so far, in nanoseconds, without the threads of this name.
+    /// The CPU that the server has used so far, in nanoseconds, without that of threads with this name.
     pub(crate) fn cpu_nanos_but(&self, but: &str) -> f64 {
         crate::stopwatch::thread_nanos(self.child.0.id(), |name| name != but)
     }
@@ -64,13 +64,13 @@ impl Server {
         self.cpu_nanos_but("")
     }
 
-    /// Waits until the server's background work has ended: at its start the server searches its trees for remains of uploads.
+    /// Waits until the server's background work has ended: after its start a server searches its datastores for remains of uploads.
     pub(crate) fn settle(&self) {
         let mut before = self.cpu_nanos();
         loop {
             crate::stopwatch::pause(Duration::from_millis(300));
             let after = self.cpu_nanos();
-            // The CPU time of an ended thread is lost.
+            // The difference can be negative, because the kernel no longer reports the CPU time of an ended thread.
             if (after - before).abs() < 3e6 {
                 return;
             }
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Its resident memory, in bytes.
+    /// The resident memory of the server, in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Server {
         line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
-    /// Sends requests over TLS, as [`Https::load`].
+    /// Sends requests over TLS, by [`Https::load`].
     pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
         self.https.load(requests, connections, each)
     }
@@ -97,7 +97,7 @@ impl Server {
     }
 }
 
-/// A server that is requested over TLS.
+/// The address of a server, and what a client needs for TLS to it.
 pub(crate) struct Https {
     address: SocketAddr,
     trust: Arc<ClientConfig>,
@@ -124,7 +124,7 @@ impl Https {
         self.ask(connections, each, turn)
     }
 
-    /// As [`Https::load`], with one connection for each request, which is sent again and again.
+    /// Like [`Https::load`], but each request has one connection, on which it is sent again and again.
     pub(crate) fn load_own(&self, requests: &[Vec<u8>], each: usize) -> Result<(), Failure> {
         self.ask(requests.len(), each, |connection| requests.iter().skip(connection).take(1).cycle())
     }
@@ -159,7 +159,7 @@ impl Https {
         Ok(Client::new(self.stream()?))
     }
 
-    /// A connection for raw use.
+    /// A TLS connection as a plain byte stream.
     pub(crate) fn stream(&self) -> Result<StreamOwned<ClientConnection, TcpStream>, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
         Ok(StreamOwned::new(connection, socket(self.address, Ipv4Addr::LOCALHOST)?))

@@ -8,7 +8,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Sleeps at least this long, also after a spurious wake-up.
+/// Sleeps at least this long, also if the thread wakes up early.
 pub(crate) fn pause(at_least: Duration) {
     let began = now();
     while began.elapsed() < at_least {
@@ -16,17 +16,17 @@ pub(crate) fn pause(at_least: Duration) {
     }
 }
 
-/// The CPU that a process has used so far, ended threads included, in seconds.
+/// The CPU that a process has used so far, including ended threads, in seconds.
 pub(crate) fn cpu_seconds(process: &str) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may contain anything, and ends with the last `)`. User and system time are fields 14 and 15 of the line, in hundredths of a
-    // second.
+    // The process name in the line may contain any bytes, and ends with the last `)`. User and system time are fields 14 and 15 of the line, in
+    // hundredths of a second.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().ok());
     Some(ticks.sum::<Option<f64>>()? / 100.0)
 }
 
-/// The CPU that some of a process's threads have used so far, in nanoseconds.
+/// The CPU that the threads of a process have used so far, in nanoseconds; `counts` selects threads by name.
 pub(crate) fn thread_nanos(process: u32, counts: impl Fn(&str) -> bool) -> f64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return f64::NAN };
     let of_task = |task: &std::path::Path| {
@@ -54,7 +54,7 @@ impl Drop for Child {
     }
 }
 
-/// The elapsed nanoseconds divided by the calls of all threads.
+/// The elapsed nanoseconds divided by the number of calls of all threads.
 pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -> f64 {
     let began = now();
     std::thread::scope(|scope| {
@@ -66,7 +66,7 @@ pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -
     began.elapsed().as_nanos() as f64 / (threads * each) as f64
 }
 
-/// Many measurements of one thing.
+/// Repeated measurements of one quantity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
@@ -91,7 +91,7 @@ impl Samples {
         sorted.get(index).copied().unwrap_or(f64::NAN)
     }
 
-    /// The mean, and half of its 95 % interval by Student's t, for 15 samples.
+    /// The mean, and half of its 95 % confidence interval by Student's t for 15 samples.
     pub(crate) fn mean(&self) -> (f64, f64) {
         const T_14: f64 = 2.145;
         let count = self.0.len() as f64;
@@ -106,7 +106,7 @@ impl Samples {
     }
 }
 
-/// The nanoseconds that `once` takes, from rounds of some milliseconds each.
+/// The nanoseconds that one call of `once` takes. Each sample is the mean of a round of some milliseconds.
 pub(crate) fn nanos(rounds: usize, mut once: impl FnMut()) -> Samples {
     let mut times = 1_u32;
     while elapsed(times, &mut once) < Duration::from_millis(5) {

@@ -1,4 +1,4 @@
-//! Stores of many tokens, and houses on them.
+//! Stores with many tokens, and a [`House`] for each.
 
 use crate::Failure;
 use crate::clock;
@@ -44,7 +44,7 @@ impl Sequence {
     }
 }
 
-/// An id. The server's ids are random; these are the same in every run.
+/// A pseudo-random id, which is the same in every run.
 pub(crate) fn id(kind: u64, n: u64) -> [u8; 16] {
     let mut sequence = Sequence(kind << 56 | n);
     (u128::from(sequence.next()) << 64 | u128::from(sequence.next())).to_be_bytes()
@@ -61,7 +61,7 @@ pub(crate) fn tokenid_of(n: u64) -> Tokenid {
     Tokenid::new(&format!("user{}", n / TOKENS_EACH), "local", &format!("t{}", n % TOKENS_EACH))
 }
 
-/// The secrets of the first tokens, and a `$y$` hash of cost 5 of each.
+/// The secrets of the first `count` tokens, and for each a `$y$` hash of cost 5.
 pub(crate) fn hashed(count: u64) -> Result<Vec<(String, String)>, Failure> {
     let began = now();
     let hash = |n| {
@@ -74,7 +74,7 @@ pub(crate) fn hashed(count: u64) -> Result<Vec<(String, String)>, Failure> {
     hashed
 }
 
-/// A store of tokens.
+/// A store with users and tokens.
 pub(crate) struct Store {
     pub(crate) lmdb: Arc<Lmdb>,
     pub(crate) tokens: u64,
@@ -91,7 +91,7 @@ pub(crate) fn audit(what: &str) -> AuditRecord {
 }
 
 impl Store {
-    /// A store whose secrets were generated here, so that they have fast hashes.
+    /// A store whose tokens have generated secrets, so that they have fast hashes.
     pub(crate) fn generated(place: &Path, tokens: u64) -> Result<Self, Failure> {
         Self::of(place, tokens, keyed())
     }
@@ -115,9 +115,9 @@ impl Store {
         Ok(Store { lmdb: Arc::new(lmdb), tokens })
     }
 
-    /// A house on the store.
+    /// A [`House`] that uses the store.
     pub(crate) fn house(&self, memo_bytes: usize) -> Arc<House> {
-        // As if the mirrored files had just been read, for the whole benchmark.
+        // Records a look at the mirrored files once; for the whole benchmark this look counts as recent.
         let tick = clock::now().tick_millis;
         self.lmdb.mirror_leader().looked(tick, tick);
         let clock = clock::of_server(Arc::clone(&self.lmdb), 86_400);
@@ -130,7 +130,7 @@ impl Store {
     }
 }
 
-/// A house whose clock does not advance: callgrind does not support the kernel's clock page.
+/// A [`House`] whose clock does not advance: callgrind does not support the memory page from which the kernel's time is read.
 pub(crate) fn still_house(source: Arc<dyn Source>) -> Arc<House> {
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     house_of(source, Arc::new(move || now), ledger(now), 1 << 20)
@@ -164,7 +164,7 @@ fn house_of(
     })
 }
 
-/// A ledger as large as a server's, in memory of this process.
+/// A ledger of the same size as in a server, in the memory of this process.
 fn ledger(began: Clocks) -> Ledger {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let words: Vec<_> = (0..ledger_words(131_072, threads)).map(|_| AtomicU64::new(0)).collect();
@@ -209,13 +209,13 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// Verifiers of secrets that were generated here.
+/// Keyed verifiers, as Enfilade stores them for secrets that it generated.
 pub(crate) fn keyed() -> impl Fn(u64, &CredentialId) -> Verifier {
     let key = hash_key();
     move |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes()))
 }
 
-/// Makes a server's data directory, and moves these facts into it.
+/// Makes a data directory, and moves these facts into it.
 pub(crate) fn data_directory(data: &Path, facts: &Path) -> Result<(), Failure> {
     let private = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     std::fs::create_dir_all(data.join("keys"))?;

@@ -1,4 +1,4 @@
-//! API tokens: the cost of recognising one that was verified before, compared with other servers, and that it does not grow.
+//! API tokens: the cost of recognising a token that was verified before, compared with another server, and with few and many tokens.
 
 mod contention;
 mod maps;
@@ -14,11 +14,11 @@ use crate::stores::{self, Sequence, Store, secret_of, tokenid_of};
 use enfilade_identity::Ask;
 use std::sync::atomic::Ordering;
 
-/// The number of pairs of rounds: one of ours, and then one of the peer's.
+/// The number of pairs of rounds: in each pair one round of ours, then one of the compared program.
 const PAIRS: usize = 15;
-/// The time of a verification in the original, without and with its cache, on the machine where it was measured, in `$5$` hashes of a short
-/// secret. (That the secret was short is inferred: there one `$y$` hash took 7.8 `$5$` hashes. Here one `$y$` hash takes 8 `$5$` hashes of a
-/// secret of six bytes, and 4 to 5 of a UUID, because SHA-crypt is slower for longer secrets.)
+/// The time of a verification in Proxmox Backup Server without its cache (`BEFORE`) and with it (`AFTER`), divided by the time of a `$5$` hash of a
+/// short secret on the same machine. (The secret was probably short: there a `$y$` hash took as long as 7.8 `$5$` hashes. Here it takes as long as 8
+/// `$5$` hashes of a secret of six bytes, but only 4 to 5 of a UUID, because SHA-crypt is slower for longer secrets.)
 const BEFORE_TO_CRYPT: f64 = 16.76 / 1.99;
 const AFTER_TO_CRYPT: f64 = 0.000_146 / 1.99;
 /// The number of tokens that are verified again and again.
@@ -73,7 +73,7 @@ fn before(
         samples.push(began.elapsed().as_secs_f64() * 1e3);
     }
     let looked = report.middle("file read and parsed", HOT, &samples, "ms");
-    // Proxmox hashes with libxcrypt, so its time is added here.
+    // Proxmox hashes with libxcrypt, so the time of libxcrypt's hash is added.
     let value = looked + yescrypt;
     report.once("file read, parsed and crypted by libxcrypt each time", HOT, value, "ms");
     let ratio = value / sha / BEFORE_TO_CRYPT;
@@ -81,7 +81,7 @@ fn before(
     Ok(())
 }
 
-/// Measures hot and random tokens on one thread and on two; ours and the re-created cache take turns.
+/// Measures frequently used ("hot") and random tokens on one thread and on two. Our memo and the rebuilt cache of Proxmox take turns.
 fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64) -> Result<(), Failure> {
     let store = Store::generated(&scratch.path().join(format!("store-{tokens}")), tokens)?;
     let began = now();
@@ -99,7 +99,7 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64)
     }
     let cold = cold.elapsed().as_secs_f64() * 1e6 / tokens as f64;
     report.once("first use of a generated secret", tokens, cold, "µs");
-    // The first tokens are the oldest, so full sets evicted them.
+    // The first tokens are the oldest, so they were evicted from full sets of the memo; admit them again.
     asks.iter().try_for_each(|ask| stores::admit(&house, ask))?;
     let memory = anonymous_bytes("self").unwrap_or(0).saturating_sub(before) as f64 / tokens as f64;
     report.once("memory for each one remembered", tokens, memory, "bytes");
@@ -126,7 +126,7 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64)
     report.faithful("after", "the re-created cache in $5$ hashes, to the original's", tokens, faithful);
     let name = format!("hot token of {tokens}, to the re-created cache, 1 thread");
     report.goal("hot", &name, ratio, 0.7, "times");
-    // The cost to build a request is measured and subtracted.
+    // The time to build a request is measured separately and subtracted.
     let (mut missed, mut asked) = (0_u64, 0_u64);
     let mut known = |most: u64| {
         let mut sequence = Sequence(tokens);

@@ -1,4 +1,4 @@
-//! Requests as they are written, and answers as they came: over HTTP/1.1 byte for byte, over HTTP/2 by a library.
+//! Sends requests and reads answers: over HTTP/1.1 byte for byte, over HTTP/2 by a library.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -50,7 +50,7 @@ impl Ask {
         self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
-    /// As it is written in full answers.
+    /// The text of the request in the files of full answers.
     pub(super) fn text(&self) -> String {
         let fields = self.fields.iter().map(|(name, value)| format!("> {name}: {value}\n"));
         let body = match (self.body.is_empty(), std::str::from_utf8(&self.body)) {
@@ -62,14 +62,14 @@ impl Ask {
     }
 }
 
-/// An answer. A connection that ended without one has the status 0.
+/// An answer. If the connection ended without an answer, the status is 0.
 #[derive(Clone, Default)]
 pub(super) struct Got {
     pub(super) status: u16,
     pub(super) line: String,
     pub(super) fields: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
-    /// Which connection it came on, as the log calls it, and the how manieth request that was.
+    /// The `peer` of the connection as in the log.
     pub(super) peer: String,
     pub(super) nth: usize,
 }
@@ -85,8 +85,8 @@ impl Got {
     }
 }
 
-/// A connection from an address that no other has in this process: the log tells connections apart by where they come from, and ports are
-/// used again.
+/// A connection from a loopback address that no other connection of this process uses. The log identifies connections by address and port, and ports
+/// are used again.
 fn connected(address: &str) -> TcpStream {
     static COUNT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -97,7 +97,7 @@ fn connected(address: &str) -> TcpStream {
     TcpStream::from(socket)
 }
 
-/// A connection of HTTP/1.1 that is kept as long as the server keeps it.
+/// A connection of HTTP/1.1 that stays open until the server closes it.
 pub(super) struct Client {
     address: String,
     stream: Option<BufReader<TcpStream>>,
@@ -133,7 +133,7 @@ impl Client {
         bytes.extend_from_slice(&ask.body);
         let place = (self.peer.clone(), self.asked);
         self.asked += 1;
-        // The other side may have seen enough already.
+        // An error is ignored: the server may close the connection before it has read the whole request.
         let _ = stream.get_mut().write_all(&bytes);
         let got = answer(stream, ask.method == "HEAD");
         if got.as_ref().is_none_or(|got| got.field("connection") == Some("close")) {
@@ -180,14 +180,14 @@ fn answer(stream: &mut BufReader<TcpStream>, is_of_head: bool) -> Option<Got> {
     Some(got)
 }
 
-/// A line without its end; bytes that are no UTF-8 are shown as another sign.
+/// A line without its end; bytes that are not UTF-8 are replaced.
 fn line(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let mut bytes = Vec::new();
     stream.read_until(b'\n', &mut bytes).ok().filter(|count| *count > 0)?;
     Some(String::from_utf8_lossy(bytes.strip_suffix(b"\r\n")?).into_owned())
 }
 
-/// A connection of HTTP/2, by TLS.
+/// A connection of HTTP/2 over TLS.
 pub(super) struct Client2 {
     runtime: tokio::runtime::Runtime,
     sender: SendRequest<Full<Bytes>>,

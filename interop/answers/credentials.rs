@@ -1,11 +1,11 @@
-//! Credentials of every kind and spelling, on every face that takes one.
+//! Credentials of every kind and spelling, on every face that accepts credentials.
 
 use super::client::Ask;
 use super::house::CALLERS;
 use super::keystone::{basic, come_in};
 use super::world::World;
 
-/// Where each credential is tried.
+/// The method and path of the requests with which each credential is tried.
 const PLACES: [(&str, &str); 5] = [
     ("GET", "/whoami"),
     ("GET", "/dav/main/a.txt"),
@@ -14,7 +14,7 @@ const PLACES: [(&str, &str); 5] = [
     ("PROPFIND", "/"),
 ];
 
-/// Callers by password, ticket or session.
+/// Callers with a password, a ticket or a session.
 const BY_SESSION: [&str; 9] = [
     "password",
     "ticket",
@@ -27,7 +27,7 @@ const BY_SESSION: [&str; 9] = [
     "trustee's session",
 ];
 
-/// Values of `Authorization`, in plain text where they are Basic.
+/// Values of `Authorization`, each with its name; those that begin with `Basic:` are in plain text, and are encoded before they are sent.
 const AUTHORIZATIONS: [(&str, &str); 38] = [
     ("PBSAPIToken", "PBSAPIToken=alice@corp!t:{{secret of alice@corp!t}}"),
     ("PBSAPIToken with a blank", "PBSAPIToken alice@corp!t:{{secret of alice@corp!t}}"),
@@ -69,7 +69,7 @@ const AUTHORIZATIONS: [(&str, &str); 38] = [
     ("AWS4", "AWS4-HMAC-SHA256 Credential=x"),
 ];
 
-/// Fields other than `Authorization`, each alone or with a good one.
+/// Header fields other than `Authorization`. Each is sent alone, or together with a valid `Authorization`.
 const OTHERS: [(&str, &str); 16] = [
     ("X-Auth-Token", "{{token of member's session}}"),
     ("X-Auth-Token", "{{token of guest's session}}"),
@@ -94,7 +94,7 @@ const OTHERS: [(&str, &str); 16] = [
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Bodies of a login for a ticket.
+/// Bodies of requests for a login ticket.
 const TICKETS: [(&str, &str); 16] = [
     (FORM, "username=alice@corp&password=the+password+of+alice"),
     (FORM, "username=alice%40corp&password=the%20password%20of%20alice"),
@@ -130,7 +130,7 @@ pub(super) fn ask(world: &mut World) {
     }
     world.group("credentials Authorization");
     for (what, value) in AUTHORIZATIONS {
-        // What is encoded has to be whole before.
+        // Names in `{{…}}` must be replaced before the value is encoded in base64.
         let value = match value.strip_prefix("Basic:") {
             Some(text) => basic(&world.house.filled(Ask::new("", text)).target),
             None => value.to_owned(),

@@ -1,4 +1,4 @@
-//! What is asked without a credential: public routes, the operations listener, and heads that no route ever sees.
+//! Requests without a credential: public routes, the operations listener, and heads that are refused before a route is searched.
 
 use super::client::Ask;
 use super::world::{Way, World};
@@ -7,7 +7,7 @@ const METHODS: [&str; 12] = [
     "GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "MKCOL", "LOCK", "TRACE", "BREW",
 ];
 
-/// Paths that no credential is needed for, and such as nothing answers to.
+/// Paths that need no credential, and paths without a route.
 const PUBLIC: [&str; 14] = [
     "/",
     "/.well-known/enfilade",
@@ -28,7 +28,7 @@ const PUBLIC: [&str; 14] = [
 const OPERATIONS: [&str; 8] =
     ["/livez", "/healthz", "/readyz", "/metrics/", "/", "/livez/", "/livez?x=1", "/v3"];
 
-/// Targets that are none, or are spelled in another way than theirs.
+/// Invalid targets, and targets in an unusual spelling.
 const TARGETS: [&str; 30] = [
     "/dav/main/a.txt#fragment",
     "/dav/main/../main/a.txt",
@@ -62,7 +62,7 @@ const TARGETS: [&str; 30] = [
     "ftp://house.example/dav/main/a.txt",
 ];
 
-/// Fields, after the target `/dav/main/a.txt` of somebody who may read it.
+/// Header fields for a request for `/dav/main/a.txt` by a caller who may read it.
 const FIELDS: [(&str, &str); 28] = [
     ("Host", ""),
     ("Host", "a b"),

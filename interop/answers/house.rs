@@ -1,4 +1,4 @@
-//! The house that is asked: always the same users, groups, tokens, roles, datastores, files and ACLs.
+//! The server that gets the requests: it always has the same users, groups, tokens, roles, datastores, files and ACLs.
 
 use super::client::{Ask, Got};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES, read_acl, write_acl};
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 const CLOUD: &str = include_str!("cloud.json");
 
-/// What would make an answer depend on how long a run takes or how many requests it has is wide.
+/// Limits by time or number of requests are set so high that no answer depends on the duration of the run or its number of requests.
 const ENVIRONMENT: [(&str, &str); 8] = [
     WITHOUT_PENALTIES,
     ("ENFILADE_LIMITS__HEAD_SECONDS", "600"),
@@ -26,10 +26,10 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("ENFILADE_IDENTITY__TOKEN_SECONDS", "86400"),
 ];
 
-/// The time of modification of every initial file: 2001-09-09.
+/// The modification time of every initial file: 2001-09-09.
 const WRITTEN: Duration = Duration::from_secs(1_000_000_000);
 
-/// Who has which API token: caller, token, and what else it is made with.
+/// The API tokens: the caller, the name of the token, and further arguments of the command that creates it.
 const TOKENS: [(&str, &str, &[&str]); 9] = [
     ("alice", "alice@corp!t", &[]),
     ("bob", "bob@corp!t", &[]),
@@ -42,7 +42,7 @@ const TOKENS: [(&str, &str, &[&str]); 9] = [
     ("expired token", "alice@corp!old", &[]),
 ];
 
-/// Roles on paths.
+/// Roles on paths: path, grantee, role.
 const ROLES: [(&str, &str, &str); 6] = [
     ("/", "admin@Default", "Admin"),
     ("/", "sysreader@Default", "Audit"),
@@ -52,7 +52,7 @@ const ROLES: [(&str, &str, &str); 6] = [
     ("/datastore/small", "@staff@corp", "DatastoreAudit"),
 ];
 
-/// Files of `main`: their path and content; a directory has none.
+/// Files of the datastore `main`: path and content; a directory has no content.
 const FILES: [(&str, Option<&str>); 19] = [
     ("a.txt", Some("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
     ("empty", Some("")),
@@ -75,7 +75,7 @@ const FILES: [(&str, Option<&str>); 19] = [
     ("w/in", Some("in")),
 ];
 
-/// ACLs, set after the one of everything.
+/// ACLs of single files, set after the ACL of the whole datastore.
 const ACLS: [(&str, &str); 5] = [
     ("/read.txt", "allow authenticated read"),
     ("/hidden.txt", "allow admin@Default full"),
@@ -84,7 +84,7 @@ const ACLS: [(&str, &str); 5] = [
     ("/hidden/in", "allow admin@Default full"),
 ];
 
-/// Callers of every kind of user and token, in the order of the record. Sessions come after them.
+/// Callers of every kind of user and token, in the order of `recorded.txt`. Callers with sessions come after them.
 pub(super) const CALLERS: [&str; 11] = [
     "anonymous",
     "wrong secret",
@@ -101,11 +101,11 @@ pub(super) const CALLERS: [&str; 11] = [
 
 pub(super) struct House {
     pub(super) server: Server,
-    /// Names that stand in requests for ids, tokens and the like.
+    /// For each name in `{{…}}` the id, token or other value that replaces it in requests.
     pub(super) names: BTreeMap<String, String>,
-    /// Values of this run, and what stands for each in an answer.
+    /// Secret values of this run, each with the name that replaces it in recorded answers.
     pub(super) secrets: Vec<(String, String)>,
-    /// The fields by which somebody comes in.
+    /// The header fields with the credential of each caller.
     callers: BTreeMap<String, Vec<(String, String)>>,
     cases: usize,
     made: usize,
@@ -149,7 +149,7 @@ impl House {
         for name in ["tank", "closed", "readonly", "small", "usb"] {
             let path = if name == "usb" { place("usb/content") } else { place(name) };
             self.server.cli(&["datastore", "create", name, "--path", path.to_str().unwrap()]);
-            // Without an ACL it is hidden from all callers.
+            // The command below also gives this file an ACL; without an ACL no caller would see it.
             std::fs::write(path.join("a.txt"), "0123456789").unwrap();
             set_time(&path.join("a.txt"));
             let all = "allow authenticated full inherit=files,dirs";
@@ -173,7 +173,7 @@ impl House {
                 Some(content) => std::fs::write(root.join(path), content).unwrap(),
             }
         }
-        // Nothing in it looks like what is masked.
+        // The content contains no letters and digits, so that no rule of `masks.txt` matches in it.
         let large: Vec<u8> = b"!#$()*+,-./:;=?@^_|~`'%".iter().copied().cycle().take(300_000).collect();
         std::fs::write(root.join("large.bin"), large).unwrap();
         let all = "allow authenticated full inherit=files,dirs";
@@ -182,7 +182,7 @@ impl House {
             self.server.cli(&["acl", "set", "main", path, acl]);
         }
         write_acl(&root.join("damaged.txt"), b"\x01\x02\x03");
-        // What is in a directory first: its own time changes with them.
+        // The members of a directory come before the directory, because its time changes when they are written.
         FILES.iter().rev().for_each(|(path, _)| set_time(&root.join(path)));
         ["large.bin", ""].iter().for_each(|path| set_time(&root.join(path)));
     }
@@ -191,7 +191,7 @@ impl House {
         self.server.data().join("datastores/main")
     }
 
-    /// From now on the caller comes in by these fields.
+    /// From now on, requests of the caller have these header fields.
     pub(super) fn admit(&mut self, caller: &str, fields: &[(&str, &str)]) {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self.callers.insert(caller.to_owned(), fields);
@@ -201,24 +201,24 @@ impl House {
         self.callers.get(caller).unwrap_or_else(|| panic!("nobody is called `{caller}`")).clone()
     }
 
-    /// What an answer told is from now on called so in requests.
+    /// From now on, `{{name}}` in requests is replaced by this value from an answer.
     pub(super) fn name(&mut self, name: &str, value: &str) {
         self.names.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The same for the id of something that was made.
+    /// Like [`House::name`], for the id of a created record.
     pub(super) fn name_made(&mut self, name: &str, got: &Got, what: &str) {
         let id = got.json()[what]["id"].as_str().unwrap_or("nothing-was-made").to_owned();
         self.names.insert(name.to_owned(), id);
     }
 
-    /// A name that nothing has so far.
+    /// A name that no record has so far.
     pub(super) fn next_name(&mut self) -> String {
         self.made += 1;
         format!("new-{}", self.made)
     }
 
-    /// With what stands for each `{{name}}`.
+    /// The request, with the value of each `{{name}}` in it.
     pub(super) fn filled(&self, mut ask: Ask) -> Ask {
         ask.target = self.fill_text(&ask.target);
         ask.fields.iter_mut().for_each(|(_, value)| *value = self.fill_text(value));
@@ -241,8 +241,8 @@ impl House {
         out
     }
 
-    /// A new directory beneath `/w` of `main`, for one request that changes files: its name. In it are the file `f`, the directory `d`
-    /// with `x` and `y/z`, the file `r` that may be read alone, and the file `h` and the directory `hd`, which are hidden.
+    /// Makes a new directory below `/w` of `main`, for one request that changes files, and returns its name. It contains the file `f`, the directory
+    /// `d` with `x` and `y/z`, the file `r` that may only be read, and the hidden file `h` and hidden directory `hd`.
     pub(super) fn case(&mut self) -> String {
         self.cases += 1;
         let (root, name) = (self.root(), format!("w/{:04}", self.cases));
@@ -272,7 +272,7 @@ impl House {
         name
     }
 
-    /// What is in a directory of `main`, a line each: how long it is, what is in it, and how long its ACL is.
+    /// The content of a directory of `main`, as text with a line for each entry: its length, its content, and the length of its ACL.
     pub(super) fn tree(&self, directory: &str) -> String {
         let mut text = String::new();
         walk(&self.root().join(directory), "", &mut text);
@@ -307,7 +307,7 @@ fn set_time(path: &Path) {
     file.set_modified(SystemTime::UNIX_EPOCH + WRITTEN).unwrap();
 }
 
-/// Whether the domain `local`, whose id is random, comes after `Default` in lists, which are in the order of ids.
+/// Whether the domain `local` comes after `Default` in lists. Lists are in the order of ids, and the id of `local` is random.
 fn is_local_last(server: &Server) -> bool {
     let domains = server.cli(&["domain", "list"]);
     let local = domains.iter().find(|domain| domain["domain"] == "local").unwrap();
@@ -318,7 +318,7 @@ fn authorization(token: &str, secret: &str) -> (String, String) {
     ("Authorization".to_owned(), format!("PBSAPIToken={token}:{secret}"))
 }
 
-/// Takes the cloud over from what answers as a Keystone that holds it: so everything has the ids it has there.
+/// Imports the cloud from a simple HTTP server that answers like a Keystone, so that all records have the fixed ids of `cloud.json`.
 fn import(server: &Server, cloud: &Value) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -342,7 +342,7 @@ fn import(server: &Server, cloud: &Value) {
     let output = std::thread::scope(|scope| {
         scope.spawn(|| serve(&listener, cloud));
         let output = command.output().unwrap();
-        // The end of the other.
+        // A connection without a request ends `serve`.
         drop(TcpStream::connect(address));
         output
     });
@@ -351,7 +351,7 @@ fn import(server: &Server, cloud: &Value) {
     assert!(output.status.success() && left.is_none(), "{}\n{said}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Answers one connection after the other, until one says nothing.
+/// Answers one connection after the other, until one ends without a request.
 fn serve(listener: &TcpListener, cloud: &Value) {
     loop {
         let mut stream = BufReader::new(listener.accept().unwrap().0);
@@ -379,7 +379,7 @@ fn serve(listener: &TcpListener, cloud: &Value) {
     }
 }
 
-/// Method, path and length of the body of the next request.
+/// The method, the path and the length of the body of the next request.
 fn head(stream: &mut BufReader<TcpStream>) -> Option<(String, String, usize)> {
     let (mut first, mut length) = (None, 0);
     loop {

@@ -1,4 +1,4 @@
-//! Identity v3: logins, reads and lists by everybody, and every call that changes something.
+//! Identity v3: logins, reads and lists by every caller, and every call that changes something.
 
 use super::client::{Ask, Got};
 use super::keystone_bodies::{BODIES, LOGINS, QUERIES};
@@ -6,7 +6,7 @@ use super::keystone_calls::{CHANGES, READS};
 use super::world::{Way, World};
 use serde_json::{Value, json};
 
-/// Sessions: who has it, of which user, and for what.
+/// Sessions: the name of the caller who has it, its user, and its scope.
 const SESSIONS: [(&str, &str, &str); 12] = [
     ("member's session", "alice", r#"{"project":{"id":"{{project p}}"}}"#),
     ("unscoped session", "alice", r#""unscoped""#),
@@ -22,7 +22,7 @@ const SESSIONS: [(&str, &str, &str); 12] = [
     ("guest's session", "guest", r#"{"project":{"id":"{{project q}}"}}"#),
 ];
 
-/// Who asks for what reads; those before them have nothing.
+/// The callers who send reading requests. The first ones have no rights.
 const READERS: [&str; 14] = [
     "anonymous",
     "bad session",
@@ -40,7 +40,7 @@ const READERS: [&str; 14] = [
     "trustee's session",
 ];
 
-/// Who asks for what changes something.
+/// The callers who send changing requests.
 const CHANGERS: [&str; 8] = [
     "anonymous",
     "nobody's session",
@@ -52,7 +52,7 @@ const CHANGERS: [&str; 8] = [
     "admin's session",
 ];
 
-/// Makes the sessions that all faces are asked with.
+/// Makes the sessions with which requests to all faces are sent.
 pub(super) fn come_in(world: &mut World) {
     world.group("keystone sessions");
     for (caller, user, scope) in SESSIONS {
@@ -82,7 +82,7 @@ pub(super) fn come_in(world: &mut World) {
     let body = password("bob", r#"{"OS-TRUST:trust":{"id":"{{trust}}"}}"#);
     let got = world.ask("anonymous", "trustee's session", Ask::new("POST", "/v3/auth/tokens").body(body));
     admit(world, "trustee's session", &got);
-    // A request to S3 that nobody signs in this run: it says the same each time.
+    // The requests to `/ec2tokens` and `/s3tokens` name this key. Its access key is fixed, so that they are the same in each run.
     let blob = json!({ "access": "an-access-key", "secret": "a secret of nobody" }).to_string();
     let key = json!({ "credential": { "type": "ec2", "blob": blob, "project_id": "{{project p}}", "user_id": "{{user alice}}" } });
     let got = world.ask("member's session", "EC2 key", Ask::new("POST", "/v3/credentials").json(&key));
@@ -115,7 +115,7 @@ fn made_trust() -> Value {
     } })
 }
 
-/// The value of a field, in base64 (RFC 7617).
+/// The text in base64, as in the field `Authorization` (RFC 7617).
 pub(super) fn basic(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut said = "Basic ".to_owned();
@@ -130,7 +130,7 @@ pub(super) fn basic(text: &str) -> String {
     said
 }
 
-/// From now on the caller of this name uses the token of the answer.
+/// From now on, the caller of this name sends the token in the answer.
 fn admit(world: &mut World, caller: &str, got: &Got) {
     let token = got
         .field("x-subject-token")
@@ -183,7 +183,7 @@ fn reads(world: &mut World) {
     }
 }
 
-/// With the last of its ids another one.
+/// The path with another id in the place of its last one.
 fn with_absent(path: &str, absent: &str) -> String {
     let begin = path.rfind("{{").unwrap();
     let end = begin + path[begin..].find("}}").unwrap() + 2;
@@ -202,7 +202,7 @@ fn lists(world: &mut World) {
     }
 }
 
-/// Tokens that somebody asks about.
+/// Requests about other tokens (`X-Subject-Token`).
 fn subjects(world: &mut World) {
     world.group("keystone subjects");
     for about in [
@@ -265,7 +265,7 @@ fn victim_token(world: &mut World) -> String {
     token
 }
 
-/// Every call that changes something, by everybody, each on things that were made for it.
+/// Every call that changes something, by every caller, each on records that were created for this request.
 fn changes(world: &mut World) {
     for (method, path, body) in CHANGES {
         let group = path.split('/').nth(1).unwrap_or_default();
@@ -294,7 +294,7 @@ fn changes(world: &mut World) {
     }
 }
 
-/// What a change is about, and how the administrator, or alice, makes it.
+/// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates it.
 const VICTIMS: [(&str, &str, &str, &str, &str); 13] = [
     (
         "new user",
@@ -377,7 +377,7 @@ const VICTIMS: [(&str, &str, &str, &str, &str); 13] = [
     ),
 ];
 
-/// Makes what is used, each under a name of its own.
+/// Creates the records that a request uses, each with a new name.
 fn make_victims(world: &mut World, used: &str) {
     for (what, caller, path, kind, body) in VICTIMS {
         if !used.contains(&format!("{{{{{what}}}}}")) {
@@ -398,7 +398,7 @@ fn make_victims(world: &mut World, used: &str) {
         world.know(&id, &format!("{what} {name}"));
         world.house.name(what, &id);
         if what == "new access rule" {
-            // It may go once no credential has it.
+            // The access rule can be deleted only when no credential has it.
             let credential = made["id"].as_str().unwrap();
             let path = format!("/v3/users/{{{{user alice}}}}/application_credentials/{credential}");
             world.quietly(caller, Ask::new("DELETE", &path));
@@ -406,7 +406,7 @@ fn make_victims(world: &mut World, used: &str) {
     }
 }
 
-/// Bodies of what is made and changed, good and bad.
+/// Creating and changing requests with valid and invalid bodies.
 fn bodies(world: &mut World) {
     for (method, path, caller, bodies) in BODIES {
         world.group(&format!("keystone bodies {method} {}", path.replace("{{", "").replace("}}", "")));
@@ -420,7 +420,7 @@ fn bodies(world: &mut World) {
     }
 }
 
-/// Every call of the document was asked for.
+/// Checks that every call of `identity-v3.openapi.json` was requested.
 pub(super) fn covers_the_document(asked: &[(String, String)]) {
     let document = include_str!("../../docs/identity-v3.openapi.json");
     let document: Value = serde_json::from_str(document).unwrap();

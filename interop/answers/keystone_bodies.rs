@@ -1,6 +1,6 @@
-//! Bodies and queries of Identity v3, good and bad.
+//! Bodies and queries of Identity v3, valid and invalid.
 
-/// Of `POST /v3/auth/tokens`.
+/// Bodies of `POST /v3/auth/tokens`, each with its name.
 #[rustfmt::skip]
 pub(super) const LOGINS: &[(&str, &str)] = &[
     ("password by id", r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"{{user bob}}","password":"the password of bob"}}}}}"#),
@@ -72,7 +72,7 @@ pub(super) const LOGINS: &[(&str, &str)] = &[
     ("auth of text", r#"{"auth":"x"}"#), ("auth twice", r#"{"auth":{},"auth":{"identity":{"methods":["password"]}}}"#),
 ];
 
-/// Lists, and what they are asked with.
+/// Paths of lists, each with its queries.
 #[rustfmt::skip]
 pub(super) const QUERIES: &[(&str, &[&str])] = &[
     ("/users", &["name=alice", "name=ALICE", "name=none", "domain_id={{domain corp}}", "domain_id=none", "enabled=false", "enabled=0", "enabled", "name__contains=ar", "name__icontains=AR", "name__startswith=a", "name__endswith=n", "name__neq=alice", "name__x=alice", "limit=2", "limit=0", "limit=-1", "limit=x", "limit=2&marker={{user alice}}", "marker={{user nopass}}", "marker=none", "marker=", "sort_key=name", "sort_key=name&sort_dir=desc", "default_project_id={{project p}}", "unknown=1", "name=a%20b", "name=%zz", "password_expires_at=lt:2030-01-01T00:00:00Z", "password_expires_at=x", "name=alice&name=bob", "nocatalog"]),
@@ -97,7 +97,7 @@ pub(super) const QUERIES: &[(&str, &[&str])] = &[
 
 type Row = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
-/// Method, path, who asks, and the bodies.
+/// Method, path, caller, and the bodies.
 #[rustfmt::skip]
 pub(super) const BODIES: &[Row] = &[
     ("POST", "/users", "admin's session", &["", "x", "[]", "{}", r#"{"user":{}}"#, r#"{"user":[]}"#, r#"{"user":{"name":""}}"#, r#"{"user":{"name":1}}"#, r#"{"user":{"name":"b-1"}}"#, r#"{"user":{"name":"b-2","domain_id":"none"}}"#, r#"{"user":{"name":"alice","domain_id":"{{domain corp}}"}}"#, r#"{"user":{"name":"b/3","domain_id":"{{domain corp}}"}}"#, r#"{"user":{"name":"b-4","domain_id":"{{domain corp}}","enabled":"yes"}}"#, r#"{"user":{"name":"b-5","domain_id":"{{domain corp}}","enabled":false,"description":"five","email":"a@b","extra":"kept","default_project_id":"{{project p}}"}}"#, r#"{"user":{"name":"b-6","domain_id":"{{domain corp}}","default_project_id":"x"}}"#, r#"{"user":{"name":"b-7","domain_id":"{{domain corp}}","password":""}}"#, r#"{"user":{"name":"b-8","domain_id":"{{domain corp}}","options":{"ignore_password_expiry":true}}}"#, r#"{"user":{"name":"b-9","domain_id":"{{domain corp}}","options":{"unknown":true}}}"#, r#"{"user":{"name":"b-10","domain_id":"{{domain corp}}","options":{"multi_factor_auth_enabled":true}}}"#, r#"{"user":{"name":"b-11","domain_id":"{{domain corp}}","id":"x"}}"#, r#"{"user":{"name":"a name of more than sixty-four bytes, which is longer than any name of a user may be","domain_id":"{{domain corp}}"}}"#]),

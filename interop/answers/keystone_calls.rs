@@ -1,6 +1,6 @@
-//! Every call of Identity v3, on the things of the house (`cloud.json`) and on such as are made for it (`keystone.rs`).
+//! Every call of Identity v3, on the records of `cloud.json` and on records that are created for the call (`keystone.rs`).
 
-/// What reads.
+/// The paths of reading calls.
 #[rustfmt::skip]
 pub(super) const READS: &[&str] = &[
     "", "/auth/catalog", "/auth/projects", "/auth/domains", "/auth/system", "/OS-REVOKE/events",
@@ -36,10 +36,10 @@ pub(super) const READS: &[&str] = &[
     "/regions", "/regions/RegionOne", "/regions/none",
 ];
 
-/// What changes something: method, path and body.
+/// The calls that change something: method, path and body.
 #[rustfmt::skip]
 pub(super) const CHANGES: &[(&str, &str, &str)] = &[
-    // Before there are services with ids of this run, in whose order they are told of.
+    // These come first: later there are services with random ids, and answers list services in the order of ids.
     ("POST", "/ec2tokens", r#"{"credentials":{"access":"an-access-key","signature":"x","host":"h","verb":"GET","path":"/","params":{"SignatureVersion":"2","SignatureMethod":"HmacSHA256","Timestamp":"2001-09-09T01:46:40Z"},"headers":{}}}"#),
     ("POST", "/s3tokens", r#"{"credentials":{"access":"an-access-key","token":"R0VUCgoKU3VuLCAwOSBTZXAgMjAwMSAwMTo0Njo0MCBHTVQKL2J1Y2tldC9rZXk=","signature":"GT88Ou5xnzxMqYz+ayp6LXF+r3g="}}"#),
     ("POST", "/users", r#"{"user":{"name":"made","domain_id":"{{domain corp}}"}}"#),

@@ -1,20 +1,20 @@
-//! The canonical form of a text: what differs between two runs by nature is replaced, as `masks.txt` says.
+//! The canonical form of a text: values that always differ between two runs are replaced, by the rules of `masks.txt`.
 
 use std::collections::HashMap;
 
 /// The rules, in their order.
 pub(super) struct Masks {
     rules: Vec<Rule>,
-    /// Which of them may fit where a byte stands.
+    /// For each byte the indexes of the rules that can match where it stands.
     by_byte: Vec<Vec<usize>>,
     orders: Vec<(String, String)>,
-    /// How the Content-Type of metrics begins.
+    /// The beginning of the Content-Type of metrics.
     samples: String,
-    /// What stands for a value that was seen before.
+    /// The replacement of each value that was found before.
     known: HashMap<String, String>,
-    /// Values that may be anywhere in a text, and what stands for each.
+    /// Values that are replaced anywhere in a text, each with its replacement.
     texts: Vec<(String, String)>,
-    /// When the run began, in seconds since the epoch.
+    /// The beginning of the run, in seconds since the epoch.
     began: i64,
 }
 
@@ -47,10 +47,10 @@ enum Piece {
     Class(u8, usize, usize),
 }
 
-/// Where the text comes from that is masked, to name values by where they were first seen.
+/// The place of the masked text. A value is named by the place where it is found first.
 pub(super) struct MaskContext<'p> {
     pub(super) origin: &'p str,
-    /// How many values of each rule were first seen here.
+    /// For each rule, the number of values that were first found at this place.
     pub(super) count: HashMap<String, usize>,
     /// The time of the request.
     pub(super) now: i64,
@@ -66,7 +66,7 @@ impl Masks {
             assert!(!reason.is_empty(), "`{line}` gives no reason");
             let (before, rest) = pattern.split_once('[').unwrap();
             let (masked, after) = rest.rsplit_once(']').unwrap();
-            // What is masked may itself stand after a bracket.
+            // The masked part is the last one in brackets, so a bracket before it belongs to the text before.
             let (before, masked) = match masked.rsplit_once('[') {
                 Some((more, masked)) => (format!("{before}[{more}"), masked),
                 None => (before.to_owned(), masked),
@@ -104,17 +104,17 @@ impl Masks {
         Masks { rules, by_byte, orders, samples, known: HashMap::new(), texts: Vec::new(), began }
     }
 
-    /// From now on this name stands for the value where a rule finds it.
+    /// From now on, the value is replaced by this name where a rule finds it.
     pub(super) fn know(&mut self, value: &str, name: &str) {
         self.known.insert(value.to_owned(), format!("<{name}>"));
     }
 
-    /// From now on this name stands for the value anywhere.
+    /// From now on, the value is replaced by this name anywhere.
     pub(super) fn know_anywhere(&mut self, value: &str, name: &str) {
         self.texts.push((value.to_owned(), format!("<{name}>")));
     }
 
-    /// The text with everything masked.
+    /// The text with all replacements.
     pub(super) fn canonical(&mut self, text: &str, context: &mut MaskContext<'_>) -> String {
         let mut text = text.to_owned();
         for (value, name) in &self.texts {
@@ -126,7 +126,7 @@ impl Masks {
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         let bytes = text.as_bytes();
         while at < bytes.len() {
-            // A rule may look back at what was put down already.
+            // A rule also compares the end of the text that was already written.
             let found = self.by_byte[usize::from(bytes[at])].iter().find_map(|nth| {
                 let (begin, end) = self.rules[*nth].find(bytes, at, &out)?;
                 Some((*nth, begin, end))
@@ -147,7 +147,7 @@ impl Masks {
         out
     }
 
-    /// The text of a body of this kind with everything masked.
+    /// The body with all replacements; `kind` is its Content-Type.
     pub(super) fn canonical_body(&mut self, kind: &str, text: &str, context: &mut MaskContext<'_>) -> String {
         match kind.starts_with(&self.samples) {
             true => self.canonical(&without_values(text), context),
@@ -193,7 +193,7 @@ impl Rule {
         }
     }
 
-    /// From where to where what is masked goes, if the rule fits here.
+    /// The beginning and end of the masked part, if the rule matches here.
     fn find(&self, bytes: &[u8], at: usize, before: &str) -> Option<(usize, usize)> {
         let begin = taken(&self.before, bytes, at)?;
         let end = taken(&self.masked, bytes, begin)?;
@@ -239,7 +239,7 @@ fn is_of(class: u8, byte: u8) -> bool {
     }
 }
 
-/// Where the pieces end that begin there.
+/// The end of the pieces if they match at this offset.
 fn taken(pieces: &[Piece], bytes: &[u8], mut at: usize) -> Option<usize> {
     for piece in pieces {
         match piece {
@@ -258,7 +258,7 @@ fn taken(pieces: &[Piece], bytes: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// What repeats from one text to another, in the order of its bytes.
+/// Sorts the repeated elements between `begin` and `end` by their bytes.
 fn ordered(text: &str, begin: &str, end: &str) -> String {
     let Some(first) = text.find(begin) else { return text.to_owned() };
     let (mut parts, mut rest) = (Vec::new(), &text[first..]);
@@ -272,7 +272,7 @@ fn ordered(text: &str, begin: &str, end: &str) -> String {
     format!("{}{}{rest}", &text[..first], parts.concat())
 }
 
-/// Metrics without their values; what stands between two comments is in the order of its bytes.
+/// Metrics without their values; the lines between two comments are sorted.
 fn without_values(text: &str) -> String {
     let (mut out, mut samples) = (Vec::new(), Vec::new());
     for line in text.lines() {
@@ -302,7 +302,7 @@ fn seconds(text: &str, form: Form) -> Option<i64> {
             (number(12, 16)?, month, number(5, 7)?, 17)
         }
     };
-    // Days from civil: years begin in March.
+    // Counts days as if years began in March, so that a leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
     let time = number(clock, clock + 2)? * 3600 + number(clock + 3, clock + 5)? * 60;

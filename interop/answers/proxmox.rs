@@ -1,4 +1,4 @@
-//! The Proxmox API: every call by everybody, and what each is sent with, good and bad.
+//! The Proxmox API: every call by every caller, with valid and invalid parameters.
 
 use super::client::Ask;
 use super::world::{Way, World};
@@ -19,7 +19,7 @@ const CALLERS: [&str; 13] = [
     "credential's session",
 ];
 
-/// Who asks for what changes something, those who may last.
+/// The callers who send changing requests; those who have the right come last.
 const CHANGERS: [&str; 6] = ["anonymous", "bob", "alice", "own roles", "auditor", "admin"];
 
 const READS: [&str; 52] = [
@@ -77,7 +77,7 @@ const READS: [&str; 52] = [
     "",
 ];
 
-/// What changes something: method, path, and bodies, in the order in which somebody who may would send them.
+/// A call that changes something: method, path, and bodies, in the order in which a caller with the right would send them.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
@@ -136,7 +136,7 @@ pub(super) fn change(world: &mut World) {
         world.group(&format!("proxmox {method}"));
         for caller in CHANGERS {
             for (nth, body) in bodies.iter().enumerate() {
-                // What is refused for what it asks needs one body of those who may not.
+                // Other callers send only the first two bodies, because they are refused for any body.
                 if nth > 1 && caller != "admin" {
                     continue;
                 }
@@ -149,7 +149,7 @@ pub(super) fn change(world: &mut World) {
     forms(world);
 }
 
-/// The same in other forms, and as a page of another site would send it.
+/// The same calls with other forms of parameters, and as a page of another site would send them.
 fn forms(world: &mut World) {
     world.group("proxmox forms");
     for (kind, body) in [

@@ -1,11 +1,11 @@
-//! WebDAV and the page for people: what reads.
+//! Reading requests of WebDAV and of the page for browsers.
 
 use super::client::Ask;
 use super::house::CALLERS;
 use super::webdav_values::{ACCEPTS, CONDITIONS, DEPTHS, PROPFINDS, RANGES, RIGHTS};
 use super::world::{Way, World};
 
-/// Callers by session; `keystone::come_in` made the sessions.
+/// Callers with a session, which `keystone::come_in` made.
 const BY_SESSION: [&str; 2] = ["member's session", "unscoped session"];
 
 const TARGETS: [&str; 34] = [
@@ -45,7 +45,7 @@ const TARGETS: [&str; 34] = [
     "/dav/unknown/a.txt",
 ];
 
-/// A few of these, for what is asked in many ways.
+/// Some of these targets, for requests that are sent in many variants.
 const FEW: [&str; 7] = [
     "/dav/",
     "/dav/main/",
@@ -59,7 +59,7 @@ const FEW: [&str; 7] = [
 pub(super) fn ask(world: &mut World) {
     for method in ["OPTIONS", "GET", "HEAD", "PROPFIND"] {
         world.group(&format!("webdav {method}"));
-        // Who may do what is the same for what only tells of the same thing.
+        // For these methods fewer callers are enough, because the rights are those of GET and PROPFIND.
         let fewer = matches!(method, "OPTIONS" | "HEAD");
         for target in TARGETS {
             let callers = CALLERS.into_iter().chain(BY_SESSION);
@@ -80,7 +80,7 @@ pub(super) fn ask(world: &mut World) {
     page(world);
 }
 
-/// Again, over HTTP/2.
+/// Some of the requests again, over HTTP/2.
 fn over_http2(world: &mut World) {
     world.group("webdav over HTTP2");
     for method in ["OPTIONS", "GET", "HEAD", "PROPFIND"] {
@@ -129,7 +129,7 @@ fn propfinds(world: &mut World) {
     }
 }
 
-/// Conditions on what is read.
+/// Conditional requests.
 fn conditions(world: &mut World) {
     for (target, name) in [("/dav/main/a.txt", "etag of a.txt"), ("/dav/main/dir/one", "etag of one")] {
         let got = world.quietly("alice", Ask::new("GET", target));

@@ -1,4 +1,4 @@
-//! WebDAV: what changes files. Each request has a directory of its own, and what is left in it belongs to the answer.
+//! Changing requests of WebDAV. Each request has a directory of its own, and the content of this directory afterwards is recorded with the answer.
 
 use super::client::{Ask, Got};
 use super::webdav_values::{
@@ -8,14 +8,14 @@ use super::world::World;
 
 const CALLERS: [&str; 7] = ["anonymous", "wrong secret", "carol", "bob", "alice", "admin", "own roles"];
 
-/// Verbs, and what each is sent with.
+/// The verbs of the requests.
 const VERBS: [&str; 11] =
     ["PUT", "MKCOL", "DELETE", "PROPPATCH", "LOCK", "UNLOCK", "COPY", "MOVE", "POST", "PATCH", "REPORT"];
 
-/// In the directory of the request.
+/// Targets in the directory of the request.
 const TARGETS: [&str; 11] = ["f", "d", "d/", "new", "new/", "r", "h", "hd", "hd/new", "absent/new", "d/x"];
 
-/// In other datastores, where nothing may come of it but in two of them.
+/// Targets elsewhere. Only two of them can be changed.
 const ELSEWHERE: [&str; 12] = [
     "/dav",
     "/dav/",
@@ -67,7 +67,7 @@ fn is_none(verb: &str) -> bool {
     ["POST", "PATCH", "REPORT"].contains(&verb)
 }
 
-/// The verb with what makes it succeed where it may.
+/// A request that succeeds if the caller has the right.
 fn usual(verb: &str, target: &str) -> Ask {
     let ask = Ask::new(verb, target);
     match verb {
@@ -80,7 +80,7 @@ fn usual(verb: &str, target: &str) -> Ask {
     }
 }
 
-/// Asks in a directory of its own.
+/// Sends a request in a new directory.
 fn change(world: &mut World, caller: &str, what: &str, ask: Ask) -> Got {
     let case = world.house.case();
     world.house.name("case", &case);
@@ -250,7 +250,7 @@ fn locks(world: &mut World) {
     }
 }
 
-/// A directory of its own, in which something is locked by alice.
+/// Makes a new directory in which alice has locked the target.
 fn locked(world: &mut World, target: &str, body: &str, depth: &str) {
     let case = world.house.case();
     world.house.name("case", &case);
@@ -264,7 +264,7 @@ fn locked(world: &mut World, target: &str, body: &str, depth: &str) {
     world.house.name("etag", got.field("etag").unwrap_or("\"none\""));
 }
 
-/// Every verb with every `If` on what is locked, and on what is not.
+/// Every verb with every `If` header, on a locked target and on one that is not locked.
 fn ifs(world: &mut World) {
     for verb in ["PUT", "DELETE", "PROPPATCH", "MOVE", "COPY", "LOCK", "UNLOCK", "GET"] {
         world.group(&format!("webdav If on {verb}"));
@@ -308,7 +308,7 @@ fn ifs(world: &mut World) {
     }
 }
 
-/// Whole trees with something in them that the caller may not see, read or delete.
+/// Requests on whole trees with members that the caller may not see, read or delete.
 fn trees(world: &mut World) {
     world.group("webdav trees");
     for verb in ["COPY", "MOVE", "DELETE"] {

@@ -1,9 +1,9 @@
-//! Values of WebDAV's headers and bodies, good and bad.
+//! Values of WebDAV's headers and bodies, valid and invalid.
 
 pub(super) const DEPTHS: [&str; 10] =
     ["", "0", "1", "infinity", "Infinity", "2", "-1", "0, 1", "1,noroot", "x"];
 
-/// Names and bodies; those that ask for nothing odd come first.
+/// Names and bodies; the usual ones come first.
 pub(super) const PROPFINDS: [(&str, &str); 26] = [
     ("nothing", ""),
     ("allprop", r#"<propfind xmlns="DAV:"><allprop/></propfind>"#),
@@ -241,7 +241,7 @@ pub(super) const PROPPATCHES: [(&str, &str); 20] = [
     ),
 ];
 
-/// Where something is copied or moved to; `{{case}}` is the directory of the request.
+/// Destinations of COPY and MOVE; `{{case}}` is the directory of the request.
 pub(super) const DESTINATIONS: [&str; 26] = [
     "/dav/main/{{case}}/new",
     "http://house.example/dav/main/{{case}}/new",
@@ -271,7 +271,7 @@ pub(super) const DESTINATIONS: [&str; 26] = [
     "/dav/main/{{case}}/n%2Fw",
 ];
 
-/// `If` (RFC 4918 §10.4); `{{lock}}` is the token of the lock on what is asked for, `{{place}}` its URL.
+/// `If` (RFC 4918 §10.4); `{{lock}}` is the token of the lock on the target, `{{place}}` the target's URL.
 pub(super) const IFS: [&str; 34] = [
     "",
     "(<{{lock}}>)",

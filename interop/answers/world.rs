@@ -1,4 +1,4 @@
-//! Everything that is asked, in its order, and what came of it.
+//! Sends all requests in order, and collects the answers.
 
 use super::client::{Ask, Client, Client2, Got};
 use super::house::House;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Which way a request goes.
+/// The kind of connection of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// The listener without TLS, on a connection of the caller's own.
+    /// A connection without TLS, one for each caller.
     Plain,
-    /// The same, on a connection for this request alone.
+    /// A connection without TLS for one request.
     Once,
-    /// HTTP/2 by TLS, on a connection of the caller's own.
+    /// HTTP/2 over TLS, one connection for each caller.
     Http2,
     Operations,
 }
@@ -28,9 +28,9 @@ struct Entry {
     asked: String,
     way: Way,
     got: Got,
-    /// When, in seconds since the epoch.
+    /// The time of the request, in seconds since the epoch.
     now: i64,
-    /// What is in the directory that the request was about.
+    /// The content of the directory of the request.
     tree: String,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct Canonical {
     pub(super) what: String,
     pub(super) asked: String,
     pub(super) status: u16,
-    /// The code of the refusal, as the log has it, or `-`.
+    /// The code of the refusal in the log, or `-`.
     pub(super) code: String,
     pub(super) answer: String,
     pub(super) log: String,
 }
 
 impl Canonical {
-    /// What is recorded of it.
+    /// The recorded part of a line: status, code, and digests of answer and log.
     pub(super) fn digests(&self) -> String {
         format!("{} {} {} {}", self.status, self.code, short(&self.answer, 4), short(&self.log, 3))
     }
@@ -57,7 +57,7 @@ fn hex(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first bytes of a digest.
+/// The first bytes of a digest of the text, in hexadecimal.
 fn short(text: &str, bytes: usize) -> String {
     hex(text.as_bytes()).chars().take(2 * bytes).collect()
 }
@@ -70,7 +70,7 @@ pub(super) struct World {
     labels: BTreeSet<(String, String)>,
     group: String,
     masks: Masks,
-    /// Method and path of all that was asked for.
+    /// The method and path of each request.
     pub(super) asked: Vec<(String, String)>,
 }
 
@@ -107,17 +107,17 @@ impl World {
         &self.house.server
     }
 
-    /// What is asked from now on is of this group.
+    /// From now on, requests belong to this group.
     pub(super) fn group(&mut self, name: &str) {
         name.clone_into(&mut self.group);
     }
 
-    /// From now on this name stands for the value.
+    /// From now on, answers have this name in the place of the value.
     pub(super) fn know(&mut self, value: &str, name: &str) {
         self.masks.know(value, name);
     }
 
-    /// Asks as somebody, and records what comes.
+    /// Sends a request of this caller, and records the answer.
     pub(super) fn ask(&mut self, caller: &str, what: &str, ask: Ask) -> Got {
         self.ask_by(Way::Plain, caller, what, ask)
     }
@@ -128,7 +128,7 @@ impl World {
         got
     }
 
-    /// The same, and what is in a directory afterwards.
+    /// Like [`World::ask`], and also records the content of a directory afterwards.
     pub(super) fn ask_and_look(&mut self, caller: &str, what: &str, ask: Ask, directory: &str) -> Got {
         let (got, asked) = self.send(Way::Plain, caller, ask);
         let tree = self.house.tree(directory);
@@ -136,9 +136,9 @@ impl World {
         got
     }
 
-    /// Asks without recording, for what has to be there before.
+    /// Sends a request without recording the answer, to prepare other requests.
     pub(super) fn quietly(&mut self, caller: &str, ask: Ask) -> Got {
-        // On connections of its own: the log tells requests apart by their connections.
+        // On a separate connection, because the lines of the log are assigned to requests by connection.
         self.send(Way::Plain, &format!("{caller}, quietly"), ask).0
     }
 
@@ -164,7 +164,8 @@ impl World {
             }
         };
         if got.body.len() >= BODY_BYTES_MAX {
-            // Such an answer is sent by somebody else, who may tell of it after the next request on the connection is over.
+            // The line in the log for a large answer may come after that of the next request on the connection, so the next request gets a new
+            // connection.
             self.clients.remove(&(caller.to_owned(), way));
             self.clients2.remove(caller);
         }
@@ -172,7 +173,7 @@ impl World {
     }
 
     fn record(&mut self, way: Way, what: String, asked: String, got: Got, tree: String) {
-        // Labels are short: there are thousands.
+        // Labels are shortened, because there are thousands.
         let what =
             what.replace("/dav/main/{{case}}", "~").replace("{{", "").replace("}}", "").replace('\n', " ");
         let label = (self.group.clone(), what);
@@ -188,7 +189,7 @@ impl World {
         entries.into_iter().map(|entry| canonical(&mut self.masks, &mut logged, entry)).collect()
     }
 
-    /// The events of each connection, in their order, once all are written.
+    /// Waits until all events are in the log, and returns them in order, by connection.
     fn logged(&self) -> HashMap<String, Vec<Value>> {
         let mut expected: HashMap<&str, usize> = HashMap::new();
         for entry in self.entries.iter().filter(|entry| matches!(entry.way, Way::Plain | Way::Http2)) {
@@ -218,13 +219,13 @@ impl World {
     }
 }
 
-/// The header with the id of a request, which no two answers share.
+/// The header with the id of a request, which is different in each answer.
 const REQUEST_ID: &str = "x-request-id";
 
-/// A longer body is known by its digest.
+/// Of a body of this length or more, only the digest is recorded.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Fields of an event that are told; the others say when it was and where it came from.
+/// The fields of an event that are recorded; the other fields contain time and address.
 const TOLD: [&str; 12] = [
     "face",
     "verb",
@@ -240,7 +241,7 @@ const TOLD: [&str; 12] = [
     "reason",
 ];
 
-/// The event with the id that the answer has; of a connection that ended without an answer, the event that is left.
+/// The event with the request id of the answer. If the connection ended without an answer, it is the remaining event of the connection.
 fn event_of(logged: &mut HashMap<String, Vec<Value>>, entry: &Entry) -> Option<Value> {
     let events = logged.get_mut(&entry.got.peer)?;
     let at = match entry.got.field(REQUEST_ID) {
@@ -264,7 +265,7 @@ fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry:
         Ok(text) => masks.canonical_body(kind, text, &mut context),
         Err(_) => format!("({length} bytes, {})", hex(&got.body)),
     };
-    // Where what is masked is longer or shorter, so is the body; its length is right or wrong all the same.
+    // Replacements change the length of a body, so Content-Length is compared with the original body.
     let is_masked = body.as_bytes() != got.body;
     let body = if body.len() < BODY_BYTES_MAX {
         body
@@ -299,7 +300,7 @@ fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry:
         };
         log.push_str(&format!("{name}: {text}\n"));
     }
-    // What is sent may hold secrets of this run, too.
+    // The request may also contain secrets of this run.
     let asked = masks.canonical(&asked, &mut context);
     Canonical { group, what, asked, status: got.status, code, answer, log }
 }

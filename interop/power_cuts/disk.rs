@@ -1,12 +1,12 @@
-//! What a disk may have kept when the power goes: files and names as they were at the last sync, and of what was done since any part.
+//! The states that a disk can have after a power cut: files and names as at the last sync, and any part of the later operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-/// A file or directory. The root that is recorded is 0.
+/// The id of a file or directory. The recorded root directory has the id 0.
 pub(crate) type Id = usize;
 
-/// Disks write this much whole or not at all.
+/// A disk writes a block of this many bytes completely or not at all.
 const SECTOR: usize = 512;
 
 /// One name that an operation sets in a directory.
@@ -18,16 +18,16 @@ pub(crate) struct Naming {
     pub(crate) after: Option<Id>,
 }
 
-/// What a program does to files.
+/// An operation of a program on files.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// A file or directory is made; it gets its name with the next operation.
+    /// A file or directory is created; it gets its name by the next operation.
     Make {
         id: Id,
         is_directory: bool,
         mode: u32,
     },
-    /// Names are set, all at once.
+    /// Names are set, all at the same time.
     Name(Vec<Naming>),
     Write {
         id: Id,
@@ -54,27 +54,28 @@ pub(crate) enum Event {
     Op(Op),
     /// The last write to this file is on the disk (`O_DSYNC`).
     Flushed(Id),
-    /// `fsync`, or `fdatasync`, which leaves mode and attributes out.
+    /// `fsync`, or `fdatasync`, which does not sync mode and attributes.
     Sync {
         id: Id,
         is_data_only: bool,
     },
     /// `sync` and `syncfs`.
     SyncAll,
-    /// Bytes went to a client: how they begin.
+    /// Bytes were sent to a client: their first bytes.
     Sent(Vec<u8>),
 }
 
 /// What a file system promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
-    /// Only what POSIX says: a sync is of the one file or directory, and names that were not synced come in any order.
+    /// Only what POSIX promises: a sync covers one file or directory, and names that were not synced reach the disk in any order.
     Strict,
-    /// As ext4 does: names, modes, attributes and truncations keep their order, and any sync brings all of them; bytes wait for their own.
+    /// Like ext4: names, modes, attributes and truncations keep their order, and any sync writes all of them. The bytes of a file are written only by
+    /// its own sync.
     Ordered,
 }
 
-/// Bytes of a file, and their digest once somebody asked.
+/// The bytes of a file, and their digest, which is computed at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
@@ -111,14 +112,14 @@ pub(crate) struct Disk {
     pub(crate) names: BTreeMap<Id, BTreeMap<String, Id>>,
 }
 
-/// How much of an operation was kept.
+/// The part of an operation that reached the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     Whole,
     Gone,
-    /// The file is as long as it would be; the bytes are zeros where there were none.
+    /// Only the length of the file; new bytes are zeros.
     Long,
-    /// Some of its sectors, by this number.
+    /// Some of the sectors, chosen by this seed.
     Torn(u64),
 }
 
@@ -129,7 +130,7 @@ impl Disk {
         disk
     }
 
-    /// As the page cache shows it.
+    /// Applies an event completely, as the page cache shows it.
     pub(crate) fn see(&mut self, event: &Event) {
         if let Event::Op(op) = event {
             self.apply(op, Kept::Whole);
@@ -180,13 +181,13 @@ impl Disk {
         }
     }
 
-    /// Every path with what it names.
+    /// Every path, with the id of its file or directory.
     pub(crate) fn paths(&self) -> BTreeMap<String, Id> {
         let (mut paths, mut left) = (BTreeMap::new(), vec![(String::new(), 0)]);
         while let Some((path, id)) = left.pop() {
             for (name, id) in self.names.get(&id).into_iter().flatten() {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-                // A directory may have kept two names: it is shown under both, and never below itself.
+                // A directory may have two names after a power cut. It is listed under both; the limit of the depth prevents an endless loop.
                 if self.inodes[id].is_directory && path.matches('/').count() < 30 {
                     left.push((path.clone(), *id));
                 }
@@ -197,7 +198,7 @@ impl Disk {
     }
 }
 
-/// Writes as much as was kept.
+/// Writes the part of a write that reached the disk.
 fn write(into: &mut Vec<u8>, at: usize, bytes: &[u8], kept: Kept) {
     let end = at + bytes.len();
     match kept {
@@ -222,7 +223,7 @@ fn write(into: &mut Vec<u8>, at: usize, bytes: &[u8], kept: Kept) {
     }
 }
 
-/// Numbers that only look random.
+/// Pseudo-random numbers.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -238,7 +239,7 @@ impl Dice {
     }
 }
 
-/// What the order of operations goes by: of two with the same key, the later cannot be on the disk without the earlier.
+/// A key for the order of operations: if two operations have the same key, the later one is applied after the earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Data(Id),
@@ -264,7 +265,8 @@ impl Op {
         matches!(self, Op::Name(namings) if namings.iter().any(|naming| naming.directory == id))
     }
 
-    /// What loses its last name here as far as this operation says: a directory goes only when it is empty.
+    /// The file or directory that loses a name by this operation, if the operation sets no new name. (A directory can be removed only when it is
+    /// empty.)
     fn removed(&self) -> Option<Id> {
         match self {
             Op::Name(namings) if namings.iter().all(|naming| naming.after.is_none()) => {
@@ -274,8 +276,8 @@ impl Op {
         }
     }
 
-    /// A rename from one directory into another is two entries, each synced with its own directory: the new name may be there with the old one
-    /// still there, and not the other way round.
+    /// A rename from one directory into another changes two entries, each synced with its own directory. After a power cut the new name may exist
+    /// while the old name still exists, but the old name is never gone without the new one.
     fn halves(&self) -> Option<[Op; 2]> {
         let Op::Name(namings) = self else { return None };
         let [one, other] = namings.as_slice() else { return None };
@@ -288,7 +290,7 @@ impl Op {
         }
     }
 
-    /// Whether this cannot be on the disk without that, which was before it.
+    /// Whether this operation cannot be on the disk without the earlier one.
     fn needs(&self, earlier: &Op) -> bool {
         let Op::Name(namings) = self else { return false };
         let has_same = |directory, name: &str| match earlier {
@@ -304,11 +306,11 @@ impl Op {
 struct Pending {
     op: Op,
     is_durable: bool,
-    /// Which rename from one directory into another it is a half of.
+    /// The number of the rename between two directories of which this is one half.
     rename: Option<usize>,
 }
 
-/// A moment at which the power may go.
+/// A moment at which the power may fail: the disk so far, and the operations that are not synced.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     model: Model,
@@ -317,18 +319,18 @@ pub(crate) struct Cut {
     renames: usize,
 }
 
-/// Which of the states of a moment.
+/// The choice of one of the possible states at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Everything,
     Nothing,
-    /// Names alone: renames before anything that was done to the files.
+    /// Only names: renames, but no other operation on the files.
     Names,
-    /// Names, modes and attributes, and no bytes.
+    /// Everything except bytes.
     NamesOnly,
-    /// The same, and files are as long as they would be.
+    /// Everything except bytes, but files have their new lengths.
     NamesAndLengths,
-    /// Bytes, and no names.
+    /// Bytes, but no names.
     BytesOnly,
     Random(u64),
 }
@@ -353,7 +355,7 @@ impl Cut {
 
     pub(crate) fn advance(&mut self, event: &Event) {
         match event {
-            // What has no name cannot be seen.
+            // A file without a name cannot be found, so its creation can be applied at once.
             Event::Op(op @ Op::Make { .. }) => self.base.apply(op, Kept::Whole),
             Event::Op(op) => self.add(op),
             Event::Flushed(id) => {
@@ -395,11 +397,11 @@ impl Cut {
         }
     }
 
-    /// What is on the disk for good goes from the list, with what it needs.
+    /// Moves synced operations, and those that they need, from the list of pending operations to the disk.
     fn fold(&mut self) {
         let mut durable: Vec<bool> = self.pending.iter().map(|pending| pending.is_durable).collect();
         self.close(&mut durable);
-        // Where something before it is open still, it stays in its place in the order.
+        // An operation stays in the list if an earlier one with the same key is still pending.
         let mut open = BTreeSet::new();
         let base = &mut self.base;
         let mut at = 0;
@@ -417,7 +419,7 @@ impl Cut {
         });
     }
 
-    /// Adds what the marked operations need.
+    /// Also marks the earlier operations that marked ones need.
     fn close(&self, marked: &mut [bool]) {
         for at in (0..self.pending.len()).rev() {
             if marked[at] && matches!(self.pending[at].op, Op::Name(_)) {
@@ -477,7 +479,7 @@ impl Cut {
         }
     }
 
-    /// One of the disks that may be found afterwards.
+    /// One of the disks that may exist after a power cut at this moment.
     pub(crate) fn disk(&self, choice: Choice) -> Disk {
         let mut disk = self.base.clone();
         for (pending, kept) in self.pending.iter().zip(self.choose(choice)) {

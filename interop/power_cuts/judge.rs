@@ -1,4 +1,4 @@
-//! Whether a disk after a power cut has everything that was acknowledged, or newer states of it, and nothing incomplete.
+//! Checks that a disk after a power cut has everything that was acknowledged, or newer states of it, and nothing incomplete.
 
 use crate::disk::{Content, Disk, Event, Id, Op, digest};
 use crate::opener::{Held, Kind, Opener};
@@ -7,41 +7,41 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Stores that LMDB keeps; they are opened, and their files are not looked at one by one.
+/// The LMDB stores. They are opened and read; their files are not compared.
 const FACTS: &str = "data/facts";
 const LOCKS: &str = "data/locks";
 
-/// What is seen under a path.
+/// A digest of the file or directory under a path: content, mode and attributes.
 type Shown = [u8; 32];
 
-/// What was under a path, or in the locks, from which event on.
+/// The versions of a path or of the locks: each with the number of the event from which on it was there.
 type Versions<T> = Vec<(usize, T)>;
 
 pub(crate) struct Judge {
-    /// Where stores are opened.
+    /// The directory in which stores are opened.
     probe: PathBuf,
     paths: BTreeMap<String, Versions<Option<Shown>>>,
     locks: Versions<Option<Held>>,
-    /// Of each change number the facts.
+    /// A digest of the facts after each change, by the number of the change.
     facts: BTreeMap<u64, String>,
-    /// The newest change by event.
+    /// The number of the newest change, by event.
     changes: Versions<u64>,
     opened: BTreeMap<[u8; 32], Result<Held, String>>,
     opener: Opener,
 }
 
-/// What was in force at `from`, or came until `to`.
+/// The version at event `from`, and all later versions until event `to`.
 fn between<T>(versions: &Versions<T>, from: usize, to: usize) -> impl Iterator<Item = &T> {
     let first = versions.iter().rposition(|(since, _)| *since <= from).unwrap_or(0);
     versions[first..].iter().take_while(move |(since, _)| *since <= to).map(|(_, version)| version)
 }
 
-/// What each process counts or notes for people to read, and nothing is decided by: written in place and never synced, so any of it may be left.
-/// Nothing in it may keep the house from opening.
+/// Counters and notes of processes on which no decision depends. They are written in place and never synced, so any content may be left. No content
+/// of them may prevent a server from starting.
 const NOTES: [&str; 5] =
     ["data/attempts", "data/control", "data/last-used", "data/sessions", "data/operations"];
 
-/// Not names nobody can ask for, nor the stores, nor notes, nor files that are only locked.
+/// Whether a path is compared: not temporary files, the stores, [`NOTES`], and files that are only locked.
 fn is_judged(path: &str) -> bool {
     !NOTES.iter().any(|note| path.starts_with(note))
         && !path.split('/').any(|part| part.starts_with(".enfilade-"))
@@ -92,7 +92,7 @@ impl Judge {
             in_place.extend(disk.paths().into_iter().find(is_it).map(|(path, _)| path));
             disk.see(event);
             match event {
-                // A commit may be on the disk before its writer is told.
+                // A commit may be on the disk before its writer gets the acknowledgement.
                 Event::Op(Op::Write { id, .. })
                     if disk.paths().get(&format!("{LOCKS}/data.mdb")) == Some(id) =>
                 {
@@ -129,7 +129,7 @@ impl Judge {
 
     fn learn_stores(&mut self, disk: &Disk, at: usize) {
         let paths = disk.paths();
-        // A store without changes is created again, with a new identity.
+        // A store without changes is not compared: the next start creates it again, with a new id.
         if let Some(Ok(held)) =
             self.open(disk, &paths, FACTS).filter(|held| held.as_ref().is_ok_and(|held| held.number > 0))
         {
@@ -146,12 +146,12 @@ impl Judge {
         }
     }
 
-    /// How many changes, versions of locks and paths there are to lose.
+    /// The number of changes, of versions of locks, and of paths that are checked.
     pub(crate) fn known(&self) -> (usize, usize, usize) {
         (self.facts.len(), self.locks.len(), self.paths.len())
     }
 
-    /// A store of the disk, opened; nothing where its file is not there.
+    /// Opens a store of the disk and reads it; `None` if its file does not exist.
     fn open(
         &mut self,
         disk: &Disk,
@@ -159,7 +159,7 @@ impl Judge {
         store: &str,
     ) -> Option<Result<Held, String>> {
         let data = paths.get(&format!("{store}/data.mdb"))?;
-        // Nothing was ever made there.
+        // No lock was ever written to this store.
         if disk.inodes[data].content.bytes.is_empty() && store == LOCKS {
             return None;
         }
@@ -190,8 +190,8 @@ impl Judge {
         Some(held)
     }
 
-    /// What is wrong with a disk that was found after a cut before event `at`, where what was done before event `acknowledged` was
-    /// acknowledged; nothing had been, where that is nothing.
+    /// Judges a disk after a power cut before event `at`. Everything before event `acknowledged` was acknowledged; `None` means that nothing was. The
+    /// error says what is wrong.
     pub(crate) fn judge(
         &mut self,
         disk: &Disk,

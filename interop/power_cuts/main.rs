@@ -1,7 +1,7 @@
-//! Power cuts. Everything the binary does to its files is recorded, with what it acknowledged; then every state a disk may have kept at any
-//! moment is made, and the house is opened on it: everything acknowledged exists, nothing is incomplete, and nothing must be repaired by hand.
+//! Power cuts. All operations of the binary on its files are recorded, with its acknowledgements. Then states that a disk may have after a power cut
+//! at any moment are made and opened: everything acknowledged exists, nothing is incomplete, and nothing must be repaired by hand.
 //!
-//! `cargo xtask power-cuts --n N` makes N states; as a test it makes a thousand.
+//! `cargo xtask power-cuts --n N` makes N states; the test makes some thousand.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -22,25 +22,25 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
-/// How many states the test makes.
+/// The number of states that the test makes.
 const STATES: usize = 4_000;
-/// The binary itself is started on one state of so many, and at most on so many states.
+/// The binary itself is started on one of this many states, but on at most [`STARTED_MAX`] states.
 const STARTED: usize = 100;
 const STARTED_MAX: usize = 300;
-/// A server is started on one of so many of these.
+/// On one of this many of these states, a server is started, too.
 const SERVED: usize = 5;
-/// How many findings are shown before it ends.
+/// The run ends when there are more kinds of findings than this.
 const SHOWN_MAX: usize = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|n| n.parse().ok())
 }
 
-/// Writes a disk down where the recorded one was.
+/// Writes a disk to the directory of the recorded one.
 fn write_down(disk: &Disk, root: &Path) {
     let _ = std::fs::remove_dir_all(root);
     std::fs::DirBuilder::new().mode(0o700).create(root).unwrap();
-    // Modes last: a directory may be closed to us.
+    // Modes are set last, because a mode may forbid writing into a directory.
     let mut modes = Vec::new();
     for (path, id) in disk.paths() {
         let (inode, path) = (&disk.inodes[&id], root.join(path));
@@ -60,7 +60,7 @@ fn write_down(disk: &Disk, root: &Path) {
     }
 }
 
-/// Starts a server, which says so, and ends it.
+/// Starts a server, waits for its start line, and ends it.
 fn serve(data: &Path) -> Result<(), String> {
     let mut server = Command::new(BINARY)
         .args(["--json", "--data"])
@@ -78,7 +78,7 @@ fn serve(data: &Path) -> Result<(), String> {
     if line.contains("listen") { Ok(()) } else { Err(why()) }
 }
 
-/// Runs commands on what was written down, as an operator would after the power is back.
+/// Runs commands on the written files, as an operator would after the power cut.
 fn begin_again(data: &Path, is_settled: bool, is_served: bool) -> Result<(), String> {
     let run = |arguments: &[&str]| {
         let output =
@@ -140,14 +140,14 @@ fn whatever_a_power_cut_leaves_what_was_acknowledged_is_there_whole() {
     println!("power-cuts: {made} states, the binary started on {started}: 0 lost, 0 half");
 }
 
-/// The record gives what is on the disk: so nothing went past the recorder.
+/// The record must produce exactly the files on the disk; this shows that the recorder missed no operation.
 fn nothing_was_missed(seen: &Disk, root: &Path) {
     let mut left = seen.paths();
     let mut found = vec![root.to_owned()];
     while let Some(directory) = found.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
-            // A socket has no bytes, and the next server makes its own.
+            // A socket has no content, and the next server makes a new one.
             if entry.file_type().unwrap().is_socket() {
                 continue;
             }
@@ -169,22 +169,21 @@ fn nothing_was_missed(seen: &Disk, root: &Path) {
 
 struct Campaign<'a> {
     events: &'a [Event],
-    /// Before which event what was acknowledged, in their order.
+    /// The acknowledgements in order: the event before which each was given, and its description.
     acknowledged: &'a [(usize, String)],
     root: &'a Path,
     dice: Dice,
     judge: &'a mut Judge,
     made: usize,
-    /// The binary is started on each of so many.
+    /// The binary is started on one of this many states.
     each: usize,
     started: usize,
-    /// Each kind with how often, and where first.
+    /// Each kind of finding, with its number and the first state that has it.
     found: BTreeMap<String, (usize, String)>,
 }
 
 impl Campaign<'_> {
-    /// Makes so many states: those that are the same for every run, after each acknowledgement and before each sync, then random ones at all
-    /// events.
+    /// Makes this many states: the fixed ones after each acknowledgement and before each sync, and random ones at all events.
     fn run(&mut self, states: usize) {
         let is_sync = |at: usize| matches!(self.events.get(at), Some(Event::Sync { .. }));
         let is_acknowledged = |at: usize| self.acknowledged.iter().any(|(by, _)| *by == at);
@@ -192,7 +191,7 @@ impl Campaign<'_> {
             (0..=self.events.len()).map(|at| is_sync(at) || is_acknowledged(at)).collect();
         let fixed = chosen.iter().filter(|is_chosen| **is_chosen).count() * FIXED.len() * 2;
         let cuts = (self.events.len() + 1) * 2;
-        // With many states each cut has all of the fixed ones, too.
+        // If many states are made, every moment also has all fixed ones.
         let is_long = states > (FIXED.len() + 1) * cuts;
         let random = states.saturating_sub(if is_long { FIXED.len() * cuts } else { fixed });
         for model in [Model::Strict, Model::Ordered] {
@@ -222,7 +221,7 @@ impl Campaign<'_> {
         let last = self.acknowledged.iter().rfind(|(by, _)| *by <= at);
         self.made += 1;
         let mut judged = self.judge.judge(&disk, at, last.map(|(by, _)| *by));
-        // Before anything was acknowledged there may be nothing yet.
+        // Before the first acknowledgement there may be no data directory yet.
         if judged.is_ok() && self.made.is_multiple_of(self.each) {
             self.started += 1;
             write_down(&disk, self.root);

@@ -1,4 +1,4 @@
-//! Opens stores in a process of its own: damaged pages can kill the process that maps them. That is a finding and not the end of the campaign.
+//! Opens stores in a child process, because damaged pages can kill the process that maps them. Such an end is a finding, and the campaign continues.
 
 use crate::disk::digest;
 use enfilade_facts::{LockStore as _, Table, View};
@@ -9,26 +9,26 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Says to this program that it is an opener.
+/// The environment variable that makes this test program an opener.
 const OPENER: &str = "ENFILADE_POWER_CUTS_OPENER";
-/// What an answer begins with; the test harness prints lines of its own.
+/// The beginning of an answer; the test harness prints other lines.
 const ANSWER: &str = "opened ";
 
-/// Which store.
+/// The kind of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Facts,
     Locks,
 }
 
-/// What a store holds: the number of the newest change, or how many locks, and a digest of everything.
+/// The content of a store: the number of the newest change or of the locks, and a digest of all records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) number: u64,
     pub(crate) all: String,
 }
 
-/// A process that opens stores.
+/// A child process that opens stores.
 pub(crate) struct Opener {
     child: Child,
     stdin: ChildStdin,
@@ -49,7 +49,7 @@ impl Opener {
         Opener { child, stdin, stdout }
     }
 
-    /// Opens a store without hand work, and reads and checks all of it.
+    /// Opens a store without manual repair, and reads and checks all of it.
     pub(crate) fn open(&mut self, kind: Kind, place: &Path) -> Result<Held, String> {
         writeln!(self.stdin, "{kind:?} {}", place.display()).unwrap();
         let mut line = String::new();
@@ -76,7 +76,7 @@ impl Drop for Opener {
     }
 }
 
-/// Not a test but the process, where it was told so.
+/// The child process, if the variable [`OPENER`] is set; otherwise this test does nothing.
 #[test]
 fn opens_what_it_is_told() {
     if std::env::var_os(OPENER).is_none() {
@@ -93,7 +93,7 @@ fn opens_what_it_is_told() {
     }
 }
 
-/// Everything in a store, each part with its length.
+/// All records of a store as bytes; each part follows its length.
 #[derive(Default)]
 struct Everything(Vec<u8>);
 
@@ -141,7 +141,7 @@ fn locks(place: &Path) -> Result<Held, String> {
             all.add([key, value]);
             ControlFlow::Continue(())
         };
-        // A prefix has at least one byte.
+        // A scan needs a prefix of at least one byte.
         failed = (0..=u8::MAX).find_map(|first| rows.scan(&[first], each).err());
     };
     store.read(look).map_err(|why| why.to_string())?;

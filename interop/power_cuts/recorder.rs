@@ -1,5 +1,5 @@
-//! Runs programs and writes down, in its order, what each of their threads does to files below one directory: it stops them at every system
-//! call, so that calls past the C library are seen, too.
+//! Runs programs and records, in order, all operations of their threads on files below one directory. It stops each thread at every system call, so
+//! that it also sees calls that do not use the C library.
 
 use crate::disk::{Event, Id, Naming, Op};
 use nix::libc;
@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Files of numbers that are mapped and never synced: what changed in them is looked for at every event.
+/// Files that are memory-mapped and never synced: at every event they are compared with their last content.
 const MAPPED: [&str; 2] = ["high-water", "lookout"];
 
 #[derive(Default)]
 struct Written {
     events: Vec<Event>,
-    /// By number of the file system.
+    /// The ids of files and directories, by inode number.
     ids: HashMap<u64, Id>,
     count: usize,
     mapped: Vec<(Id, File, Vec<u8>)>,
-    /// What the recorder does not know how to write down.
+    /// Operations that the recorder cannot record.
     unknown: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl Written {
     }
 }
 
-/// What was seen so far.
+/// Records operations; clones share one record.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     root: PathBuf,
@@ -81,14 +81,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Its exit code, once it has ended.
+    /// Waits for the end of the program. Returns its exit code.
     pub(crate) fn wait(self) -> Option<i32> {
         self.recording.join().unwrap()
     }
 }
 
 impl Recorder {
-    /// Of everything below an empty directory.
+    /// A recorder of everything below this empty directory.
     pub(crate) fn new(root: &Path) -> Self {
         let mut written = Written::default();
         written.ids.insert(std::fs::metadata(root).unwrap().ino(), 0);
@@ -99,14 +99,14 @@ impl Recorder {
         self.written.lock().unwrap().events.len()
     }
 
-    /// Where in the record, from some event on, something first was sent that begins so.
+    /// The first event from `from` on that sent bytes with this beginning.
     pub(crate) fn sent_since(&self, from: usize, beginning: &[u8]) -> Option<usize> {
         let written = self.written.lock().unwrap();
         let is_it = |event: &Event| matches!(event, Event::Sent(bytes) if bytes.starts_with(beginning));
         written.events[from..].iter().position(is_it).map(|at| from + at)
     }
 
-    /// The record; fails where something could not be written down.
+    /// Takes the record. Fails if an operation could not be recorded.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut written = self.written.lock().unwrap();
         assert_eq!(written.unknown, [] as [String; 0], "the recorder does not know these");
@@ -152,7 +152,7 @@ impl Recorder {
     fn follow(&self, main: Pid) -> Option<i32> {
         let mut calls: HashMap<Pid, Call> = HashMap::new();
         let mut code = None;
-        // Other threads wait for children of their own.
+        // Waits only for children of this thread, because other threads wait for their own children.
         let own = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         while let Ok(status) = waitpid(None::<Pid>, Some(own)) {
             match status {
@@ -192,15 +192,15 @@ fn until_stopped(process: Pid) {
     panic!("the program does not begin");
 }
 
-/// A call that has begun, with what has to be known before it is done.
+/// A system call that has begun, with the state that is needed from before it.
 struct Call {
     number: i64,
     arguments: [u64; 6],
-    /// The names it is about.
+    /// The names that the call concerns.
     entries: Vec<NamedEntry>,
 }
 
-/// A name in a directory below the root, and what it named before the call.
+/// A name in a directory below the root, and the inode that it named before the call.
 #[derive(Clone, Debug)]
 struct NamedEntry {
     directory: Id,
@@ -228,10 +228,10 @@ fn memory(thread: Pid, at: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// What ends with NUL.
+/// Reads a string that ends with a zero byte.
 fn text(thread: Pid, at: u64) -> String {
     let mut bytes = Vec::new();
-    // A page at a time: the next one may not be there.
+    // Reads at most to the end of a page at a time, because the next page may not be mapped.
     while bytes.len() < 8192 {
         let from = at + bytes.len() as u64;
         let more = memory(thread, from, 4096 - from as usize % 4096);
@@ -274,7 +274,7 @@ impl Recorder {
         Some(NamedEntry { directory, before: meta(&path).map(|meta| meta.ino()), name, path })
     }
 
-    /// The file behind a descriptor, where it is below the root.
+    /// The file of a descriptor, if it is below the root.
     fn file(&self, thread: Pid, fd: u64) -> Option<(Id, PathBuf)> {
         let link = link_of(thread, fd);
         let path = std::fs::read_link(&link).ok()?;
@@ -284,7 +284,7 @@ impl Recorder {
 
     fn begun(&self, thread: Pid) -> Option<Call> {
         let (number, arguments, _result) = registers(thread)?;
-        // A call that has not been done yet has ENOSYS for its result.
+        // Before the kernel executes a call, its result is ENOSYS.
         #[cfg(target_arch = "x86_64")]
         if _result != -i64::from(libc::ENOSYS) {
             return None;
@@ -328,7 +328,7 @@ impl Recorder {
         Some(Call { number, arguments, entries: entries.into_iter().flatten().collect() })
     }
 
-    /// What goes to a client is an acknowledgement as soon as it is on its way.
+    /// Records bytes that are sent to a client. They count as an acknowledgement from the beginning of the call.
     fn sending(&self, thread: Pid, number: i64, [fd, at, ..]: [u64; 6]) {
         let Ok(to) = std::fs::read_link(link_of(thread, fd)) else { return };
         let to = to.to_string_lossy();
@@ -366,7 +366,7 @@ impl Recorder {
             }
             libc::SYS_copy_file_range | libc::SYS_splice => {
                 let at = if d == 0 { None } else { Some(d) };
-                // The offset behind the pointer has moved on by as much.
+                // The kernel has already advanced the offset to which the pointer points.
                 let at = at.map(|at| {
                     let after = u64::from_ne_bytes(memory(thread, at, 8).try_into().unwrap_or_default());
                     after.saturating_sub(result as u64)
@@ -378,7 +378,7 @@ impl Recorder {
                 if call.number == libc::SYS_fallocate && b & !1 != 0 {
                     self.unknown(format!("fallocate of mode {b}"));
                 }
-                // The words of a server take many megabytes, and nobody reads them once it has ended.
+                // The ledger files in `operations` have many megabytes, and are not read after their server has ended, so they are not recorded.
                 let path = std::fs::read_link(&link).unwrap_or_default();
                 if path.components().any(|part| part.as_os_str() == "operations") {
                     return;
@@ -424,7 +424,7 @@ impl Recorder {
         self.written.lock().unwrap().op(Op::Mode { id, mode });
     }
 
-    /// Reads from the file itself what a call of any kind wrote.
+    /// Records a write of any kind of call; the bytes are read from the file itself.
     fn wrote(&self, thread: Pid, fd: u64, at: Option<u64>, count: i64) {
         let Some((id, link)) = self.file(thread, fd) else { return };
         let at = at.unwrap_or_else(|| fd_field(thread, fd, "pos:", 10).saturating_sub(count as u64));
@@ -520,7 +520,7 @@ impl Recorder {
                     after: Some(id),
                 }]));
             }
-            // It existed; if the call truncated it, it is empty now.
+            // The file existed; if the call truncated it, it is empty now.
             Some(ino) => {
                 let is_cut = fd_field(thread, fd, "flags:", 8) as i32 & libc::O_ACCMODE != libc::O_RDONLY;
                 if let Some(id) = written.ids.get(&ino).copied().filter(|_| is_cut && meta.len() == 0) {

@@ -1,4 +1,4 @@
-//! What is recorded: an operator's and clients' day, one thing after another.
+//! The recorded work: commands of an operator and requests of clients, one after the other.
 
 use crate::BINARY;
 use crate::disk::Event;
@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What happened, and before which event what was acknowledged.
+/// The events, and the acknowledgements with the event before which each was given.
 pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     pub(crate) acknowledged: Vec<(usize, String)>,
@@ -28,7 +28,7 @@ const UNPATCH: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:remov
 const PROPPATCH: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:set><D:prop><x:color>red</x:color></D:prop></D:set></D:propertyupdate>";
 
 impl Script {
-    /// From its first line on, what a command says is an acknowledgement.
+    /// Runs a command. Its change counts as acknowledged from its first line of output on.
     fn cli_with(&mut self, arguments: &[&str], input: &str) -> Vec<Value> {
         let whole = ["--json", "--data", self.data.to_str().unwrap()];
         let whole: Vec<String> = whole.iter().chain(arguments).map(|&argument| argument.to_owned()).collect();
@@ -43,7 +43,7 @@ impl Script {
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What all programs wrote to standard error.
+    /// The standard error of all programs.
     fn log(&self) -> String {
         std::fs::read_to_string(self.data.parent().unwrap().with_extension("log")).unwrap_or_default()
     }
@@ -52,7 +52,7 @@ impl Script {
         self.cli_with(arguments, "")
     }
 
-    /// An editor that syncs what it writes.
+    /// Writes a file as an editor does that syncs it and renames it.
     fn edit(&mut self, name: &str, text: &str) {
         let whole = format!(
             "umask 027; printf '%s' \"$1\" > .enfilade-new && sync .enfilade-new && mv .enfilade-new {name} && sync ."
@@ -66,12 +66,12 @@ impl Script {
         self.acknowledged.push((self.recorder.len(), format!("an edit of {name}")));
     }
 
-    /// Status, head and body of a request, which must succeed.
+    /// Sends a request, which must succeed. Returns head and body.
     fn ask(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> (String, String) {
         self.ask_while(method, path, headers, &[body], |_| {})
     }
 
-    /// The same with something else after the first part of the body, if there are more.
+    /// Like [`Script::ask`], with a body in several parts; runs `meanwhile` after the first part.
     fn ask_while(
         &mut self,
         method: &str,
@@ -98,7 +98,7 @@ impl Script {
         match body {
             [b""] => {}
             [_] => _ = command.args(["--data-binary", "@-"]),
-            // As it comes.
+            // curl sends the parts as it gets them.
             _ => _ = command.args(["--upload-file", "-"]),
         }
         let address = self.address.clone();
@@ -136,7 +136,7 @@ impl Script {
         let environment = [("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")];
         let mut running = self.recorder.start(Path::new(BINARY), &whole.collect::<Vec<_>>(), &environment);
         let mut line = String::new();
-        // One byte at a time: the pipe stays with the server.
+        // Reads one byte at a time, so that no output of the server is lost in a buffer.
         let mut out = BufReader::with_capacity(1, &mut running.stdout);
         out.read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
@@ -187,7 +187,7 @@ impl Script {
         self.ask("MKCOL", "/dav/main/tree", &[], b"");
         self.ask("MKCOL", "/dav/main/tree/deep", &[], b"");
         self.ask("PUT", "/dav/main/tree/deep/a", &[], b"a");
-        // From one directory into another, also over an existing file.
+        // Moves files from one directory into another, also over an existing file.
         self.ask("PUT", "/dav/main/tree/deep/b", &[], b"b");
         self.ask("MOVE", "/dav/main/tree/deep/b", &[&up], b"");
         self.ask("MOVE", "/dav/main/up", &[&down], b"");
@@ -210,7 +210,7 @@ impl Script {
         self.ask("MOVE", "/dav/main/tree", &[&tree], b"");
         self.ask("MOVE", "/dav/main/copy", &[&tree], b"");
         self.cli(&["acl", "set", "main", "/other", "allow authenticated read"]);
-        // An ACL that is changed while a file is replaced is that of the new file.
+        // The ACL of a file is changed while the file is replaced; the new file gets the changed ACL.
         self.ask_while("PUT", "/dav/main/other", &[], &[&large, b"and more"], |script| {
             script.cli(&["acl", "set", "main", "/other", "allow authenticated full"]);
         });
@@ -233,7 +233,7 @@ impl Script {
     }
 }
 
-/// Does all of it below an empty directory.
+/// Runs the whole script below an empty directory, and returns the record.
 pub(crate) fn record(root: &Path) -> Record {
     let mut script = Script {
         recorder: Recorder::new(root),

@@ -1,4 +1,4 @@
-//! The corpus over HTTP/1.1, without TLS, and a smaller one for the listeners that serve nothing but plain HTTP.
+//! The cases over HTTP/1.1 without TLS, and fewer cases for the listeners that only serve plain HTTP.
 
 use super::{Case, PATIENCE, World, unescaped};
 use std::io::{ErrorKind, Read, Write};
@@ -24,7 +24,7 @@ fn every_listener_holds_heads_to_the_same() {
     }
 }
 
-/// Where a corpus is sent, a path there that everybody may ask for, and what comes of it.
+/// A listener, a public path of it, and the status of a request for this path.
 struct Listener<'w> {
     address: &'w str,
     path: &'w str,
@@ -44,7 +44,7 @@ fn came(world: &World, listener: &Listener<'_>, at: usize, case: &Case) -> Strin
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut from, mut to) =
         (Answers { stream: stream.try_clone().unwrap(), bytes: Vec::new(), is_over: false }, stream);
-    // The other side may have closed already, having seen enough.
+    // An error is ignored: the server may close the connection before it has read everything.
     let _ = to.write_all(&sent);
     let probe = format!("GET {} HTTP/1.1\r\nHost: probe\r\n\r\n", listener.path);
     let is_head = sent.starts_with(b"HEAD ");
@@ -82,12 +82,12 @@ struct Answer {
 struct Answers {
     stream: TcpStream,
     bytes: Vec<u8>,
-    /// The connection ended.
+    /// Whether the connection has ended.
     is_over: bool,
 }
 
 impl Answers {
-    /// The next answer, or nothing where the connection ends.
+    /// The next answer; `None` if the connection ends or no answer comes.
     fn next(&mut self, is_of_head: bool) -> Option<Answer> {
         let end = loop {
             if let Some(at) = self.bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -116,12 +116,12 @@ impl Answers {
                 length
             }
         };
-        // What HTTP/1.0 does by itself need not be said.
+        // An answer of HTTP/1.0 closes the connection without saying so.
         let says_close = value("connection") == "close" || head.starts_with("http/1.0 ");
         Some(Answer { status, says_close, content })
     }
 
-    /// Reads chunks to their end; how many bytes they are with what is between them.
+    /// Reads a chunked body to its end. Returns its number of bytes, including the lines between the chunks.
     fn chunks(&mut self) -> Option<usize> {
         loop {
             if let Some(at) = self.bytes.windows(5).position(|five| five == b"0\r\n\r\n") {
@@ -135,7 +135,7 @@ impl Answers {
     fn more(&mut self) -> Option<()> {
         let mut piece = [0; 4096];
         let read = self.stream.read(&mut piece);
-        // Nothing for so long is another thing than the end.
+        // If nothing comes within the timeout, the connection has not ended.
         self.is_over = !matches!(&read, Err(why) if why.kind() == ErrorKind::WouldBlock);
         let count = read.ok().filter(|count| *count > 0)?;
         self.bytes.extend_from_slice(&piece[..count]);

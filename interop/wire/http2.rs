@@ -1,4 +1,4 @@
-//! The corpus over HTTP/2: frames as they are written, and no more of HPACK than literals (RFC 7541 §6.2).
+//! The cases over HTTP/2: frames are sent as the cases describe them, and header fields only as literals (RFC 7541 §6.2).
 
 use super::{Case, PATIENCE, World, unescaped, unhex};
 use crate::certificates::Witness;
@@ -17,7 +17,7 @@ fn every_request_of_the_corpus_over_http2() {
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// No table of answers' fields: so each is written out.
+/// A SETTINGS entry that allows no dynamic table, so that the server writes out every field of an answer.
 const NO_TABLE: [u8; 6] = [0, 1, 0, 0, 0, 0];
 const MARK: &[u8; 8] = b"the end.";
 
@@ -43,14 +43,14 @@ fn came(world: &World, config: Arc<ClientConfig>, at: usize, case: &Case) -> Str
     let ends = !case.expected.ends_with("open");
     let _ = tls.write_all(&bytes).and_then(|()| tls.flush());
     while (ends || seen.over() < wanted) && seen.read(&mut tls) {}
-    // What else comes, comes before the answer to this.
+    // Sends a PING. Frames that the server sent before arrive before the answer to it.
     if !seen.is_over && tls.write_all(&frame(6, 0, 0, MARK)).and_then(|()| tls.flush()).is_ok() {
         while !seen.is_marked && seen.read(&mut tls) {}
     }
     seen.tell(&case.expected)
 }
 
-/// The bytes of what stands for one frame or more.
+/// The bytes of one item of a case, which describes one frame or several.
 fn frames(item: &str) -> Vec<u8> {
     let (kind, rest) = item.split_once(' ').unwrap_or((item, ""));
     let words: Vec<&str> = rest.split(' ').filter(|word| !word.is_empty()).collect();
@@ -91,7 +91,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// `NAME=VALUE` with both written out; a pseudo-header field's name ends at the `=` after its colon.
+/// A header field `NAME=VALUE` as a literal. The name of a pseudo-header field ends at the first `=` after its colon.
 fn literal(field: &str, representation: u8, is_huffman: bool) -> Vec<u8> {
     let (name, value) = field.split_once('=').unwrap();
     let (name, value) = (unescaped(name), unescaped(value));
@@ -102,7 +102,7 @@ fn literal(field: &str, representation: u8, is_huffman: bool) -> Vec<u8> {
     [&[representation][..], &string_head(name.len(), 0), &name, &value].concat()
 }
 
-/// An integer with a prefix of seven bits (RFC 7541 §5.1).
+/// The length of a string: an integer with a prefix of seven bits (RFC 7541 §5.1).
 fn string_head(length: usize, flag: u8) -> Vec<u8> {
     if length < 127 {
         return vec![flag | length as u8];
@@ -116,7 +116,7 @@ fn string_head(length: usize, flag: u8) -> Vec<u8> {
     bytes
 }
 
-/// Of Huffman's code what a request with a fragment is made of (RFC 7541, appendix B).
+/// Encodes a text by the Huffman code, only with the characters of a request with a fragment (RFC 7541, appendix B).
 fn huffman(text: &[u8]) -> Vec<u8> {
     let mut bits = String::new();
     for byte in text {
@@ -171,7 +171,7 @@ fn huffman(text: &[u8]) -> Vec<u8> {
     (0..bits.len()).step_by(8).map(byte).collect()
 }
 
-/// What came on a stream.
+/// The received parts of a stream.
 #[derive(Default)]
 struct Stream {
     status: Option<u16>,
@@ -186,7 +186,7 @@ struct Seen {
     streams: BTreeMap<u32, Stream>,
     goaway: Option<u32>,
     is_marked: bool,
-    /// The connection ended.
+    /// Whether the connection has ended.
     is_over: bool,
 }
 
@@ -195,7 +195,7 @@ impl Seen {
         self.streams.values().filter(|stream| stream.is_over).count()
     }
 
-    /// Reads what comes next; whether there may be more.
+    /// Reads the next bytes. Returns whether more may come.
     fn read(&mut self, from: &mut impl Read) -> bool {
         let mut piece = [0; 16 * 1024];
         match from.read(&mut piece) {
@@ -227,7 +227,7 @@ impl Seen {
                 match kind {
                     0 => stream.content += payload.len(),
                     1 => stream.status = stream.status.or(Some(status(payload))),
-                    // The rest of what is sent is not wanted; the answer counts (RFC 9113 §8.1).
+                    // A reset after the whole answer means only that the server does not want the rest of the request (RFC 9113 §8.1).
                     _ if stream.is_over => {}
                     _ => stream.reset = Some(code(0)),
                 }
@@ -237,7 +237,7 @@ impl Seen {
         }
     }
 
-    /// In the words of the corpus.
+    /// The result in the notation of the cases.
     fn tell(&self, expected: &str) -> String {
         let mut words: Vec<String> = Vec::new();
         for (id, stream) in &self.streams {
@@ -262,10 +262,11 @@ impl Seen {
     }
 }
 
-/// The first field of an answer: an entry of the static table, or its name there and three digits (RFC 7541, appendices A and B).
+/// The status in the first field of an answer. The field is an entry of the static table, or its name from the table and three digits (RFC 7541,
+/// appendices A and B).
 fn status(block: &[u8]) -> u16 {
     match *block {
-        // The client's smaller table is taken note of first.
+        // The block may begin with an update of the size of the dynamic table.
         [0x20..=0x3f, ref rest @ ..] => status(rest),
         [0x88, ..] => 200,
         [0x89, ..] => 204,
@@ -283,7 +284,7 @@ fn status(block: &[u8]) -> u16 {
     }
 }
 
-/// Digits in Huffman's code.
+/// Decodes digits in the Huffman code.
 fn digits(code: &[u8]) -> String {
     let bits: String = code.iter().map(|byte| format!("{byte:08b}")).collect();
     let (mut digits, mut rest) = (String::new(), bits.as_str());

@@ -1,4 +1,4 @@
-//! Uploads that are refused while they come: the answer gets to the client (RFC 9113 §8.1, RFC 9112 §9.6).
+//! Uploads that are refused while the client sends them: the client gets the answer (RFC 9113 §8.1, RFC 9112 §9.6).
 
 use crate::curl::command;
 use crate::server::Server;
@@ -8,7 +8,7 @@ use crate::wire::World;
 fn a_refused_upload_keeps_its_status_in_curl() {
     let World { server, .. } = World::new();
     let nobody = String::new();
-    // Curl up to 7.88 took a reset of the stream for a failure once it was waiting for a window.
+    // curl up to 7.88 treats a reset of the stream as a failure if it waits for a window, so bodies of several lengths are tried.
     for bytes in [1_000, 70_000, 300_000, 2_000_000] {
         for version in ["--http1.1", "--http2"] {
             assert_eq!(upload(&server, &nobody, version, bytes), "401 0", "{version} {bytes}");
@@ -17,7 +17,7 @@ fn a_refused_upload_keeps_its_status_in_curl() {
     }
 }
 
-/// The status and curl's own.
+/// Uploads a file. Returns the status and curl's exit status.
 fn upload(server: &Server, login: &str, version: &str, bytes: usize) -> String {
     let file = server.scratch.path().join("upload");
     std::fs::write(&file, vec![0; bytes]).unwrap();

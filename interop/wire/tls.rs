@@ -1,11 +1,11 @@
-//! What comes where a connection does not begin with a hello (RFC 8446 §6.2): an alert, and then the end.
+//! If a connection does not begin with a hello, the server sends an alert and ends the connection (RFC 8446 §6.2).
 
 use super::{PATIENCE, unhex};
 use crate::server::Server;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// `decode_error`, as the TLS library says it, and `unexpected_message`.
+/// The alert `decode_error` as a TLS record.
 const DECODE_ERROR: &str = "15030300020232";
 const UNEXPECTED_MESSAGE: &str = "1503030002020a";
 
@@ -14,7 +14,7 @@ fn what_is_no_hello_is_answered_with_an_alert() {
     let server = Server::start();
     let http: String =
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".iter().map(|byte| format!("{byte:02x}")).collect();
-    // A hello of 128 KiB in records of 16 KiB; more than is read of it.
+    // A hello of 128 KiB in records of 16 KiB, longer than the server reads.
     let piece =
         |at: usize| if at == 0 { format!("01020000{}", "61".repeat(16380)) } else { "61".repeat(16384) };
     let large: String = (0..9).map(|at| format!("1603014000{}", piece(at))).collect();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// `--keep DIR` writes all answers in full to this directory, `--accept` records the answers of this build.
+/// Runs the test of recorded answers. `--keep DIR` writes all answers in full to this directory, `--accept` records the answers of this build.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["test", "-p", "enfilade", "--test", "interop", "answers::"]).current_dir(xtask::root());

@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: builds the server and the benchmarks as they are shipped, and runs one.
+//! `cargo xtask bench`: builds the server and the benchmarks with the release profile, and runs one benchmark.
 
 use std::process::Command;
 
-/// Runs the benchmark that is named first, with the options that follow.
+/// Runs a benchmark: the first word is its name, the others are its options.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = |what: &[&str]| {

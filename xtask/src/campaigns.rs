@@ -1,5 +1,5 @@
-//! Campaigns: the long form of tests that are short in CI. Each is a test that takes its size from the environment, shows its progress,
-//! and ends with one line of results.
+//! Campaigns: long runs of tests that are short in CI. Each campaign is a test that reads its size from the environment, shows its progress, and ends
+//! with one line of results.
 
 use std::process::Command;
 
@@ -105,7 +105,7 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
     command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
-    // Fewer cases of proptest, because each is more expensive.
+    // Fewer cases for proptest, because a case of proptest takes longer than a step of a campaign.
     command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
     if let Some(seed) = seed {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());

@@ -1,12 +1,12 @@
-//! `cargo xtask judges wire`: conformance testers of other projects, each installed into a directory of its own, run against our server.
-//! Their results are stored in `bench/runs`.
+//! `cargo xtask judges wire`: conformance testers of other projects, each is installed into a directory of its own and run against our server. Their
+//! results are stored in `bench/runs`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A judge and its time limit, in seconds. `interop/judges/NAME.sh` installs and runs it, and selects its findings: its last line is JSON
-/// with `version`, `passed`, `skipped`, `failed` and `notes`.
+/// A judge and its time limit, in seconds. `interop/judges/NAME.sh` installs and runs the judge, and selects its findings: the last line of its
+/// output is JSON with `version`, `passed`, `skipped`, `failed` and `notes`.
 const WIRE: [(&str, u32); 7] = [
     ("h2spec", 300),
     ("litmus", 120),
@@ -17,7 +17,7 @@ const WIRE: [(&str, u32); 7] = [
     ("webdav4", 300),
 ];
 
-/// Runs all judges of the wire, or those that are named; `--binary PATH` judges that program and builds none.
+/// Runs all judges, or the named ones; with `--binary PATH` they judge that program, and none is built.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let (mut binary, mut wanted) = (None, Vec::new());
     let mut words = words.iter();
@@ -58,7 +58,7 @@ fn judge(binary: &Path, scratch: &Path, wanted: &[&str]) -> Result<(Vec<String>,
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for (name, seconds) in WIRE.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name)) {
         println!("==> {name}");
-        // A server for each, so that remains of one, such as locks, do not affect the next.
+        // Each judge gets a new server, so that remains of one judge, such as locks, do not affect the next.
         let place = scratch.join(name);
         let server = Server::start(binary, &place)?;
         let output = Command::new("timeout")
@@ -86,7 +86,7 @@ fn judge(binary: &Path, scratch: &Path, wanted: &[&str]) -> Result<(Vec<String>,
     Ok((rows, failed))
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server, killed when dropped.
 struct Server {
     child: Child,
     address: String,
@@ -128,13 +128,13 @@ impl Drop for Server {
     }
 }
 
-/// The text of a key in a line of JSON without escapes.
+/// The string value of a key in a line of JSON. The value must not contain escapes.
 fn value(json: &str, key: &str) -> String {
     let rest = json.split_once(&format!("\"{key}\":\"")).map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
 }
 
-/// Writes a record; never overwrites an existing one.
+/// Writes the results to a new file in `bench/runs`; never overwrites an existing one.
 fn keep(rows: &[String]) -> Result<PathBuf, String> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).current_dir(xtask::root()).output();

@@ -5,7 +5,7 @@ pub mod tidy;
 
 use std::path::{Path, PathBuf};
 
-/// The repository.
+/// The root directory of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

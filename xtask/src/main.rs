@@ -1,4 +1,4 @@
-//! The one runner: test, tidy, campaigns.
+//! `cargo xtask`: tests, tidy, campaigns, benchmarks.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 

@@ -1,5 +1,6 @@
-//! `cargo xtask mutants`: small changes of the code, one at a time, and whether a test finds each. cargo-mutants lists the changes. Those for
-//! which a switch can be written are built into one program, in which the environment selects one (`switch.rs`); cargo-mutants runs the others.
+//! `cargo xtask mutants`: makes small changes of the code (mutants), one at a time, and checks that a test fails for each. cargo-mutants lists them.
+//! Mutants for which a switch can be written are all built into one program, in which the environment selects one (`switch.rs`); cargo-mutants builds
+//! and runs the others.
 
 mod alone;
 mod build;
@@ -17,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Parts of the code, the most valuable first.
+/// Parts of the code, the most important first.
 const AREAS: [(&str, &[&str]); 9] = [
     (
         "the walk",
@@ -40,23 +41,23 @@ struct Asked {
     minutes: Option<u64>,
     shard: Option<(usize, usize)>,
     json: bool,
-    /// Judge survivors again, because tests were written since.
+    /// Judge survivors again, because new tests were written.
     again: bool,
-    /// Judge survivors also by the tests of the binary.
+    /// Also judge survivors by the tests of the binary.
     interop: bool,
-    /// The programs of tests that judge, by parts of their names; all programs if this is empty.
+    /// Parts of the names of the test programs that judge; if empty, all test programs judge.
     judges: Vec<String>,
-    /// The longest that a test may take; slower tests do not judge.
+    /// The longest time that a judging test may take; slower tests are left out.
     longest: Option<Duration>,
     /// The number of mutants that are judged at the same time.
     jobs: usize,
-    /// Only build the programs of tests.
+    /// Only build the test programs.
     build: bool,
     /// Only report known results; run nothing.
     report: bool,
 }
 
-/// Runs mutants without a result, reports all results, and fails for a survivor without a reason.
+/// Runs the mutants that have no result yet, reports all results, and fails if a survivor has no reason.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let asked = asked(words)?;
     let place = build::Place { root: xtask::root().join("target/mutants") };
@@ -126,7 +127,7 @@ fn area(file: &str) -> usize {
     AREAS.iter().position(of).unwrap_or(AREAS.len())
 }
 
-/// The selected mutants, in the order of `--only`, else the most valuable first.
+/// The selected mutants, in the order of `--only`. Without `--only`, those of the most important area come first.
 fn chosen<'m>(mutants: &'m [Mutant], asked: &Asked) -> Vec<&'m Mutant> {
     let wanted = |mutant: &&Mutant| {
         let (k, n) = asked.shard.unwrap_or((1, 1));
@@ -179,7 +180,7 @@ fn work(
     alone::run(place, &alone, results)
 }
 
-/// Judges mutants, `jobs` at a time, until the time is over.
+/// Judges mutants, `jobs` at a time, until all are judged or the time is over.
 #[expect(clippy::disallowed_methods, reason = "a runner stops after the time it is given")]
 fn judge_all(
     place: &build::Place,

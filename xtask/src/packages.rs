@@ -1,9 +1,9 @@
-//! The Debian packages the tests need.
+//! The Debian packages that the tests need.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// A package, and its program that the tests run; empty if the package is a library for another program.
+/// A package, and the program in it that the tests run; the name is empty if the package is a library for another program.
 const PACKAGES: [(&str, &str); 19] = [
     ("rclone", "rclone"),
     ("curl", "curl"),
@@ -26,7 +26,7 @@ const PACKAGES: [(&str, &str); 19] = [
     ("age", "age"),
 ];
 
-/// Installs missing packages, or prints how to.
+/// Installs missing packages, or prints the command that installs them.
 pub(crate) fn install() -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = missing(&path);

@@ -1,14 +1,14 @@
-//! The reference pages in `docs/`: everything after a mark is generated from `enfilade reference`.
+//! The reference pages in `docs/`: all text after the line [`MARK`] is generated from the output of `enfilade reference`.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// A page, and how its tables are written.
+/// The path of a page, and the function that writes its tables.
 type Page = (&'static str, fn(&Value) -> String);
 
-/// Every page with tables of the program.
+/// Every page with generated tables.
 pub const PAGES: [Page; 9] = [
     ("docs/configuration.md", configuration),
     ("docs/limits.md", limits),
@@ -21,13 +21,13 @@ pub const PAGES: [Page; 9] = [
     ("docs/endings.md", endings),
 ];
 
-/// The text above this line is written by hand, the text below it by the program.
+/// The line between the two parts of a page: the text above it is written by hand, the text below it is generated.
 pub const MARK: &str = "<!-- below: written by `cargo xtask pages`, from `enfilade reference` -->\n";
 
-/// Every page with up-to-date tables, and the part above its mark unchanged.
+/// Every page, by path: the part above [`MARK`] unchanged, and new tables below.
 ///
 /// # Errors
-/// If a page cannot be read or has no mark.
+/// If a page cannot be read or has no line [`MARK`].
 pub fn written(root: &Path, reference: &Value) -> Result<Vec<(&'static str, String)>, String> {
     let page = |(path, tables): &Page| {
         let text = std::fs::read_to_string(root.join(path)).map_err(|why| format!("`{path}`: {why}"))?;
@@ -38,10 +38,10 @@ pub fn written(root: &Path, reference: &Value) -> Result<Vec<(&'static str, Stri
     PAGES.iter().map(page).collect()
 }
 
-/// Writes every page. `binary` is a built `enfilade`; without it cargo builds one.
+/// Writes every page. `binary` is a built `enfilade`; if it is `None`, cargo builds one.
 ///
 /// # Errors
-/// If the program cannot be asked, or a page cannot be read or written.
+/// If the program cannot be run, or a page cannot be read or written.
 pub fn write(root: &Path, binary: Option<&Path>) -> Result<(), String> {
     let mut command = match binary {
         Some(binary) => Command::new(binary),
@@ -64,7 +64,7 @@ pub fn write(root: &Path, binary: Option<&Path>) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows of a table.
+/// The rows of one subject of the reference.
 fn rows<'r>(reference: &'r Value, subject: &str) -> &'r [Value] {
     reference.get(subject).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -180,7 +180,7 @@ fn identity_v3(reference: &Value) -> String {
     format!("\n{}", calls(reference, "identity v3", "any of"))
 }
 
-/// The calls of an API; `needs` is the title of what a call needs.
+/// The table of the calls of an API; `needs` is the title of the column with the requirement of each call.
 fn calls(reference: &Value, of: &str, needs: &str) -> String {
     let mut page = String::new();
     heading(&mut page, &["call", needs, "delegated", "summary"]);

@@ -76,7 +76,7 @@ fn cargo(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Whether cargo has the subcommand: runs it with `--version`.
+/// Whether cargo has the subcommand of this step: runs it with `--version`.
 fn is_there(step: &Step) -> bool {
     let asked = step.arguments.first().map(|subcommand| {
         command().args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status()

@@ -22,7 +22,7 @@ use std::path::Path;
 /// A place that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The file, from the repository's root.
+    /// The path of the file from the repository's root.
     pub path: String,
     /// The line, from 1; 0 if the finding is about the whole file.
     pub line: usize,
@@ -55,7 +55,7 @@ pub fn check(root: &Path) -> Vec<Finding> {
     findings
 }
 
-/// How long the files and functions of the product are.
+/// The lengths of the files and functions of the product, as text.
 pub fn sizes(root: &Path) -> String {
     sizes::report(&source::read(root))
 }

@@ -1,4 +1,4 @@
-//! The repository keeps its own rules.
+//! The repository obeys its own rules.
 
 #[test]
 fn the_house_is_tidy() {
@@ -7,7 +7,7 @@ fn the_house_is_tidy() {
     assert!(lines.is_empty(), "\n{}", lines.join("\n"));
 }
 
-/// Checks a tree that breaks every rule against the expected findings. The test fails if `check` omits a rule.
+/// Checks a tree that breaks every rule against the expected findings. The test fails if `check` skips a rule.
 #[test]
 fn every_rule_is_asked() {
     let root = std::env::temp_dir().join(format!("xtask-tidy-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Enfilade compared with itself.
+//! Listings of Enfilade compared with each other: of the visible entries and of all entries, by one client and by many.
 
 use super::trees::{self, Acls};
 use super::{AGAIN, BODY, Bench, CLIENTS, Client, How, LARGE};
@@ -12,7 +12,7 @@ use std::ffi::CStr;
 
 const TURNS: usize = 15;
 
-/// How a directory is requested.
+/// A kind of request for a directory.
 #[derive(Clone, Copy)]
 struct Way {
     is_tls: bool,
@@ -21,7 +21,7 @@ struct Way {
 }
 
 const WAYS: [Way; 4] = [
-    // The default of a server, and the request of rclone: no body, so all properties.
+    // TLS is the default of a server, and rclone sends no body, which requests all properties.
     Way { is_tls: true, body: "", goal: "tax-heard-tls-all" },
     Way { is_tls: true, body: BODY, goal: "tax-heard-tls" },
     Way { is_tls: false, body: "", goal: "tax-heard-all" },
@@ -31,11 +31,11 @@ const WAYS: [Way; 4] = [
 /// Milliseconds of CPU for one listing.
 #[derive(Clone, Copy)]
 struct Listed {
-    /// The listing of a user who sees 1,000 entries.
+    /// The CPU of a listing by a user who sees 1,000 entries.
     shown: f64,
-    /// The listing of a user who sees all.
+    /// The CPU of a listing by a user who sees all entries.
     whole: f64,
-    /// The names of the directory and one statx each, without a server.
+    /// The CPU of a loop without a server that reads the names of the directory and calls one statx for each.
     bare: f64,
 }
 
@@ -50,7 +50,7 @@ impl Way {
 }
 
 impl Bench<'_> {
-    /// Enfilade compared with itself: hidden entries cost no more than visible ones, and many clients no more than one.
+    /// Compares a listing of the visible entries with a listing of all entries, and many clients with one client.
     pub(super) fn alone(&self, report: &mut Report, how: How, judging: f64) -> Result<(), Failure> {
         let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
         let entries: f64 = tree.trim_start_matches("largedir_").parse()?;
@@ -73,13 +73,13 @@ impl Bench<'_> {
         }
         let Listed { shown, bare, .. } = four_properties;
         if how == How::Asked {
-            // A server that asks each entry for its state cannot cost less than the statx of each entry.
+            // If a server asks for the state of each entry, its cost cannot be lower than that of one statx for each entry.
             let what = format!(
                 "the directory {tree}, {name}, no TLS, four properties: the visible entries, server CPU, to the names and one statx each"
             );
             report.goal("tax-asked-floor", &what, shown / bare, 1.2, "times");
         }
-        // callgrind does not know the system call that opens files beneath a directory, so the whole is not counted in instructions.
+        // callgrind does not support `openat2`, so a whole listing cannot be counted in instructions, and CPU time is used.
         let share = judging * entries / 1e6 / shown;
         let what = format!("the directory {tree}, {name}: judging entries whose state is known, of all CPU");
         match how {
@@ -107,7 +107,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The users and the loop without a server take turns, so that noise of the machine affects all.
+    /// Measures the users and the loop without a server in turns, so that noise of the machine affects all of them.
     fn in_turns(
         &self,
         report: &mut Report,
@@ -120,7 +120,7 @@ impl Bench<'_> {
             let mut client =
                 if way.is_tls { Client::over_tls(server, user)? } else { Client::new(server.plain, user)? };
             client.body = way.body;
-            // Twice: the first listing reads the tree, the second knows it.
+            // Lists twice: at the first listing the server reads the tree, at the second it remembers the tree.
             client.list(Acls::Few, tree)?;
             let shown = client.list(Acls::Few, tree)?.len() as u64;
             Ok((client, shown, Samples::default()))
@@ -143,7 +143,7 @@ impl Bench<'_> {
     }
 }
 
-/// The kernel's cost of a directory's names and one statx each, in milliseconds of CPU.
+/// The cost of a loop that reads the names of a directory and calls one statx for each, in milliseconds of CPU.
 fn names_and_states(acls: Acls, tree: &str) -> Result<f64, Failure> {
     names_and(acls, tree, |directory, name| {
         let what = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
@@ -153,9 +153,9 @@ fn names_and_states(acls: Acls, tree: &str) -> Result<f64, Failure> {
     })
 }
 
-/// The kernel's cost of a directory's names and one read of each ACL, in milliseconds of CPU.
+/// The cost of a loop that reads the names of a directory and the ACL of each entry, in milliseconds of CPU.
 pub(super) fn names_and_acls(acls: Acls, tree: &str) -> Result<f64, Failure> {
-    // Changes the current directory, so that the kernel resolves no path: the system call that takes a directory has no wrapper.
+    // Changes the current directory, so that the kernel resolves only one name: no library wraps the system call that takes a directory and a name.
     let (before, there) = (std::env::current_dir()?, trees::directory(acls, &[tree])?.join(tree));
     std::env::set_current_dir(there)?;
     let mut taken = Vec::new();
@@ -190,7 +190,7 @@ fn names_and(
     Ok((own_nanos() - before) / 1e6)
 }
 
-/// CPU this thread has used so far, in nanoseconds.
+/// The CPU that this thread has used so far, in nanoseconds.
 fn own_nanos() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64

@@ -1,5 +1,5 @@
-//! Door 4 alone: the cost to judge an entry by the number of the user's groups; compared with the two ways of the report: a search through
-//! all SIDs for each entry of an ACL, and the same in a sorted list.
+//! Door 4 without the rest of the server: the cost to judge an entry for users in few and in many groups. It is compared with two simple methods: for
+//! each entry of an ACL they search all SIDs of the user, one in an unsorted list, the other in a sorted list.
 
 use super::trees::{self, Acls};
 use super::{User, facts, users};
@@ -22,11 +22,11 @@ use std::time::Duration;
 
 const ENTRIES: u64 = 41_000;
 const ROUNDS: usize = 5;
-/// More rounds, because a round with known states takes only two milliseconds.
+/// The number of rounds with known states. It is larger, because such a round takes only two milliseconds.
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
-/// A server with the trees, with a clock that does not advance.
+/// A [`House`] with the trees of [`trees`], whose clock does not advance.
 fn house(acls: Acls, users: &[User]) -> Result<(Arc<House>, DatastoreName), Failure> {
     let memory = Memory::new(StoreId(7));
     let base = trees::directory(acls, &[])?;
@@ -34,13 +34,13 @@ fn house(acls: Acls, users: &[User]) -> Result<(Arc<House>, DatastoreName), Fail
     Ok((stores::still_house(Arc::new(memory)), acls.name().parse()?))
 }
 
-/// All SIDs of a user, in an order that helps no search.
+/// All SIDs of a user, in an order in which a search finds matching groups late.
 fn sids_of(user: &User) -> Vec<Sid> {
     let of_groups = (0..user.groups).rev().map(|n| Sid::of_unix_group(trees::PROJECT + n));
     [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED].into_iter().chain(of_groups).collect()
 }
 
-/// The way of the report: first whether an entry is for the user, then its rights.
+/// Evaluates an ACL by the simple method: for each entry, first whether its SID is one of the user's, then its rights.
 fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bool {
     let mut left = AccessMask::VISIBLE;
     let _owns = descriptor.owner.is_some_and(|owner| has(&owner));
@@ -57,7 +57,7 @@ fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bo
     left.is_empty()
 }
 
-/// Nanoseconds for each entry. Fails if `judge` finds another number of visible entries than expected.
+/// The time of `judge` for each entry, in nanoseconds. Fails if `judge` finds another number of visible entries than expected.
 fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
     let mut samples = Samples::default();
     let expected = trees::SEEN as usize;
@@ -101,7 +101,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
             let visit = stores::visit(&house, &stores::ask(n * TOKENS_EACH)?)?;
             let (permit, _inside) =
                 house.look_up(&datastore, OperationKind::Read).map_err(|why| why.to_string())?;
-            // The time to judge the entries, and the number of visible ones.
+            // Returns the time to judge the entries, and the number of visible ones.
             let see = |asked: &[Subject], memo: &AccessMemo| -> (Duration, usize) {
                 let root = StorePath::root();
                 let look = |view: &enfilade_facts::View<'_>| {
@@ -123,9 +123,9 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
                     };
                     let mut seen = 0;
                     for (asked, full) in asked.chunks(BATCH).zip(subjects.chunks(BATCH)) {
-                        // The copy is made just before judging, as a listing makes its subjects.
+                        // The subjects are copied just before they are judged: a listing, too, makes its subjects just before it judges them.
                         let first = sights(asked.to_vec());
-                        // Forgotten entries are read again.
+                        // Entries that the memo has forgotten are judged again with their ACL.
                         let unread = first.iter().zip(full).filter(|(sight, _)| **sight == Sight::Unread);
                         let again: Vec<Subject> = unread.map(|(_, subject)| subject.clone()).collect();
                         let again = if again.is_empty() { Vec::new() } else { sights(again) };
@@ -155,7 +155,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
     Ok(of_known)
 }
 
-/// Nanoseconds for each entry.
+/// The time for each entry, in nanoseconds.
 fn each_of((spent, seen): (Duration, usize)) -> Result<f64, Failure> {
     match seen == trees::SEEN as usize {
         true => Ok(spent.as_nanos() as f64 / ENTRIES as f64),
@@ -180,7 +180,7 @@ fn subject(inode: u64, blob: Vec<u8>) -> Subject {
     }
 }
 
-/// Instructions of judging everything in a tree, read for the first time and known.
+/// The instructions to judge all entries of a tree: when they are new, and when the memo knows them.
 pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) -> Result<[f64; 2], Failure> {
     let out = place.join("callgrind");
     let mut command = Command::new("valgrind");
@@ -193,7 +193,7 @@ pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) ->
     if !output.status.success() {
         return Err(format!("under callgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    // The count between the marks before and after each listing.
+    // callgrind writes a file before each call of `a_listing_begins`, with the instructions since the previous file.
     let counted = |path: &Path| -> Option<f64> {
         let text = std::fs::read_to_string(path).ok()?;
         let _ = std::fs::remove_file(path);
@@ -206,7 +206,7 @@ pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) ->
     Ok([first, again])
 }
 
-/// Marks the start of a listing for callgrind.
+/// Is called before and after each listing: callgrind writes its count before each call.
 #[inline(never)]
 fn a_listing_begins(n: u32) {
     black_box(n);
@@ -219,7 +219,7 @@ struct Directory {
     subjects: Vec<Subject>,
 }
 
-/// Reads a tree by the standard library: callgrind does not know the system call that opens files beneath a directory.
+/// Reads a tree by the standard library, because callgrind does not support `openat2`.
 fn read(base: &Path, path: &str, into: &mut Vec<Directory>) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt as _;
     let mut directory = Directory { path: path.to_owned(), names: Vec::new(), subjects: Vec::new() };
@@ -240,7 +240,7 @@ fn read(base: &Path, path: &str, into: &mut Vec<Directory>) -> Result<(), Failur
     beneath.iter().try_for_each(|path| read(base, path, into))
 }
 
-/// Runs in a process of its own under callgrind. Judges all entries of a tree twice: when they are read for the first time, and when known.
+/// Runs in a process of its own under callgrind. Judges all entries of a tree twice: when they are new, and when the memo knows them.
 pub(crate) fn part(acls: &str, tree: &str, groups: u32) -> Result<(), Failure> {
     let acls = Acls::BOTH.into_iter().find(|known| known.name() == acls).ok_or("no such ACLs")?;
     let users = users();

@@ -1,4 +1,4 @@
-//! Samba's cost of the same trees, with the same ACLs and groups.
+//! Samba's cost to list the same trees, with the same ACLs and groups.
 
 use super::User;
 use super::trees::PROJECT;
@@ -45,7 +45,7 @@ pub(super) fn list(
     if !output.status.success() {
         return Err(format!("smbclient, as {}: {}", user.name, said.lines().last().unwrap_or("")).into());
     }
-    // The CPU time of the connection's process is counted when the process has ended.
+    // Samba has one process for each connection. Its CPU time is counted only when it has ended.
     let mut used = cpu_seconds(samba);
     loop {
         pause(Duration::from_millis(200));

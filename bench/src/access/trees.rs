@@ -1,8 +1,8 @@
-//! The six trees of the report, each with the same number of visible files.
+//! The six trees that are listed, each with the same number of visible files.
 //!
-//! The report gives their names and sizes; the placement of the files is ours. `largedir_N` has N directories next to each other with a file in
-//! each; 1,000 of the directories are visible. `hierarchy_N` has N visible directories with 200 files each. The visible files are: in
-//! `hierarchy_200` five in each directory, in `hierarchy_500` 100 in each of ten directories, in `hierarchy_500_spread` two in each directory.
+//! `largedir_N` has N directories next to each other with a file in each; 1,000 of the directories are visible. `hierarchy_N` has N visible
+//! directories with 200 files each. The visible files are: in `hierarchy_200` five in each directory, in `hierarchy_500` 100 in each of ten
+//! directories, in `hierarchy_500_spread` two in each directory.
 
 use crate::Failure;
 use crate::stopwatch::now;
@@ -48,13 +48,14 @@ impl Acls {
     }
 }
 
-/// The number of groups that ACLs name and that have no members here.
+/// The number of groups that ACLs name and that have no members.
 const NOISE: u64 = 1_000;
 const FEW: u64 = 32;
 /// Read, list, traverse.
 const READ: AccessMask = AccessMask(0x12_00a9);
 
-/// The group with access to the visible entries. ACLs name it as Samba does, so that they mean the same to both.
+/// The number of the group with access to the visible entries. ACLs name the group by the SID that Samba uses for this number, so that both servers
+/// interpret them in the same way.
 pub(super) const PROJECT: u32 = 20_000;
 
 fn acl(entries: impl Iterator<Item = Sid>) -> Result<Vec<u8>, Failure> {
@@ -69,7 +70,7 @@ fn acl(entries: impl Iterator<Item = Sid>) -> Result<Vec<u8>, Failure> {
     Ok(descriptor.to_ntacl().map_err(|why| why.to_string())?)
 }
 
-/// Eight entries: seven for groups without members, and one for the project's group if the entry is visible.
+/// An ACL of eight entries: seven for groups without members, and one for the group [`PROJECT`] if the object is visible.
 pub(super) fn acl_of(n: u64, is_seen: bool, acls: Acls) -> Result<Vec<u8>, Failure> {
     let which = if acls == Acls::Few { n % FEW } else { n };
     let mut sequence = Sequence(which << 1 | u64::from(is_seen));
@@ -78,12 +79,12 @@ pub(super) fn acl_of(n: u64, is_seen: bool, acls: Acls) -> Result<Vec<u8>, Failu
     acl(entries.into_iter().chain(is_seen.then(|| Sid::of_unix_group(PROJECT))))
 }
 
-/// An ACL that shows the entry to all users.
+/// An ACL with which all users see the object.
 fn open() -> Result<Vec<u8>, Failure> {
     acl([Sid::AUTHENTICATED].into_iter())
 }
 
-/// The directory of the trees with these ACLs. Makes the missing trees.
+/// The directory that contains the trees with these ACLs. Makes missing trees.
 pub(super) fn directory(acls: Acls, trees: &[&str]) -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     let base = program.parent().and_then(Path::parent).ok_or("no place for files")?;

@@ -1,4 +1,4 @@
-//! The server's cost of a handshake: HAProxy and Enfilade, with the same client and the same certificates.
+//! The server's CPU for a handshake: HAProxy and Enfilade, with the same client and the same certificates.
 
 use super::{Haproxy, make, pause, resident};
 use crate::Failure;
@@ -56,7 +56,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A client that offers only X25519, because HAProxy of Debian supports no stronger group.
+/// A client that offers only X25519, because Debian's HAProxy does not support the hybrid group X25519MLKEM768.
 pub(super) fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
@@ -98,7 +98,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     let ours = (server.https.address(), server.child.0.id());
     let peer = Haproxy::start(&directory, &place)?;
     let full = client(false)?;
-    // Certificates with even numbers are ECDSA. Measures the first handshake for each of many names, and then a second one.
+    // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second one.
     let names = |kind: usize| {
         (0..CERTIFICATES / 2).map(move |n| make::names_of(2 * n + kind).pop().unwrap_or_default())
     };
@@ -121,7 +121,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
         let name = names(kind).next().unwrap_or_default();
         for resumes in [false, true] {
             let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
-                // Each server gets a client of its own: clients store tickets by name, and both servers have the same names.
+                // Each server gets a client of its own: a client stores tickets by server name, and both servers have the same names.
                 let config = client(resumes)?;
                 shake(address, &config, &name)?;
                 let before = cpu(process);

@@ -1,5 +1,5 @@
-//! Makes bundles as on a server with many customers: P-256 and RSA-2048, two to fifty names, wildcards, an intermediate, each certificate
-//! unique and really signed. Keys come from a small pool, because their generation takes long.
+//! Makes bundles like those of a server with many customers: keys of P-256 and RSA-2048, two to fifty names, wildcards, and an intermediate
+//! certificate. Each certificate is unique and signed. The keys come from a small pool, because generating keys takes long.
 
 use crate::Failure;
 use crate::stopwatch::now;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const POOL: usize = 32;
-/// The approximate size of the timestamps of certificate transparency logs (SCTs) in a certificate.
+/// The approximate size of the signed certificate timestamps (SCTs) in a real certificate, in bytes.
 const SCT_BYTES: usize = 240;
 
 struct Authority {
@@ -81,7 +81,7 @@ pub(crate) fn make(directory: &Path, count: usize) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let one = |n: usize| -> Result<(), Failure> {
-        // Certificates with even numbers are EC; those with fifty names all have odd numbers.
+        // Certificates with even numbers have EC keys; all certificates with fifty names have odd numbers.
         let kind = n % 2;
         let (authority, pool) =
             (authorities.get(kind).ok_or("no authority")?, pools.get(kind).ok_or("no keys")?);

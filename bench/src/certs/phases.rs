@@ -1,5 +1,5 @@
-//! The method of the report: io_uring, phase by phase. All files of a group are opened, then all sizes are read, then all contents are read,
-//! then all files are closed. Only for comparison.
+//! Another way to read files by io_uring, only for comparison: all files of a group are opened, then all sizes are read, then all contents are read,
+//! then all files are closed.
 
 use enfilade_sources::files::certificates::{Each, Engine};
 use io_uring::types::Fd;
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The depth of the report's queue.
+/// The number of files in a group, which is the depth of the queue.
 const GROUP: usize = 4_096;
 /// The size of the first read of a file, before its size is known.
 const BYTES: usize = 64 * 1024;

@@ -1,5 +1,5 @@
-//! A client that requests one unused name after another makes the server read and parse a key each time. This module measures the effect on
-//! clients of other names, compared with the same rate of handshakes to names whose keys are in memory.
+//! If a client connects to one new name after another, the server must read and parse a key each time. This module measures how this delays clients
+//! of other names, compared with the same rate of handshakes for names whose keys are in memory.
 
 use super::handshakes::{client, shake};
 use super::make;
@@ -14,11 +14,12 @@ use std::time::Duration;
 
 /// The number of names whose keys are in memory.
 const WARM: usize = 64;
-/// The least number of rounds of two turns: the sprayers request warm names in one turn, and cold names in the other.
+/// The smallest number of rounds. A round has two turns: in one the spraying clients connect to names whose keys are in memory ("warm"), in the other
+/// to new names ("cold").
 const ROUNDS_MIN: usize = 8;
 const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
-/// The time between two handshakes of one of the two sprayers.
+/// The time between two handshakes of one of the two spraying clients.
 const SPRAY_EVERY: Duration = Duration::from_millis(4);
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
@@ -40,7 +41,7 @@ pub(super) fn run(
         shake(address, &config, &name(n))?;
     }
     let next = AtomicUsize::new(WARM);
-    // The step is coprime to the number of names, so that the names are spread evenly and each is requested once.
+    // The step and the number of names have no common divisor, so that the used names are spread evenly and each is used once.
     let cold = || name(WARM + next.fetch_add(1, Ordering::Relaxed) * 7_919 % (count - WARM));
     let asked = || next.load(Ordering::Relaxed) - WARM;
     let warm_asked = AtomicUsize::new(0);
@@ -60,7 +61,7 @@ pub(super) fn run(
                             warm_asked.fetch_add(1, Ordering::Relaxed);
                             name(n % WARM)
                         };
-                        // Failures are measured by the probes.
+                        // Failures here are ignored; those of the probing client are counted.
                         let _ = shake(address, config, &name);
                         pause(SPRAY_EVERY.saturating_sub(began.elapsed()));
                     }
@@ -86,7 +87,7 @@ pub(super) fn run(
     let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
     let mut rounds = 0;
     while rounds < ROUNDS_MIN || asked() < count - WARM && rounds < ROUNDS_MAX {
-        // Warm and cold take turns, and each is first equally often.
+        // Each round has a warm and a cold turn; which one is first alternates.
         for is_cold in [rounds % 2 == 0, rounds % 2 != 0] {
             let samples = turn(is_cold)?;
             if is_cold {

@@ -28,7 +28,7 @@ impl Apache {
         }
         let place = scratch.join("apache");
         std::fs::create_dir(&place)?;
-        // Apache runs as another user, which needs access to the directories.
+        // Apache's workers run as another user, who needs access to the directories.
         for directory in [scratch, &place] {
             std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
         }
@@ -61,7 +61,7 @@ impl Apache {
 
 impl Drop for Apache {
     fn drop(&mut self) {
-        // After SIGTERM Apache also ends its workers.
+        // On SIGTERM Apache also ends its workers; on SIGKILL it would not.
         let _ = Command::new("kill").arg(self.pid().to_string()).status();
         for _ in 0..TURNS {
             if !matches!(self.child.0.try_wait(), Ok(None)) {
@@ -86,14 +86,14 @@ fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> S
     )
 }
 
-/// The ids of the first process and its workers.
+/// The process ids of Apache's first process and of its workers.
 pub(super) fn processes(pid: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());
     children.chain([pid]).collect()
 }
 
-/// The CPU time of all its processes so far; the first process accounts for workers that ended.
+/// The CPU time of all of Apache's processes so far. The time of ended workers is counted by the first process.
 pub(super) fn cpu_seconds_of_all(pid: u32) -> f64 {
     let of = |pid: u32| stopwatch::cpu_seconds(&pid.to_string()).unwrap_or(0.0);
     let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| {

@@ -1,4 +1,4 @@
-//! The reported run from end to end: the status of each of 1,000 datastores, asked for over TLS with an API token.
+//! Requests over TLS with an API token for the status of each of 1,000 datastores.
 
 use crate::Failure;
 use crate::report::Report;
@@ -40,7 +40,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     let each: u64 = if small { 1 } else { 5 };
     let of_all: Vec<_> = (0..STORES).flat_map(|n| (0..each).map(move |_| n)).map(status).collect();
     let of_one: Vec<_> = vec![status(0)];
-    // Warm up: one request to each datastore opens its root.
+    // Warm-up: one request for each datastore opens its root.
     let firsts: Vec<_> = (0..STORES).map(status).collect();
     let share = firsts.len() / CONNECTIONS;
     server.load(&of_one, CONNECTIONS, share)?;

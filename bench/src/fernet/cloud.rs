@@ -1,4 +1,4 @@
-//! A cloud: users, a project, roles, a catalog, and revocations.
+//! A cloud for the benchmarks: users, a project, roles, a catalog, and revocations.
 
 use crate::Failure;
 use crate::clock;
@@ -40,7 +40,7 @@ pub(crate) fn user(n: u64) -> UserId {
     UserId::from_bytes(id(1, n))
 }
 
-/// A revocation mark: of a token or of a chain, in turns.
+/// The key of a revocation: of a token for even numbers, of a chain for odd ones.
 pub(crate) fn mark(n: u64) -> Revoked {
     if n.is_multiple_of(2) { Revoked::Token(id(12, n)) } else { Revoked::Chain(id(12, n)) }
 }
@@ -101,7 +101,7 @@ impl Cloud {
         Ok(Cloud { lmdb })
     }
 
-    /// Its store.
+    /// The store with the cloud, as LMDB.
     pub(crate) fn lmdb(&self) -> &Lmdb {
         &self.lmdb
     }
@@ -118,17 +118,17 @@ impl Cloud {
         Scope::Project(PROJECT)
     }
 
-    /// Its store.
+    /// The store with the cloud, as a source.
     pub(crate) fn source(&self) -> Arc<dyn Source> {
         Arc::clone(&self.lmdb) as Arc<dyn Source>
     }
 
-    /// A server on it, with this many keys in addition to the staged one.
+    /// A [`House`] on the store, with the staged key and this many others.
     pub(crate) fn house(&self, memo_bytes: usize, keys: u32) -> Result<Arc<House>, Failure> {
         self.house_on(self.source(), memo_bytes, keys)
     }
 
-    /// A server that reads the store through `source`.
+    /// A [`House`] that reads the store through `source`.
     pub(crate) fn house_on(
         &self,
         source: Arc<dyn Source>,
@@ -161,9 +161,9 @@ impl Cloud {
         Ok(house)
     }
 
-    /// A session of a user, signed with the oldest key, so that all are tried.
+    /// A session of a user, signed with the oldest key, so that a check tries all keys.
     pub(crate) fn session(&self, house: &House, n: u64) -> Result<Credential, Failure> {
-        // Pseudo-random, unlike the server's counter.
+        // Makes a pseudo-random id from the counter in `house`, because ids of real tokens are random, too.
         let counted = house.random().ok_or("no random bytes")?;
         let own = stores::id(16, u128::from_be_bytes(counted) as u64);
         let token = token(n, own)?;
@@ -171,7 +171,7 @@ impl Cloud {
     }
 }
 
-/// A token of a user's, signed with key 1.
+/// A token of a user, signed with key 1.
 pub(crate) fn token(n: u64, own: [u8; 16]) -> Result<String, Failure> {
     let issued_at = clock::now().unix_seconds;
     let claim = Claim {

@@ -1,4 +1,4 @@
-//! The cost of a validation by Keystone and by Enfilade, with the same catalog and the same load, in turns.
+//! The cost of a validation by Keystone and by Enfilade, measured in turns with the same catalog and the same load.
 
 use super::cloud::SERVICES;
 use super::http;
@@ -25,7 +25,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     };
     let scale = if small { 10 } else { 1 };
     let (their_each, our_each) = (EACH.0 / scale, EACH.1 / scale);
-    // CPU microseconds of Keystone's processes, and of its database and memcached; and requests a second.
+    // Returns the CPU microseconds of Keystone's processes, those of its database and memcached, and the requests per second.
     let ask_them = |asked: &[Vec<u8>]| -> Result<[f64; 3], Failure> {
         let count = (their_each * CONNECTIONS) as f64;
         let (began, before) = (now(), keystone.cpu());
@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let each = |before: f64, after: f64| (after - before) / count * 1e6;
         Ok([each(before.0, after.0), each(before.1, after.1), count / began.elapsed().as_secs_f64()])
     };
-    // Repeats the first measurement of Keystone, to check that this one is set up as well.
+    // First measures Keystone with a small catalog, as in an earlier measurement, to check that this Keystone is set up as well as that one.
     let few = validation(keystone.furnish(0..1)?);
     theirs.load_own(&few, 50)?;
     let [with_few, ..] = ask_them(&few)?;

@@ -1,5 +1,5 @@
-//! `GET /v3/auth/tokens` over TLS, compared with the smallest response of the server; with few revocations, with a million, and while more
-//! arrive.
+//! `GET /v3/auth/tokens` over TLS, compared with the smallest response of the server: without revocations, with a million, and while new ones are
+//! committed.
 
 use super::cloud::{self, Cloud};
 use crate::Failure;
@@ -16,16 +16,16 @@ use std::time::Duration;
 
 const PAIRS: usize = 15;
 const CONNECTIONS: usize = 4;
-/// Revocations that arrive in a second.
+/// The number of revocations that are committed per second.
 const ARRIVING: u64 = 100;
 
-/// A server on a cloud, and the requests to it.
+/// A server with a cloud, and the requests to this server.
 pub(crate) struct Served {
     pub(crate) server: Server,
-    /// The directory of its facts.
+    /// The directory of the server's facts.
     pub(crate) facts: PathBuf,
     smallest: Vec<Vec<u8>>,
-    /// The validation of one token.
+    /// The request that validates one token.
     pub(crate) validate: Vec<Vec<u8>>,
     many: Vec<Vec<u8>>,
 }
@@ -91,7 +91,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     arriving(report, &large, each, many)
 }
 
-/// Measures validations while revocations arrive: of one token again and again, as in the original's benchmark, and of a thousand in turn.
+/// Measures validations while revocations are committed: of one token again and again, as in Keystone's benchmark, and of a thousand tokens in turn.
 fn arriving(report: &mut Report, large: &Served, each: usize, many: u64) -> Result<(), Failure> {
     let lmdb = Lmdb::open(&large.facts)?;
     for (what, requests, goal) in
@@ -132,7 +132,7 @@ fn cpu_of(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<f64, Fai
     Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
 }
 
-/// Commits revocations at the rate; returns how many were committed in a second.
+/// Commits [`ARRIVING`] revocations per second. Returns the reached number per second.
 fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
     let began = now();
     let mut n = 0;
@@ -183,7 +183,7 @@ pub(super) fn request(path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n{headers}\r\n").into_bytes()
 }
 
-/// A key as its file has it.
+/// The text of a Fernet key in its file.
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let digit = |n: u32| char::from(DIGITS.get(n as usize & 63).copied().unwrap_or(b'A'));

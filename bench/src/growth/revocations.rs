@@ -1,4 +1,4 @@
-//! Many revocations: the memory of a process's index, the cost of a session with the index and beyond its limit, the cost of a purge.
+//! Many revocations: the memory of the index in a process, the cost of a session with the index and without it, and the cost of a purge.
 
 use crate::Failure;
 use crate::clock;
@@ -22,9 +22,9 @@ use std::path::Path;
 use std::process::Command;
 
 const ROUNDS: usize = 15;
-/// More sessions than the memo holds.
+/// The number of sessions that are checked in turn, larger than the memo.
 const SESSIONS: u64 = 64;
-/// The number of marks in one change: their ids are random, so each page is written once per change.
+/// The number of marks in one change. It is large, because the ids are random, so that each change writes nearly every page once.
 const AT_ONCE: u64 = 500_000;
 /// The number of expired marks in a purge.
 const PASSED: u64 = 1_000;
@@ -33,7 +33,7 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     let scratch = Scratch::new("growth-revocations")?;
     let place = scratch.path().join("facts");
     let cloud = Cloud::build(&place, 10, 0)?;
-    // A server purges soon after its first start; from then on every mark is found by its end.
+    // The first purge indexes all marks by their expiry, which a server does soon after its first start.
     purge(&cloud)?;
     let mut known = 0;
     for n in [most / 100, most / 10, most] {
@@ -48,7 +48,7 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mark of a token. Each number has one id.
+/// The mark of a token whose id belongs to this number.
 fn mark(n: u64) -> Revoked {
     Revoked::Token(id(12, n))
 }
@@ -76,7 +76,7 @@ fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Res
     Ok(())
 }
 
-/// Runs in a new process. Prints the time and memory that the index takes.
+/// Runs in a process of its own. Prints the time and memory that the index takes.
 pub(crate) fn part(place: &Path) -> Result<(), Failure> {
     let lmdb = Lmdb::open(place)?;
     let index = Index::<Revocations>::new();
@@ -114,7 +114,7 @@ fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(),
     let (mut one, mut again) = (Samples::default(), Samples::default());
     for round in 0..101 {
         let mut change = Change::new(audit("revoke"));
-        // Ended long ago, so that the purge below finds it.
+        // The mark has expired long ago, so that the purge below finds it.
         change.end_until(mark(1 << 40 | n << 8 | round), 1);
         let began = now();
         cloud.lmdb().commit(&change)?;

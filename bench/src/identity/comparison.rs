@@ -1,4 +1,4 @@
-//! The requests of the benchmark to Keystone and to Enfilade, over TLS, in turns.
+//! Sends the requests of the benchmark to Keystone and to Enfilade, over TLS, in turns.
 
 use super::{ASKS, Peer, spoken};
 use crate::Failure;
@@ -15,7 +15,7 @@ const EACH: (u64, u64) = (40, 400);
 const PAIRS: usize = 7;
 const USERS: u64 = 100;
 
-/// The requests to both servers, and the names of the goals.
+/// The requests that both servers get, each with the name of its goal.
 const SAME: [(&str, &str); 4] = [
     ("create", "create-beside"),
     ("show", "show-beside"),
@@ -42,7 +42,7 @@ pub(super) fn run(
             let before = keystone.cpu();
             for n in 0..their_each {
                 let (method, mut target, body) = ask(peer, n);
-                // The users have other ids in Keystone.
+                // In Keystone the users have other ids.
                 for (n, id) in (0..USERS).zip(&ids) {
                     target = target.replace(&cloud::user(n).to_string(), id);
                 }

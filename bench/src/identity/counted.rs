@@ -1,4 +1,4 @@
-//! The requests of the benchmark in this process, on a store that counts its reads.
+//! Runs the requests of the benchmark in this process, on a store that counts its reads.
 
 use crate::Failure;
 use crate::fernet::cloud::{self, Cloud};
@@ -102,7 +102,7 @@ pub(super) fn probes(
             false => Err(format!("{method} {target}: {status} {}", String::from_utf8_lossy(&text)).into()),
         }
     };
-    // Warm up: indexes that are read once do not count.
+    // Warm-up: this request builds the indexes, whose reads do not count.
     if let Some((_, target, _)) = requests.iter().find(|(method, ..)| *method == "GET") {
         ask(&("GET", target.clone(), String::new()))?;
     }

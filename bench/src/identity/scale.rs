@@ -1,4 +1,4 @@
-//! A cloud of the size of the largest, and operations on all of it: list all users, and remove a domain with a tenth of them.
+//! Operations on a whole large cloud: list all users, and remove a domain with a tenth of the users.
 
 use super::{Peer, Size, spoken};
 use crate::Failure;
@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::Duration;
 
-/// The number of users for each project, and of assignments for each user.
+/// The number of users for each project.
 const USERS_A_PROJECT: u64 = 10;
 const ASSIGNMENTS_EACH: u64 = 10;
 
@@ -41,7 +41,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     let assignments = size.users * ASSIGNMENTS_EACH;
     for n in 0..assignments {
         let who = Grantee::User(cloud::user(n / ASSIGNMENTS_EACH));
-        // Each assignment of a user is on another project, and each project has equally many users.
+        // The assignments of a user are on different projects, and all projects have the same number of users.
         let on = (n / ASSIGNMENTS_EACH + n % ASSIGNMENTS_EACH * 7_919) % projects;
         let key = GrantKey { who, scope: GrantScope::Project(project(on)), role: cloud::role(3) };
         change.put(&key, &Grant);
@@ -145,7 +145,7 @@ fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
     let began = now();
     expect(&("DELETE", path, String::new()), 204)?;
     let answered = began.elapsed();
-    // The very next request no longer finds the user.
+    // The next request already finds no user of the domain.
     expect(&one_of_them, 404)?;
     let lmdb = Lmdb::open(&peer.facts)?;
     let is_left = || Ok::<_, Failure>(!lmdb.read(|view| view.list::<Leaving>(&[]))??.is_empty());

@@ -24,7 +24,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     // Each token is used once, so that the server knows all of them.
     server.load(&guarded, CONNECTIONS, guarded.len() / CONNECTIONS + 1)?;
     server.load(&open, CONNECTIONS, each)?;
-    // Real clients repeat their own token; a new token for each request is the worst case.
+    // Real clients repeat their own token. A different token in each request is the worst case.
     let own = |requests: &[Vec<u8>]| -> Vec<Vec<u8>> {
         requests.iter().step_by(requests.len() / CONNECTIONS).take(CONNECTIONS).cloned().collect()
     };
@@ -38,7 +38,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     Ok(())
 }
 
-/// The ratio of the cost with and without the doors: the upper end of the 95 % interval.
+/// Returns the cost with the doors divided by the cost without them: the upper end of the 95 % confidence interval.
 fn pairs(
     report: &mut Report,
     server: &Server,
@@ -54,7 +54,7 @@ fn pairs(
             load(door)?;
             Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
         };
-        // The order alternates.
+        // The order of the two alternates.
         let (open, guarded) = match pair % 2 {
             0 => (turn(false)?, turn(true)?),
             _ => {

@@ -20,7 +20,7 @@ const PARTS: [(&str, &str); 5] = [
 ];
 const TIMES: u64 = 500;
 
-/// Counts the difference between more and fewer rounds.
+/// Counts instructions with many rounds and with few, so that the difference contains no setup.
 pub(crate) fn run(report: &mut Report) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("valgrind is not installed, so no instructions are counted");
@@ -57,7 +57,7 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let key = stores::hash_key();
     let memo = IdentityMemo::new(MemoSeed([1; 16]), 16 << 20);
     let ask = stores::ask(1)?;
-    // Callgrind does not know the kernel's clock page.
+    // A fixed time: callgrind does not support the memory page from which the kernel's time is read.
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     let sessions = SessionState::default();
     let context = Context { hash_key: &key, sessions: &sessions, memo: &memo };
@@ -71,7 +71,7 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     change.put(&name, &Datastore { path: "/tank".to_owned(), ..Datastore::default() });
     memory.commit(&change)?;
     let mounts = Mounts::default();
-    // On one view, so that the cost to ask a source for its newest revision is not counted. The first round judges at that revision.
+    // All rounds use one view, so that taking a view is not counted. The first round judges the credential; later rounds find it in the memo.
     let known = |view: &View<'_>| enfilade_identity::open(view, || now, Ask::Secret(&ask), &context);
     if part == "known" {
         return Ok(memory.read(|view| (0..=times).for_each(|_| drop(black_box(known(view)))))?);

@@ -45,7 +45,7 @@ pub(crate) fn install() -> Result<(), Failure> {
     }
     if missing.contains(&"keystone") {
         let mut pip = Command::new("pip3");
-        // The distribution's Python is built with profiles, and is about twice as fast as a Python built without.
+        // Debian's Python was built with profile-guided optimization, and is about twice as fast as one built without.
         pip.args([
             "--python",
             PYTHON,
@@ -62,7 +62,7 @@ pub(crate) fn install() -> Result<(), Failure> {
 }
 
 impl Keystone {
-    /// Starts Keystone on a database of its own.
+    /// Starts Keystone with a database of its own.
     pub(crate) fn start(scratch: &Scratch) -> Result<Self, Failure> {
         let place = scratch.path().join("keystone");
         let (data, socket) = (place.join("mariadb"), place.join("mariadb.sock"));
@@ -124,7 +124,7 @@ impl Keystone {
         })
     }
 
-    /// Creates services with these numbers and three endpoints each. Returns two tokens: one that authenticates, and one to validate.
+    /// Creates services with these numbers, each with three endpoints. Returns two tokens: one to authenticate with, and one to be validated.
     pub(crate) fn furnish(&self, services: Range<u64>) -> Result<[String; 2], Failure> {
         let mut setup = Command::new(PYTHON);
         setup.arg(here().join("keystone_setup.py")).arg(format!("https://{}", self.address)).arg(PASSWORD);
@@ -135,7 +135,7 @@ impl Keystone {
             .map(|key| told.get(key).and_then(|token| token.as_str()).unwrap_or_default().to_owned()))
     }
 
-    /// CPU so far, in seconds: of Keystone's own processes, and of its database and memcached.
+    /// The CPU that was used so far, in seconds: by Keystone's own processes, and by its database and memcached.
     pub(crate) fn cpu(&self) -> (f64, f64) {
         let of = |process: u32| cpu_seconds(&process.to_string()).unwrap_or(f64::NAN);
         let web = self.web.0.id();
@@ -146,7 +146,7 @@ impl Keystone {
 
 impl Drop for Keystone {
     fn drop(&mut self) {
-        // The first process ends the processes that it started after SIGINT, but not after SIGKILL.
+        // On SIGINT the first process ends its child processes; on SIGKILL it would not.
         let first = rustix::process::Pid::from_raw(i32::try_from(self.web.0.id()).unwrap_or(0));
         let _ = first.map(|first| rustix::process::kill_process(first, rustix::process::Signal::INT));
         let _ = self.web.0.wait();

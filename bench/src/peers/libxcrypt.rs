@@ -1,11 +1,11 @@
-//! The crypt(3) of this machine, the unit for ratios from other machines.
+//! Measures crypt(3) of this machine. Times are divided by it, so that they can be compared with those of other machines.
 
 use crate::Failure;
 use crate::stopwatch::Samples;
 use std::process::Command;
 
-/// The time of each of these hashes, in milliseconds, by the library that the originals use (perl's `crypt` is crypt(3)). In turns, so that
-/// noise of the machine affects all of them.
+/// The time of each of these hashes, in milliseconds, by the library that Proxmox uses (perl's `crypt` is crypt(3)). The hashes are measured in
+/// turns, so that noise of the machine affects all of them.
 pub(crate) fn milliseconds<const N: usize>(
     hashes: [(&str, &str); N],
     times: usize,

@@ -1,9 +1,9 @@
-//! API token verification as in Proxmox Backup Server: before 4.1.6 ([`Shadow::verify`]: the file is read and parsed and the secret hashed
-//! each time), and since ([`TokenCache`]: secrets that matched are cached under a lock, and dropped when the shared generation or the file
-//! changes; the file is checked once a minute).
+//! API token verification as in Proxmox Backup Server. Before 4.1.6 ([`Shadow::verify`]), each verification reads and parses the file and hashes the
+//! secret. Since 4.1.6 ([`TokenCache`]), secrets that matched are cached under a lock. They are dropped when the shared generation or the file
+//! changes; the file is checked once a minute.
 //!
-//! Measured there with the real crates, 100 tokens, `$y$` cost 5, on a machine where one `$5$` took 1.99 ms: 16.76 ms
-//! before, 0.146 µs after.
+//! The original was measured with Proxmox's own crates, 100 tokens and `$y$` hashes of cost 5, on a machine where a `$5$` hash took 1.99 ms. A
+//! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache.
 
 use crate::Failure;
 use parking_lot::RwLock;
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use yescrypt::{PasswordVerifier, Yescrypt};
 
-/// The original's auth id: one string with the place where the name ends, and a token name.
+/// An auth id as in the original: one string, the offset at which the user's name ends in it, and the name of the token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Tokenid {
     data: String,
@@ -40,7 +40,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// Writes the file: every token with the same hash.
+    /// Writes the file, with the same hash for every token.
     pub(crate) fn write<'a>(
         path: &Path,
         tokens: impl Iterator<Item = &'a Tokenid>,
@@ -69,7 +69,7 @@ impl Shadow {
     }
 }
 
-/// Counters that every process of that server has mapped.
+/// Counters that all processes of Proxmox Backup Server map into memory.
 #[derive(Default)]
 struct SharedVersions {
     tokens: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Many parallel verifications while tokens are created and deleted.
+//! Parallel verifications while tokens are created and deleted.
 
 use crate::Failure;
 use crate::peers::token_cache::{Shadow, TokenCache};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The numbers of parallel verifications after an unrelated token changed, and of one unknown token.
+/// The number of parallel verifications after another token changed.
 const THREADS: usize = 16;
 const HERD: usize = 64;
 
@@ -31,11 +31,11 @@ fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u
     runtime.block_on(async {
         let walk = |(n, ask): (usize, enfilade_passage::SecretAsk)| {
             let house = Arc::clone(house);
-            // Each from an address of its own, so that the limit per address does not matter.
+            // Each client has an address of its own, so that the limit per address has no effect.
             let from = Ipv4Addr::new(10, 0, (n / 250) as u8, (n % 250) as u8);
             let credential = enfilade_passage::Credential::Secret(ask);
             async move {
-                // A request that finds the queue full is sent again.
+                // A request that is refused because the queue is full is sent again.
                 for _ in 0..1_000 {
                     match house.admit(&credential, from.into()).await {
                         Ok(_) => return true,
@@ -56,7 +56,7 @@ fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u
     Ok(house.gate().counts().computed - before)
 }
 
-/// Counts hashes after a change of another token, and when many clients use one unknown token at once.
+/// Counts slow hashes after a change of another token, and when many clients use one unverified token at once.
 pub(crate) fn counts(
     report: &mut Report,
     scratch: &Scratch,
@@ -98,7 +98,7 @@ pub(crate) fn counts(
 
 fn cache_of(scratch: &Scratch, known: &[(String, String)]) -> Result<TokenCache, Failure> {
     let ids: Vec<_> = (0..known.len() as u64).map(tokenid_of).collect();
-    // One hash for all: only the number of computations counts.
+    // All tokens have the same hash, because only the number of computations is measured.
     let hash = known.first().map_or("", |(_, hash)| hash);
     Ok(TokenCache::new(Shadow::write(&scratch.path().join("hashed.shadow"), ids.iter(), hash)?))
 }
@@ -121,7 +121,7 @@ fn of_cache(scratch: &Scratch, known: &[(String, String)]) -> Result<(usize, usi
     Ok((all(&sixteen), all(&[50; HERD])))
 }
 
-/// Creates and deletes a token of the first user this many times, as another process would.
+/// Creates and deletes a token of the first user this many times, by commits to the store, as another process does.
 fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
     let owner = UserId::from_bytes(id(1, 0));
     for n in 0..times {
@@ -138,7 +138,7 @@ fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The throughput of two verifying threads while tokens are created and deleted.
+/// Measures the throughput of two verifying threads while tokens are created and deleted.
 pub(crate) fn run(
     report: &mut Report,
     scratch: &Scratch,
@@ -163,7 +163,7 @@ pub(crate) fn run(
     let verify =
         |n: usize| ids.get(n % ids.len()).is_some_and(|id| cache.verify(id, secret).is_ok_and(|yes| yes));
     let change = || {
-        // As another process of that server for each change: writes the file, then increments the generation.
+        // A change by another process of Proxmox Backup Server increments the shared generation.
         cache.changed_elsewhere();
         true
     };
@@ -203,7 +203,7 @@ fn contended(
                             failed.store(true, Ordering::Relaxed);
                         }
                         let micros = began.elapsed().as_secs_f64() * 1e6;
-                        // Keeps each 64th time, and the longest of all.
+                        // Keeps each 64th time as a sample, and the longest of all times.
                         longest = longest.max(micros);
                         if n % 64 == 0 {
                             samples.push(micros);

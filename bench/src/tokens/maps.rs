@@ -1,4 +1,4 @@
-//! The memo compared with well-known concurrent maps: a probe for a present key.
+//! The memo compared with well-known concurrent maps: a lookup of a key that is present.
 
 use crate::report::Report;
 use crate::stopwatch::{Samples, shared};

@@ -1,5 +1,5 @@
-//! The ways in which a user can come in: password, API tokens, application credentials, EC2 keys, trusts. Each is listed whether it works or not;
-//! door 2 says which of them work ([`Way::check`]).
+//! The ways in of a user: password, API tokens, application credentials, EC2 keys, trusts. Each way in is listed whether it works or not.
+//! [`Way::check`] asks door 2 whether it works.
 
 use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
@@ -30,13 +30,13 @@ pub enum WayKind {
     ApplicationCredential,
     /// A key with which the user signs requests to other services.
     Ec2Key,
-    /// A trust by which another user lends roles to this one. It takes a session in person.
+    /// A trust by which another user lends roles to this user. The user needs a session in person to use it.
     TrustFromAnother,
-    /// A trust by which this user lends roles to another one.
+    /// A trust by which this user lends roles to another user.
     TrustToAnother,
 }
 
-/// The record of a way in.
+/// The record in the facts to which a way in belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WayRecord {
     Password,
@@ -45,27 +45,27 @@ pub(crate) enum WayRecord {
     Trust(TrustId),
 }
 
-/// A way in which a user can come in.
+/// A way in of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Its kind.
+    /// The kind of the way in.
     pub kind: WayKind,
-    /// The user.
+    /// The id of the user.
     pub user: UserId,
-    /// How commands name it.
+    /// The name of the way in, as commands show it.
     pub name: String,
-    /// The rights that it gives, in words.
+    /// The rights that the way in gives, in words.
     pub gives: String,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the way in expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
     pub(crate) record: WayRecord,
 }
 
 impl Way {
-    /// Checks that it works: a client with the right secret is accepted.
+    /// Checks that the way in works: that a client with the right secret is accepted.
     ///
     /// # Errors
-    /// The refusal of that client.
+    /// The refusal that a client with the right secret gets.
     pub fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
         let opens = |opener| enfilade_identity::check_opener(view, now, opener, context);
         match &self.record {
@@ -83,7 +83,7 @@ impl Way {
     }
 }
 
-/// Every way in of a user, by kind and name.
+/// Every way in of a user, sorted by kind and name.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -135,7 +135,7 @@ pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error>
             ways.extend(by_trust(view, &trust.trustee, &id)?);
         }
     }
-    // No index leads from a project to its keys.
+    // No index leads from a project to its EC2 keys, so all of them are read.
     for (id, row) in view.list::<Blob>(&[])?.into_iter().filter(|(_, row)| row.project == Some(*project)) {
         ways.extend(by_key(view, &id, &row)?);
     }
@@ -194,7 +194,7 @@ pub(crate) fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -
 /// A role that a user has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldRole {
-    /// Where: a path, `project NAME@DOMAIN`, `domain NAME` or `system`.
+    /// Where the role is assigned: a path, `project NAME@DOMAIN`, `domain NAME` or `system`.
     pub on: String,
     /// The name of the role.
     pub role: String,
@@ -215,7 +215,7 @@ pub struct UserAccess {
     pub expires: i64,
     /// Every way in, whether it works or not.
     pub ways: Vec<Way>,
-    /// Every role, assigned to the user or to a group with the user as a member, directly or by other groups.
+    /// Every role that is assigned to the user or to a group of the user. The user is a member of the group directly, or through other groups.
     pub roles: Vec<HeldRole>,
 }
 
@@ -249,7 +249,7 @@ fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
             Who::User(id) => *grantee == Grantee::User(*id),
             Who::Group(id) => *grantee == Grantee::Group(*id),
             Who::Token(_) => false,
-            // A line of `acl.cfg`.
+            // The grantee in a line of `acl.cfg`.
             Who::Named(named) => named == ugid,
         };
         let Some((_, ugid)) = grantees.iter().find(is_theirs) else { continue };
@@ -283,7 +283,7 @@ pub fn name_of_user(view: &View<'_>, user: &UserId) -> Result<Option<Userid>, Er
     userid_of(view, user)
 }
 
-/// The users of a group, directly or in groups of the group.
+/// The users in a group, directly or through groups that are members of the group.
 ///
 /// # Errors
 /// When the group does not exist, or the facts cannot be read.

@@ -44,8 +44,8 @@ pub fn is_empty(source: &dyn Source) -> Result<bool, Error> {
     Ok(!source.read(|view| view.any::<User>(&[]))??)
 }
 
-/// Whether the first start is over: there are users, and they are of `user.cfg`, or a datastore or a role exists. Other users alone do not count:
-/// commands can create them in the store that a failed first start left.
+/// Whether the data directory is set up, so that it needs no first start. This is so if users exist, and also a datastore, a role assignment, or a
+/// user of `user.cfg`. Other users alone do not count: commands can create them after a first start that failed.
 ///
 /// # Errors
 /// When the facts cannot be read.

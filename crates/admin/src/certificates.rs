@@ -29,16 +29,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("certificate `{file}` is left out: {why}")]
 pub struct BadCertificate {
-    /// The file.
+    /// The path of the file.
     pub file: String,
-    /// The problem.
+    /// The problem, in words.
     pub why: String,
 }
 
-/// Where certificates are.
+/// The place of the certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificatePlace {
-    /// A directory of PEM bundles, by HAProxy's rules.
+    /// A directory of PEM bundles, read by HAProxy's rules.
     Directory(PathBuf),
     /// A crt-list in HAProxy's format.
     List(PathBuf),
@@ -53,7 +53,7 @@ impl CertificatePlace {
     }
 }
 
-/// The certificates of a place.
+/// The certificate files of a place.
 pub struct CertificateFiles {
     place: CertificatePlace,
     engine: Box<dyn Engine>,
@@ -63,7 +63,7 @@ pub struct CertificateFiles {
     /// The time of the last [`Self::look`], in nanoseconds since the epoch.
     looked: AtomicU64,
     listing: Mutex<Option<Arc<Listing>>>,
-    /// Whether the list could not be used at the last look, so that `listing` is an older one.
+    /// Whether the list could not be used at the last look, so that `listing` is from an earlier look.
     is_behind: AtomicBool,
 }
 
@@ -90,12 +90,12 @@ thread_local! {
 }
 
 impl CertificateFiles {
-    /// Uses the fastest engine of this machine.
+    /// Certificate files that are read with the fastest engine of this machine.
     pub fn new(place: CertificatePlace, digest: Digest, terms: CertificateTerms) -> Self {
         Self::with(place, digest, terms, engine())
     }
 
-    /// Uses this engine.
+    /// Certificate files that are read with this engine.
     pub fn with(
         place: CertificatePlace,
         digest: Digest,
@@ -147,10 +147,10 @@ impl CertificateFiles {
         Ok(listing)
     }
 
-    /// Reads a certificate whole: whether it can be used, or why not. A file that does not exist may be a bundle of several files.
+    /// Reads a certificate with its key and chain, and checks that it can be used. A file that does not exist may be a bundle of several files.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Why the certificate cannot be used.
     pub fn is_usable(&self, path: &Path) -> Result<(), String> {
         let now = self.looked.load(Ordering::Relaxed);
         let kinds = files_of_kinds(path);
@@ -160,8 +160,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the leaf certificate of every file: after that every name can be answered. Unchanged files are taken from the index of an
-    /// earlier start. `now` in nanoseconds since the epoch.
+    /// Reads the leaf certificate of every file, so that every name can be answered. The leaves of unchanged files are taken from `known`, the index
+    /// of an earlier start. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
     /// When the directory or the list cannot be read, or a line of the list is invalid.
@@ -248,7 +248,7 @@ impl CertificateFiles {
             let _ = place.set(said.map_err(|why| BadCertificate { file: text.clone(), why }));
         };
         if self.engine.read(base, names, &each).is_err() {
-            // If the fast engine fails, threads read the rest; files already read stay.
+            // If the fast engine fails, threads read the files. The results of files that were already read stay.
             Threads::default().read(base, names, &each)?;
         }
         let missing = |name: &OsString| BadCertificate {
@@ -259,8 +259,8 @@ impl CertificateFiles {
         Ok(all.map(|(found, name)| found.into_inner().unwrap_or_else(|| Err(missing(name)))).collect())
     }
 
-    /// The next snapshot: every file is checked for changes, and changed files are read and verified. An unusable file leaves its old
-    /// certificate in use, unless its line has options: then nothing changes.
+    /// The next snapshot. Every file is checked for changes, and changed files are read and verified. If a file is unusable, its old certificate
+    /// stays in use. If the line of an unusable file has options, this call fails and nothing changes.
     ///
     /// # Errors
     /// When the directory or the list cannot be read, or a line of the list cannot be used.
@@ -283,7 +283,7 @@ impl CertificateFiles {
                 let gone = gone.map(|file| FileChange::Remove(file.path.clone())).collect();
                 Ok(self.after(&listing, before, rules, &changed, gone, now))
             }
-            // Lines may have moved and their terms may have changed: the snapshot is rebuilt, with the known leaves of unchanged files.
+            // Lines may have moved, and their options may have changed. So the snapshot is built again, with the known leaves of unchanged files.
             CertificatePlace::List(_) => self.relisted(&listing, before, rules, now),
         }
     }
@@ -337,7 +337,7 @@ impl CertificateFiles {
     /// The next snapshot, as [`Self::look_again`], but only these files are checked for changes.
     ///
     /// # Errors
-    /// As [`Self::look_again`], if one of the files is the list or another file that all others depend on.
+    /// As [`Self::look_again`], if one of the files is the list, or another file that the whole list depends on.
     pub fn look_at(
         &self,
         before: &Certificates,
@@ -345,7 +345,8 @@ impl CertificateFiles {
         rules: Rules,
         now: u64,
     ) -> io::Result<Looked> {
-        // After a list that could not be used, any change may have repaired it. Until then files are followed by the list before.
+        // If the list could not be used, any change may have repaired it, so it is read again. Until it can be used, files are followed by the
+        // earlier list.
         if self.is_behind.load(Ordering::Relaxed)
             && let Ok(looked) = self.look_again(before, rules, now)
         {
@@ -358,7 +359,7 @@ impl CertificateFiles {
                 listing
             }
             (CertificatePlace::List(_), _) => return self.look_again(before, rules, now),
-            // The names of the changed files suffice; the other files are not looked at.
+            // The names of the changed files are enough; the other files are not read.
             (CertificatePlace::Directory(_), _) => Arc::new(Listing::of_few(&self.place, paths, &self.terms)),
         };
         let mut there = BTreeSet::new();
@@ -369,7 +370,7 @@ impl CertificateFiles {
             let text = path.to_string_lossy();
             match listing.has(&path) && is_file {
                 true => drop(there.insert(path.into_os_string())),
-                // A certificate on a line of the list stays in use while its file is missing, as it does while its file is broken.
+                // A certificate on a line of the list stays in use while its file is missing, just as while its file is broken.
                 false if before.at_path(&text, |_| true).is_some() && !listing.is_of_lines() => {
                     gone.push(FileChange::Remove(text.into()));
                 }
@@ -380,7 +381,7 @@ impl CertificateFiles {
         Ok(self.after(&listing, before, rules, &there, gone, now))
     }
 
-    /// Files that may have changed since they were verified or looked at.
+    /// Files that may have changed since they were verified or last read.
     fn changed<'c>(
         &self,
         listing: &Listing,
@@ -440,7 +441,7 @@ impl CertificateFiles {
         Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
     }
 
-    /// Reads and verifies one file: its leaf, its identity unless the file changed recently, and warnings.
+    /// Reads and verifies one file. Returns its leaf, its identity (`None` if the file changed recently), and a warning.
     #[allow(clippy::type_complexity, reason = "three things of one file, for this module alone")]
     fn whole(
         &self,
@@ -459,7 +460,7 @@ impl CertificateFiles {
         Bundle::read(parts, &self.terms.issuers, (now / NANOS) as i64)
     }
 
-    /// The key and chain for a handshake, under a policy. `now` in nanoseconds since the epoch.
+    /// The key and chain for a handshake, under a policy. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
     /// When the file cannot be read. Problems of its content are in the result.
@@ -494,7 +495,7 @@ impl CertificateFiles {
                         file.verified_as(identity);
                     }
                     Err(why) => {
-                        // Then another certificate answers for the same names, unless the file's line has terms of its own.
+                        // Without this certificate, another one answers for the same names. That is not allowed if the line of the file has options.
                         if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
                             found.out.push(FileChange::Remove(file.path.clone()));
                         }
@@ -536,7 +537,7 @@ pub struct Verified {
     pub out: Vec<FileChange>,
 }
 
-/// A file's path as text. Most names are appended as text: for a million names, joining paths takes a second.
+/// The path of a file as text. Most names are simply appended, because to join a million paths takes a second.
 fn path_of(base: &Path, name: &OsStr) -> String {
     match (base.to_str(), name.to_str()) {
         (Some(base), Some(name)) if !base.is_empty() && !base.ends_with('/') && !name.starts_with('/') => {
@@ -551,7 +552,7 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
     modified.max(changed).saturating_add(RACY_NANOS) < now
 }
 
-/// Whether a reading found the known file with the same content and the same, certain identity.
+/// Whether a reading found the same content and the same identity as those of the known file. An uncertain identity (`None`) is never the same.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }

@@ -40,7 +40,7 @@ impl ChangeContext<'_> {
         AuditRecord { who, what, unix_seconds: self.now.unix_seconds, request: self.request }
     }
 
-    /// Commits what `build` puts into the change, with `what` in the audit record.
+    /// Builds a change with `build`, and commits it. `what` describes the change in the audit record.
     pub(crate) fn commit<R>(
         &self,
         what: &str,

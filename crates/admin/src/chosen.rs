@@ -7,7 +7,7 @@ use enfilade_facts::tables::{Password, Profile, User};
 use enfilade_facts::vocabulary::Secret;
 
 /// A hashed password for a user. It is made before the change, because hashing takes longer than a view may be held.
-/// The change then checks that the user still has the password it replaces.
+/// The change then checks that the user still has the password that the new one replaces.
 pub(crate) struct Chosen {
     instead_of: Option<Password>,
     password: Password,
@@ -17,7 +17,7 @@ impl Chosen {
     /// Checks a password against the rules and hashes it.
     ///
     /// # Errors
-    /// When the rules do not allow it.
+    /// When the rules do not allow the password.
     pub(crate) fn of(
         ctx: &ChangeContext<'_>,
         user: &User,

@@ -1,4 +1,4 @@
-//! Datastores, which are mirrored from `datastore.cfg`: a change is written to the file first, and then read like any edit.
+//! Datastores, which are mirrored from `datastore.cfg`: a change is first written to the file, then the file is read as after an edit by hand.
 
 mod chunks;
 mod describe;
@@ -24,17 +24,17 @@ use enfilade_sources::files::{datastore_cfg, directory, owner};
 use enfilade_sources::mounts::network_mount_over;
 use std::path::{Path, PathBuf};
 
-/// A change of a section.
+/// A change of a datastore's section in `datastore.cfg`.
 #[derive(Clone, Debug)]
 pub enum DatastoreEdit {
-    /// Create it, with its directory.
+    /// Create the section, and the directory of the content.
     Create {
-        /// The path of its content; absolute.
+        /// The absolute path of the content.
         path: String,
-        /// The other properties of its section, by their names in `datastore.cfg`.
+        /// The other properties of the section, by their names in `datastore.cfg`.
         properties: Vec<(String, String)>,
     },
-    /// Change properties, by the names of `datastore.cfg`; `None` removes one.
+    /// Change properties, by their names in `datastore.cfg`; `None` removes a property.
     Set(Vec<(String, Option<String>)>),
     /// Set the maintenance mode, or end it with `None`.
     Maintenance(Option<Maintenance>),
@@ -42,7 +42,7 @@ pub enum DatastoreEdit {
     Remove,
 }
 
-/// Changes one section: first the file, under its lock, then the facts. The change is in effect from the returned revision on.
+/// Changes one section: first the file, under the lock of the file, then the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
 /// When the change is invalid, or the file cannot be changed; then nothing changes.
@@ -64,7 +64,7 @@ pub fn edit_datastore(
                 ..Datastore::default()
             };
             check_path(ctx, name, path, &row.root(name))?;
-            // On a removable device the directory is created once the device is mounted.
+            // No directory is created on a removable device, which may not be mounted yet.
             content = row.backing_device.is_none().then_some(path);
             "create"
         }
@@ -75,7 +75,7 @@ pub fn edit_datastore(
         }
         DatastoreEdit::Maintenance(_) => "maintenance",
         DatastoreEdit::Remove => {
-            // Roles on it are removed, so that a later datastore of the same name does not get them.
+            // Roles on the datastore are removed, so that a later datastore of the same name does not get them.
             if ctx.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
                 remove_roles_on(ctx, &RolePath::of(name, &StorePath::root()))?;
             }
@@ -151,7 +151,7 @@ pub fn edit_profile(
     Ok(at)
 }
 
-/// Refuses a path that overlaps another datastore, which could permit what the other refuses, or that contains the server's own files.
+/// Refuses a path that overlaps with another datastore, because one of them could permit what the other refuses, or with the server's own files.
 fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
     if !Path::new(said).is_absolute() || said.split('/').any(|part| part == "..") {
         return Err(Error::Invalid(format!("the path `{said}` is not absolute, or contains `..`")));
@@ -171,7 +171,7 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // A path outside of the allowed roots is refused first: the other refusals would show whether a path exists, or the target of a link.
+    // A path outside of the allowed roots is refused first: the other refusals would show the client whether a path exists, or the target of a link.
     outside(ctx, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
@@ -200,7 +200,7 @@ fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> 
 fn make_content_directory(ctx: &ChangeContext<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
-    // The server of the data directory's owner must be able to use what a command of root makes.
+    // If root runs the command, the owner of the data directory gets the new directories, because the server runs as that owner.
     made.iter().try_for_each(|new| owner::give(new, ctx.files.directory())).map_err(failed)?;
     open_to_roles(ctx, path, AclDialect::default())
 }
@@ -263,7 +263,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     check_section(section)
 }
 
-/// Refuses to write a section that could not be read back.
+/// Refuses to write a section that could not be read again.
 fn check_section(section: &Section) -> Result<(), String> {
     if let Some((key, _)) = section.properties.iter().find(|(_, value)| value.contains(['\n', '\r'])) {
         return Err(format!("property `{key}`: expected one line"));

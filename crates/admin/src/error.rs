@@ -11,7 +11,7 @@ pub enum Error {
     Missing {
         /// The kind of record.
         what: &'static str,
-        /// Its name.
+        /// The name of the record.
         name: String,
         /// The next step.
         hint: &'static str,
@@ -21,7 +21,7 @@ pub enum Error {
     Exists {
         /// The kind of record.
         what: &'static str,
-        /// Its name.
+        /// The name of the record.
         name: String,
         /// The next step.
         hint: &'static str,
@@ -44,13 +44,13 @@ pub enum Error {
     /// A file could not be changed.
     #[error("{0}")]
     File(String),
-    /// A refusal of door 5.
+    /// A refusal of door 5 (content).
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// A refusal of door 2.
+    /// A refusal of door 2 (identity).
     #[error(transparent)]
     Identity(#[from] enfilade_identity::Refusal),
-    /// A refusal of door 4.
+    /// A refusal of door 4 (access).
     #[error(transparent)]
     Access(#[from] enfilade_access::Refusal),
 }

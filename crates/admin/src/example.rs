@@ -7,19 +7,19 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, UserId};
 use enfilade_facts::{Read, Source, View};
 use std::ops::ControlFlow;
 
-/// The usual administrators, the first of them first.
+/// The usual administrators, in the order of preference.
 const ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Default"];
 /// The datastore of a first start.
 const FIRST_DATASTORE: &str = "main";
-/// The most records that are looked at.
+/// The most records that are read to find an example.
 const LOOKED_AT_MAX: usize = 1_000;
 
 /// A user or token for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExampleLogin {
-    /// It can log in: it is enabled and has a password or a secret.
+    /// This user or token can log in: it is enabled, and has a password or a secret.
     Secret(Authid),
-    /// This user exists, and nobody was found who can log in.
+    /// This user exists, but nobody who can log in was found.
     NoSecret(Authid),
 }
 
@@ -64,7 +64,7 @@ pub fn example_login(source: &dyn Source, now: i64) -> Result<Option<ExampleLogi
     })?
 }
 
-/// A datastore that exists, that of a first start if possible.
+/// An existing datastore: that of a first start, if possible.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -79,7 +79,7 @@ pub fn example_datastore(source: &dyn Source) -> Result<Option<DatastoreName>, E
     })?
 }
 
-/// The first record for which this is so, among the first records of the table.
+/// The first record for which `is_so` returns true, among the first [`LOOKED_AT_MAX`] records of the table.
 fn first<R: enfilade_facts::tables::Row>(
     view: &View<'_>,
     is_so: impl Fn(&R::Key, &R) -> bool,

@@ -1,4 +1,4 @@
-//! The state of the mirrored files.
+//! The state of the files that people edit.
 
 use crate::error::Error;
 use enfilade_facts::tables::{FileName, MirroredFile};
@@ -7,17 +7,17 @@ use enfilade_facts::{Read, Revision, Source};
 /// A file that is in use, for listing.
 #[derive(Clone, Debug)]
 pub struct FileSummary {
-    /// Which file.
+    /// The file.
     pub file: FileName,
-    /// The newest revision of the facts at which it had no problem.
+    /// The newest revision of the facts at which the file had no problem.
     pub good: Option<Revision>,
-    /// Since when it has problems, seconds since the epoch.
+    /// When the problems of the file began, in seconds since the epoch.
     pub since: Option<i64>,
-    /// Whether all its records refuse.
+    /// Whether every request that needs a record of the file is refused.
     pub refuses: bool,
-    /// Its first problems.
+    /// The first problems of the file.
     pub problems: Vec<String>,
-    /// The number of all its problems.
+    /// The number of all problems of the file.
     pub problem_count: u32,
 }
 

@@ -11,7 +11,7 @@ use enfilade_facts::{At, Read, Source};
 /// Maps a foreign SID to a user or group.
 ///
 /// # Errors
-/// When it is not the SID of an account or is in use, the user or group does not exist, or the facts cannot be changed.
+/// When the SID is not that of an account, or is in use, the user or group does not exist, or the facts cannot be changed.
 pub fn map_sid(ctx: &ChangeContext<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("acl map {sid} {who}"), |view, change| {
         is_free(&sid, view)?;
@@ -44,7 +44,7 @@ pub fn map_sid(ctx: &ChangeContext<'_>, sid: Sid, who: &Target) -> Result<At, Er
 /// Removes the mapping of a foreign SID.
 ///
 /// # Errors
-/// When it is not in the table, or the facts cannot be changed.
+/// When the SID is not in the table, or the facts cannot be changed.
 pub fn unmap_sid(ctx: &ChangeContext<'_>, sid: Sid) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("acl unmap {sid}"), |view, change| {
         for (id, mut user) in view.list::<User>(&[])? {

@@ -12,17 +12,17 @@ use std::collections::BTreeSet;
 /// A group, for listing.
 #[derive(Clone, Debug)]
 pub struct GroupSummary {
-    /// Its name, with `@` in front.
+    /// The name of the group, with `@` in front.
     pub group: String,
-    /// Its id.
+    /// The id of the group.
     pub id: GroupId,
-    /// Its SID.
+    /// The SID of the group.
     pub sid: Sid,
-    /// Its number.
+    /// The group number (gid), if it has one.
     pub gid: Option<u32>,
-    /// Its direct members.
+    /// The direct members of the group.
     pub members: Vec<String>,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub fn remove_group(ctx: &ChangeContext<'_>, name: &GroupName) -> Result<At, Err
 /// Adds a user or another group to a group.
 ///
 /// # Errors
-/// When one of them does not exist, the group would contain itself, or the facts cannot be changed.
+/// When the member or the group does not exist, the group would contain itself, or the facts cannot be changed.
 pub fn add_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("group member add {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;

@@ -14,11 +14,11 @@ pub use source::ProxmoxTerms;
 pub struct Imported {
     /// The kind of record, such as `user` or `datastore`.
     pub kind: &'static str,
-    /// Its name.
+    /// The name of the record.
     pub name: String,
-    /// Why it was left out; `None` if it was imported.
+    /// Why the record was left out; `None` if it was imported.
     pub left_out: Option<String>,
-    /// How the imported record differs from the one in the source, if the operator has to know.
+    /// How the imported record differs from that in the source, if the operator has to know.
     pub differs: Option<String>,
 }
 
@@ -50,5 +50,5 @@ impl Imported {
     }
 }
 
-/// Why a record was left out that exists already.
+/// The reason for which an existing record is left out.
 const HERE: &str = "it already exists in this store";

@@ -1,5 +1,5 @@
-//! Follows the directory of keys at run time, by the rule of mirrored files (`docs/files.md`): if the directory becomes unreadable, the
-//! last keys stay in use for the stale limit; after that every request that needs a key is refused.
+//! Follows the directory of Fernet keys at run time, by the same rule as the files that people edit (`docs/files.md`). If the directory becomes
+//! unreadable, the last keys stay in use for the stale limit. After that, every request that needs a key is refused.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
@@ -21,9 +21,9 @@ pub struct KeyWatch {
 enum State {
     /// No keys since the server started.
     Never,
-    /// These keys are in use.
+    /// The keys with this digest are in use.
     Good(MemoKey),
-    /// These keys are in use; the directory is unreadable since this time, in milliseconds since the machine started.
+    /// The keys with this digest are in use; the directory is unreadable since this time, in milliseconds since the machine started.
     Stale(MemoKey, u64),
     /// The stale limit is over: no keys are used.
     Gone,
@@ -31,7 +31,7 @@ enum State {
 
 /// The result of one look.
 pub struct KeyLook {
-    /// The keys to use from now on, if they changed; [`KeyNews::Same`] also while the last good keys stay in use.
+    /// The keys to use from now on, if they changed. It is [`KeyNews::Same`] also while the last good keys stay in use.
     pub news: KeyNews,
     /// Problems and what to do; the texts do not change while a problem lasts.
     pub problems: Vec<String>,
@@ -41,9 +41,9 @@ pub struct KeyLook {
 pub enum KeyNews {
     /// The keys did not change.
     Same,
-    /// These keys.
+    /// These keys are used from now on.
     Keys(Found),
-    /// No keys.
+    /// No key is used from now on.
     Nothing,
 }
 
@@ -59,7 +59,7 @@ impl KeyWatch {
         matches!(self.state, State::Good(_))
     }
 
-    /// Takes the result of a read at this time, in milliseconds since the machine started.
+    /// Takes the result of a reading of the directory. `tick_millis` is the time of the reading, in milliseconds since the machine started.
     pub fn look(&mut self, found: io::Result<Found>, tick_millis: u64) -> KeyLook {
         let why = match found {
             Ok(found) if !found.keys.is_empty() => return self.take(found),

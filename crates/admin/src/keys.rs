@@ -28,9 +28,9 @@ impl KeyTerms {
 /// The use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
-    /// It signs after the next rotation.
+    /// The key signs after the next rotation.
     Staged,
-    /// It signs new tokens.
+    /// The key signs new tokens.
     Primary,
     /// A former primary key. It only verifies.
     Secondary,
@@ -50,17 +50,17 @@ impl KeyUse {
 /// A key, for listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySummary {
-    /// The name of its file.
+    /// The number of the key, which is the name of its file.
     pub number: u32,
-    /// Its use.
+    /// The use of the key.
     pub used_for: KeyUse,
-    /// Since when it has this number.
+    /// When the key got this number, in seconds since the epoch.
     pub since: i64,
-    /// Until when tokens that it signed are valid; `None` while it is the primary key or staged.
+    /// Until when tokens that the key signed are valid, in seconds since the epoch; `None` for the primary and the staged key.
     pub needed_until: Option<i64>,
 }
 
-/// Until when tokens of a former primary key are valid. It stopped signing when the next key got its number.
+/// Until when tokens of a former primary key are valid. The key stopped signing when the next key got its number.
 fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
     let (_, next) = found.keys.range(number.saturating_add(1)..).next()?;
     (number != STAGED)
@@ -111,8 +111,7 @@ pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
     })
 }
 
-/// Creates keys for facts that never allowed a session to be issued: no token can depend on keys that were lost. Returns whether keys were
-/// created.
+/// Creates keys if no session was ever issued from these facts, so that no token can need keys that were lost. Returns whether keys were created.
 ///
 /// # Errors
 /// When the facts cannot be read, or a key cannot be created.
@@ -137,7 +136,7 @@ fn span(seconds: i64) -> String {
 /// Refuses the deletion of a key that tokens may still need, with the reason.
 fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Result<(), String> {
     for number in drops {
-        // The primary key still signs: its newest tokens are issued now.
+        // The primary key still signs, so its newest token may have been issued just now.
         let signs_until_now = now.saturating_add(terms.token_seconds).saturating_add(terms.expired_seconds);
         let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
         if now < until {
@@ -191,7 +190,7 @@ pub fn rotate_due_keys(
     }
 }
 
-/// Makes the staged key the primary key and deletes excess keys. A key that tokens may still need stops the rotation, unless `force`.
+/// Makes the staged key the primary key and deletes excess keys. A key that tokens may still need stops the rotation, unless `force` is set.
 ///
 /// # Errors
 /// When a key is still needed, no key is staged, or a file cannot be written.
@@ -203,7 +202,7 @@ pub fn rotate_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -
     rotated.map_err(|why| unchanged(keys, why))
 }
 
-/// Deletes excess keys. A key that tokens may still need stops the deletion, unless `force`.
+/// Deletes excess keys. A key that tokens may still need stops the deletion, unless `force` is set.
 ///
 /// # Errors
 /// As [`rotate_keys`].

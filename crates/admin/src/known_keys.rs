@@ -1,4 +1,5 @@
-//! Which keys the facts need. A key is not in the facts, so it can be lost, or be another one after a restore; then its tokens fail as wrong.
+//! Checks which keys the facts need. A key is not in the facts, so it can be lost, or be another key after a restore. Its tokens would then be
+//! refused as wrong.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -10,7 +11,7 @@ use enfilade_facts::{Read, Source};
 use enfilade_identity::HashKey;
 use std::ops::ControlFlow;
 
-/// What the facts record of a key of token hashes.
+/// The record of a key of token hashes in the facts: a check value, and the time since which it is in use.
 pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
     KnownKey { check: key.check_value(), since }
 }
@@ -18,20 +19,20 @@ pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
 /// Whether a key of token hashes is the one that the facts need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKey {
-    /// It is the recorded one.
+    /// The key is the recorded one.
     Known,
-    /// No token needs another one, and it is not recorded yet.
+    /// No token needs another key, and this key is not recorded yet.
     Unrecorded,
-    /// These tokens need another one.
+    /// Some tokens need another key.
     Lost {
-        /// How many tokens have a hash by the other key.
+        /// How many tokens have a hash that the other key made.
         tokens: u64,
-        /// Since when the other key was in use, seconds since the epoch, if the facts record it.
+        /// Since when the other key was in use, in seconds since the epoch, if the facts record it.
         since: Option<i64>,
     },
 }
 
-/// Judges a key of token hashes; `None` if there is no key. Reads all tokens, but only if the key is not the recorded one.
+/// Judges a key of token hashes; `key` is `None` if there is no key. Reads all tokens if the key is not the recorded one.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -41,7 +42,7 @@ pub fn judge_token_key(source: &dyn Source, key: Option<&HashKey>) -> Result<Tok
         let is_another = |key: &HashKey| recorded.is_some_and(|known| known.check != key.check_value());
         match key {
             Some(key) if recorded.is_some() && !is_another(key) => return Ok(TokenKey::Known),
-            // A store from before keys were recorded: the key that is there counts.
+            // The store is from before keys were recorded, so the present key is accepted.
             Some(_) if recorded.is_none() => return Ok(TokenKey::Unrecorded),
             _ => {}
         }
@@ -57,7 +58,7 @@ pub fn judge_token_key(source: &dyn Source, key: Option<&HashKey>) -> Result<Tok
     })?
 }
 
-/// The names of the tokens whose hashes need the key.
+/// The names of the tokens with hashes that the key made.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -88,7 +89,7 @@ pub fn record_token_key(ctx: &ChangeContext<'_>, key: &HashKey) -> Result<(), Er
     Ok(())
 }
 
-/// Whether sessions were issued on these facts. They need the keys of sessions.
+/// Whether sessions were issued from these facts. Their tokens need the keys of sessions.
 ///
 /// # Errors
 /// When the facts cannot be read.

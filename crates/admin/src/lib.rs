@@ -1,6 +1,7 @@
 //! The only writer of facts: every validated change is one function here, called by the faces and the command line alike.
 //!
-//! A change is built on a view together with its expectations, and committed as a whole. If another change came first, it is built again.
+//! A change is built on a view together with its expectations, and committed as a whole. If another change was committed first, the change is built
+//! again.
 //! Most functions that change facts return the revision from which on the change is in effect.
 
 mod change_context;

@@ -1,4 +1,4 @@
-//! Ends WebDAV locks whose owner does not release them.
+//! Ends WebDAV locks that their owner does not release.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -13,17 +13,17 @@ use std::collections::BTreeSet;
 /// A lock that was ended.
 #[derive(Clone, Debug)]
 pub struct EndedLock {
-    /// Its path.
+    /// The path of the lock.
     pub path: StorePath,
-    /// Whether it covered everything below the path, too.
+    /// Whether the lock also covered everything below the path.
     pub is_deep: bool,
-    /// Its owner: a name, or the id of a deleted user.
+    /// The owner of the lock: a name, or the id of a deleted user.
     pub user: String,
-    /// When it would have expired, in seconds since the epoch.
+    /// When the lock would have expired, in seconds since the epoch.
     pub until: i64,
 }
 
-/// Ends every lock that covers a path, and returns these locks. The change log records this before they end.
+/// Ends every lock that covers a path, and returns these locks. The change log records the unlocking before the locks end.
 ///
 /// # Errors
 /// When the datastore does not exist, or the locks or the facts cannot be read or written.
@@ -63,7 +63,7 @@ pub fn unlock(
     Ok(ended)
 }
 
-/// Ends every lock of these users, and returns how many there were. The change log has the revocation that this belongs to.
+/// Ends every lock of these users, and returns their number. The caller has recorded the revocation in the change log.
 ///
 /// # Errors
 /// When the locks cannot be read or written.

@@ -16,18 +16,18 @@ pub struct AclLines {
     pub lines: Option<Vec<String>>,
     /// The ACL in one line of SDDL.
     pub sddl: Option<String>,
-    /// Mode bits.
+    /// The mode bits of the object.
     pub mode: u32,
-    /// Owner number.
+    /// The user number of the owner.
     pub uid: u32,
-    /// Group number.
+    /// The number of the group.
     pub gid: u32,
 }
 
 /// Reads an ACL.
 ///
 /// # Errors
-/// When the target does not exist, or its ACL is damaged.
+/// When the object does not exist, or its ACL is damaged.
 pub fn get_acl(
     ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
@@ -55,10 +55,10 @@ pub enum NewAcl {
     Sddl(String),
 }
 
-/// Replaces an ACL. Owner and group do not change if the lines do not name them. Returns the name of the extended attribute.
+/// Replaces an ACL. Owner and group do not change if the lines do not name them. Returns the name of the extended attribute that was written.
 ///
 /// # Errors
-/// When the target does not exist, a line is malformed, or the ACL cannot be written.
+/// When the object does not exist, a line is malformed, or the ACL cannot be written.
 pub fn set_acl(
     ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
@@ -131,7 +131,7 @@ pub(crate) fn find(ctx: &ChangeContext<'_>, name: &DatastoreName, path: &StorePa
     Ok(Root::open(&datastore.root(name), profile.access.acls, ctx.reserved)?.find(path, Blocking)?)
 }
 
-/// The SID of the user or group of this name; in an NFSv4 ACL, the SID that stands for its user or group number.
+/// The SID of the user or group of this name; in an NFSv4 ACL, the SID that stands for the user or group number.
 fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
     match who.parse::<Target>()? {
         Target::User(user) => {
@@ -156,7 +156,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
 fn in_dialect(dialect: AclDialect, sid: Sid, numbered: Option<Sid>) -> Sid {
     match dialect {
         AclDialect::Ntacl => sid,
-        // A user or group without a number cannot be written; the write reports that.
+        // A user or group without a number cannot be in an NFSv4 ACL, and the write of the ACL reports that.
         AclDialect::Nfs4 => numbered.unwrap_or(sid),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// The maximum of [`PasswordRules::unlike_last`]: for each of these passwords a slow hash is computed when a user chooses a new one.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
-/// The configured rules: those of Keystone's `[security_compliance]` that this server has.
+/// The configured rules. This server has some of the rules in Keystone's `[security_compliance]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PasswordRules {
     /// The minimum number of characters.
@@ -19,7 +19,7 @@ pub struct PasswordRules {
     pub seconds_max: i64,
     /// How long a user must keep a password at least, in seconds.
     pub seconds_min: i64,
-    /// The number of last passwords, including the present one, that their user may not choose again.
+    /// The number of last passwords, including the present one, that a user may not choose again.
     pub unlike_last: usize,
     /// Whether a password that another person chose can only be used to set a new one.
     pub change_given: bool,
@@ -28,9 +28,9 @@ pub struct PasswordRules {
 /// The person who chooses a password.
 #[derive(Clone, Debug)]
 pub enum ChosenBy {
-    /// Its user, with the present password as proof.
+    /// The user of the password, with the present password as proof.
     User(Secret),
-    /// An administrator of users. The age of the old password and earlier passwords are not checked then.
+    /// An administrator of users. In this case, the age of the old password and the earlier passwords are not checked.
     Another,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) now: i64,
 }
 
-/// One password is hashed at a time, so that new passwords keep at most one core busy.
+/// Held while a new password is hashed: one at a time, so that new passwords keep at most one core busy.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl PasswordRules {
@@ -60,7 +60,7 @@ impl PasswordRules {
     /// Checks and hashes the first password of a new user.
     ///
     /// # Errors
-    /// When the rules do not allow it.
+    /// When the rules do not allow the password.
     pub(crate) fn first(&self, password: &Secret, now: i64) -> Result<Password, Error> {
         let (by, before, profile) = (&ChosenBy::Another, None, &Profile::default());
         self.choose(&Choice { password, by, before, profile, now })
@@ -69,7 +69,7 @@ impl PasswordRules {
     /// Checks a new password against the rules and hashes it.
     ///
     /// # Errors
-    /// When the rules do not allow it.
+    /// When the rules do not allow the password.
     pub(crate) fn choose(&self, choice: &Choice<'_>) -> Result<Password, Error> {
         self.check_form(choice.password)?;
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl PasswordRules {
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
         let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
-        // `unlike_last` includes the new password.
+        // The number `unlike_last` includes the new password.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
         let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
         password.until = self.until(&password, choice.profile);
@@ -112,7 +112,7 @@ impl PasswordRules {
     /// Checks the length and the kinds of characters of a new password.
     ///
     /// # Errors
-    /// When the rules do not allow it.
+    /// When the rules do not allow the password.
     pub fn check_form(&self, password: &Secret) -> Result<(), Error> {
         let text = String::from_utf8_lossy(password.reveal());
         let kinds: [fn(char) -> bool; 4] = [char::is_lowercase, char::is_uppercase, char::is_numeric, |c| {

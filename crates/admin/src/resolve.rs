@@ -1,4 +1,4 @@
-//! From names to ids and back.
+//! Finds the ids for names, and the names for ids.
 
 use crate::error::Error;
 use enfilade_access::well_known;
@@ -23,7 +23,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its name in `acl.cfg`; `None` if that file cannot name it.
+    /// The name of the target in `acl.cfg`; `None` if that file cannot name it.
     pub(crate) fn ugid(&self) -> Option<Ugid> {
         self.to_string().parse().ok().or_else(|| match self {
             Target::Group(group) => Some(Ugid::Group(group.clone())),
@@ -203,7 +203,7 @@ impl Names {
     pub fn naming(&self, text: &str) -> String {
         let mut known: Vec<(String, &String)> =
             self.sids.iter().map(|(sid, name)| (sid.to_string(), name)).collect();
-        // The longest first: one SID may be a prefix of another.
+        // The longest SID is replaced first, because one SID may be a prefix of another.
         known.sort_by_key(|(sid, _)| std::cmp::Reverse(sid.len()));
         known.iter().fold(text.to_owned(), |text, (sid, name)| text.replace(sid, name))
     }

@@ -17,11 +17,11 @@ pub struct AssignmentSummary {
     pub who: String,
     /// The role.
     pub role: Role,
-    /// Whether it also holds below the path.
+    /// Whether the role also applies below the path.
     pub propagate: bool,
-    /// Whether it is mirrored from `acl.cfg`.
+    /// Whether the assignment is mirrored from `acl.cfg`.
     pub is_mirrored: bool,
-    /// The problem of its line in `acl.cfg`.
+    /// The problem of the assignment's line in `acl.cfg`, if it has one.
     pub fault: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub fn assign_role(
 /// Removes an assignment on a path.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be changed.
+/// When the assignment does not exist, or the facts cannot be changed.
 pub fn remove_role(
     ctx: &ChangeContext<'_>,
     path: &RolePath,

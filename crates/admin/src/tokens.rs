@@ -14,53 +14,53 @@ use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
 use std::ops::ControlFlow;
 
-/// A token that was just made. The secret is shown this once.
+/// A token that was just made. The secret is shown only this once.
 pub struct NewToken {
-    /// `user@realm!name`.
+    /// The name of the token: `user@realm!name`.
     pub tokenid: Authid,
     /// The secret.
     pub value: String,
-    /// The revision from which on it is valid.
+    /// The revision from which on the token is valid.
     pub at: At,
 }
 
 /// A token, for listing.
 #[derive(Clone, Debug)]
 pub struct TokenSummary {
-    /// `user@realm!name`.
+    /// The name of the token: `user@realm!name`.
     pub tokenid: String,
-    /// Its id.
+    /// The id of the token.
     pub id: CredentialId,
-    /// Whether it may be used.
+    /// Whether the token is enabled.
     pub enabled: bool,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// When it was made.
+    /// When the token was made, in seconds since the epoch.
     pub created: i64,
-    /// Until when the replaced secret is still valid.
+    /// Until when the replaced secret is still valid, in seconds since the epoch.
     pub grace_until: Option<i64>,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
-    /// Whether it has only the roles assigned to itself.
+    /// Whether the token has only the roles that are assigned to the token itself.
     pub own_roles: bool,
-    /// For an application credential: its roles and its project, such as `member on project work@Default`.
+    /// For an application credential: the roles and the project, such as `member on project work@Default`.
     pub limited_to: Option<String>,
-    /// Whether it is mirrored from `user.cfg` and `token.shadow`.
+    /// Whether the token is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
-    /// The problem of its section in `user.cfg`.
+    /// The problem of the token's section in `user.cfg`, if it has one.
     pub fault: Option<String>,
-    /// The kind of its verifier, as text.
+    /// The kind of the token's verifier, as text.
     pub checked_by: String,
 }
 
-/// A token to be made.
+/// The properties of a token to create.
 #[derive(Clone, Debug, Default)]
 pub struct TokenTerms {
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
-    /// Whether it has only those roles of its owner that are also assigned to the token itself, instead of all roles of its owner.
+    /// Whether the token has only those roles of its owner that are also assigned to the token itself, instead of all roles of its owner.
     /// Always true for a token that is mirrored from `user.cfg`.
     pub own_roles: bool,
 }
@@ -118,14 +118,14 @@ fn row_of(
     }
 }
 
-/// Puts a new token of an existing user, with its name.
+/// Adds a new token of an existing user, and its name, to a change.
 fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Credential) {
     change.expect_present::<User>(&row.owner);
     change.expect_absent::<Name>(by_name).put(by_name, &Name(*id.bytes())).put(&id, row);
 }
 
-/// Creates a token of a client certificate: a TLS client that presents it and proves to have its key is authenticated. The owner must not
-/// be mirrored from `user.cfg`, which cannot express tokens without a secret.
+/// Creates a token for a client certificate. A TLS client is authenticated as the token if it presents the certificate and proves that it has the
+/// key. The owner must not be mirrored from `user.cfg`, which cannot express tokens without a secret.
 ///
 /// # Errors
 /// When the user does not exist or has a token of that name, the certificate belongs to a token already, or the facts cannot be changed.
@@ -178,7 +178,7 @@ fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     })?
 }
 
-/// Writes the secret first, then the token: a token without a secret is refused, as in Proxmox.
+/// Creates a token in the files. The secret is written before the token: a token without a secret is refused, as in Proxmox.
 fn create_kept(
     ctx: &ChangeContext<'_>,
     tokenid: &Authid,
@@ -206,15 +206,15 @@ fn exists(tokenid: &Authid) -> Error {
 /// Changes of a token.
 #[derive(Clone, Debug, Default)]
 pub struct TokenEdit {
-    /// Whether it may be used.
+    /// Whether the token is enabled.
     pub enabled: Option<bool>,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 is never.
     pub expires: Option<i64>,
-    /// The comment; an empty text removes it.
+    /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,
     /// Whether the replaced secret ends now.
     pub end_grace: bool,
-    /// Whether it has only the roles assigned to itself.
+    /// Whether the token has only the roles that are assigned to the token itself.
     pub own_roles: Option<bool>,
 }
 
@@ -279,8 +279,8 @@ fn find(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> Result<Cre
     })?
 }
 
-/// Replaces the secret of a token. The old secret stays valid for `grace` seconds, unless it is ended earlier. A secret that was replaced
-/// before the old one ends now.
+/// Replaces the secret of a token. The old secret stays valid for `grace` seconds, unless it is ended earlier. If an even older secret is still
+/// valid, it ends now.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
@@ -303,12 +303,12 @@ pub fn regenerate_token(
         let until = ctx.now.unix_seconds.saturating_add(grace);
         let mut after = before.clone();
         after.previous = (grace > 0).then(|| Previous { verifier: before.verifier.clone(), until });
-        // The verifier of a mirrored token follows from the file.
+        // The verifier of a mirrored token comes from the file.
         if before.mirrored.is_none() {
             after.verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
         }
         change.replace(&id, &before, &after);
-        // The holder of the old secret may have created records with it: they are deleted.
+        // A holder of the old secret may have created records with it, so these are deleted.
         crate::keystone::forget_made(view, change, &id)?;
         Ok(before.mirrored.is_some())
     })?;
@@ -341,9 +341,9 @@ fn edit<R>(
 /// The result for one token to upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// `user@realm!name`.
+    /// The name of the token: `user@realm!name`.
     pub tokenid: String,
-    /// Why it was not marked; `None` if it was marked.
+    /// Why the token was not marked; `None` if it was marked.
     pub left: Option<&'static str>,
 }
 
@@ -447,7 +447,7 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
             Ok(())
         })?;
     }
-    // If `user.cfg` has errors elsewhere, the token's record was only marked stale: then it is deleted here.
+    // If `user.cfg` has errors elsewhere, the token's record was only marked as stale, and is deleted here.
     if is_mirrored && find(ctx, owner, name).is_err() {
         return Ok(at);
     }
@@ -469,7 +469,7 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
     Ok(at)
 }
 
-/// Tokens with an unusable hash, which are always refused: each with the reason.
+/// The API tokens with an unusable hash, each with the reason. Every secret for such a token is refused.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -189,7 +189,7 @@ fn save_one(path: &str, node: &Node, each: &mut dyn FnMut(&str, Result<String, S
     }
 }
 
-/// Restores a saved ACL. Returns whether it changed.
+/// Restores a saved ACL. Returns whether the ACL changed.
 ///
 /// # Errors
 /// When the path no longer exists, or the ACL cannot be read or written.

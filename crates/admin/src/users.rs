@@ -15,22 +15,22 @@ use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid, is_u
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
-/// A user to be made.
+/// A user to create.
 #[derive(Clone, Debug)]
 pub struct NewUser {
-    /// Its name.
+    /// The name of the user.
     pub userid: Userid,
-    /// Its password, if it is to have one.
+    /// The password, if the user gets one.
     pub password: Option<Secret>,
-    /// Its SID; made when not given.
+    /// The SID; `None` for the next free SID of this store.
     pub sid: Option<Sid>,
-    /// Its user number, for files without an ACL.
+    /// The user number, for files without an ACL.
     pub uid: Option<u32>,
-    /// Its primary group number, for files without an ACL.
+    /// The primary group number, for files without an ACL.
     pub gid: Option<u32>,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
 }
 
@@ -46,18 +46,18 @@ impl NewUser {
 pub struct UserAttributes {
     /// The default project and the email address.
     pub profile: Profile,
-    /// The additional attributes: a JSON object, empty for none.
+    /// The additional attributes: a JSON object, or an empty text.
     pub extra: String,
 }
 
 /// The new state of a user.
 #[derive(Clone, Debug)]
 pub struct UserSave {
-    /// The name in its domain.
+    /// The name of the user in the domain.
     pub name: String,
     /// Whether the user and all tokens of the user are accepted.
     pub enabled: bool,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
     /// A new password, and whether the user or an administrator chose it.
     pub password: Option<(Secret, ChosenBy)>,
@@ -194,29 +194,29 @@ fn find_by_id(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(User, Domain), Er
 /// A user, for listing.
 #[derive(Clone, Debug)]
 pub struct UserSummary {
-    /// Its name.
+    /// The name of the user.
     pub userid: String,
-    /// Its id.
+    /// The id of the user.
     pub id: UserId,
-    /// Its SID.
+    /// The SID of the user.
     pub sid: Sid,
-    /// Whether it may be used.
+    /// Whether the user is enabled.
     pub enabled: bool,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
     /// When the password expires, in seconds since the epoch; 0 is never.
     pub password_until: i64,
-    /// Whether it has a password.
+    /// Whether the user has a password.
     pub has_password: bool,
-    /// User number.
+    /// The user number.
     pub uid: Option<u32>,
-    /// Group number.
+    /// The primary group number.
     pub gid: Option<u32>,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
-    /// Whether it is mirrored from `user.cfg`.
+    /// Whether the user is mirrored from `user.cfg`.
     pub is_mirrored: bool,
-    /// The problem of its section in `user.cfg`.
+    /// The problem of the user's section in `user.cfg`, if it has one.
     pub fault: Option<String>,
 }
 
@@ -324,9 +324,9 @@ pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Resul
 pub struct UserEdit {
     /// Whether the user and all tokens of the user are accepted.
     pub enabled: Option<bool>,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 is never.
     pub expires: Option<i64>,
-    /// The comment; an empty text removes it.
+    /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,
     /// The user number, for files without an ACL.
     pub uid: Option<u32>,
@@ -423,7 +423,7 @@ pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error
             Ok(())
         })?;
     }
-    // If `user.cfg` has errors elsewhere, the user's record was only marked stale: then it is deleted here.
+    // If `user.cfg` has errors elsewhere, the user's record was only marked as stale, and is deleted here.
     if is_mirrored && find(ctx, userid).is_err() {
         return Ok(at);
     }
@@ -511,7 +511,7 @@ fn edit(
     Ok(at)
 }
 
-/// Returns the given SID, if a new user or group may have it. Without a given SID it takes the next free one of this store.
+/// Returns the given SID, if a new user or group may have it. Without a given SID, takes the next free SID of this store.
 pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let Some(sid) = given else { return take_sid(view, change) };
     is_free(&sid, view)?;
@@ -520,7 +520,7 @@ pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Chang
 
 /// Refuses a SID that no user or group may have, and a SID in use.
 pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
-    // Accounts have `S-1-5-21-…`; other SIDs mean everyone, owners, or the machine itself.
+    // SIDs of users and groups begin with `S-1-5-21-`. Other SIDs stand for everyone, for owners, or for the machine itself.
     if !sid.to_string().starts_with("S-1-5-21-") || sid.subs().len() != 5 {
         return Err(Error::Invalid(format!(
             "`{sid}` is not a SID of a user or group; expected S-1-5-21-a-b-c-rid"
@@ -534,7 +534,7 @@ pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
     }
 }
 
-/// The next SID of this store that is not in use.
+/// Takes the next SID of this store that is not in use.
 fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let space =
         view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;

@@ -1,4 +1,4 @@
-//! Takes back what users were given, so that no way in is left. Records are deleted for good; users, their roles and their memberships stay.
+//! Takes back the credentials of users, so that no way in is left. Records are deleted for good; users, their roles and their memberships stay.
 
 use crate::access::{Way, WayRecord, ways_for, ways_of};
 use crate::change_context::ChangeContext;
@@ -10,12 +10,12 @@ use enfilade_facts::tables::Blob;
 use enfilade_facts::vocabulary::{ProjectId, UserId};
 use enfilade_facts::{Read, View};
 
-/// How often it is looked again for what a session or token created in the meantime. The attempts after the first one find what was created
-/// while the one before ran, which takes milliseconds.
+/// The most attempts to delete all ways in. Each attempt after the first deletes what a session or token created during the attempt before, which
+/// takes milliseconds.
 const ATTEMPTS: usize = 16;
 
-/// Deletes the record of a way in, with what was made with it: the API token, application credential, EC2 key or trust. A password is removed.
-/// A record that does not exist any more is no error.
+/// Deletes the record of a way in (API token, application credential, EC2 key or trust), with all records that were made with it. If the way in is a
+/// password, removes the password. A record that no longer exists is no error.
 ///
 /// # Errors
 /// When the facts or the files cannot be changed.
@@ -46,7 +46,7 @@ pub fn withdraw(ctx: &ChangeContext<'_>, way: &Way) -> Result<(), Error> {
 /// Takes back every way in of a user, until none is left.
 ///
 /// # Errors
-/// When the facts or the files cannot be changed, or a client creates new ones all the time.
+/// When the facts or the files cannot be changed, or a client creates new credentials all the time.
 pub fn withdraw_from(ctx: &ChangeContext<'_>, user: &UserId) -> Result<(), Error> {
     withdraw_all(ctx, |view| ways_of(view, user))
 }

@@ -1,4 +1,4 @@
-//! Changes mirrored records: first the file, under Proxmox's lock, then the facts.
+//! Changes mirrored records: first in the file, with Proxmox's lock held, then in the facts.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -24,7 +24,7 @@ impl ChangeContext<'_> {
         files: &[FileName],
         edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
-        // If the facts have no room, the file must not change either: a changed file is not changed back.
+        // If the facts have no room, the file must not be changed either, because a changed file is not changed back.
         self.facts.has_room_for(self.requester)?;
         let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());
@@ -41,7 +41,7 @@ impl ChangeContext<'_> {
     }
 }
 
-/// Files whose locks are held.
+/// Files with their locks held.
 pub(crate) struct Files<'l>(&'l Locked<'l>);
 
 impl Files<'_> {

@@ -1,14 +1,14 @@
-//! What door 1 needs of the ClientHello: the server name, and the kinds of keys that the client accepts.
+//! The parts of a ClientHello that door 1 needs: the server name, and the kinds of keys that the client accepts.
 
 use core::net::IpAddr;
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
 
-/// What a ClientHello asks for.
+/// The ask to door 1, made from a ClientHello and the address of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,
-    /// The address that the client connected to, if it sent no name: a URL with an address has no other name.
+    /// The address to which the client connected, if the client sent no name. Clients send no name for a URL with an IP address.
     pub(crate) address: Option<String>,
     pub(crate) takes_ecdsa: bool,
     pub(crate) takes_rsa: bool,
@@ -21,7 +21,7 @@ impl Ask {
         Ask { name, address: None, takes_ecdsa: true, takes_rsa: true }
     }
 
-    /// From a ClientHello.
+    /// The ask of a ClientHello.
     pub fn of(hello: &ClientHello<'_>) -> Self {
         let schemes = hello.signature_schemes();
         let takes_ecdsa = schemes.iter().any(|scheme| {

@@ -1,4 +1,4 @@
-//! A whole certificate file: the chain and the key. It is read by the first handshake that needs it, and by the verification in the background.
+//! A whole certificate file: the chain and the key. The file is read by the first handshake that needs it, and by the verification in the background.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject, pem_fault};
@@ -10,11 +10,11 @@ use rustls::sign::CertifiedKey;
 
 /// A chain with its key, and the fields of its leaf.
 pub struct Bundle {
-    /// Its leaf.
+    /// The fields of the leaf certificate.
     pub leaf: Leaf,
     /// A defect that some clients reject, although the file can be served.
     pub amiss: Option<String>,
-    /// The last second the stapled OCSP response is valid, if there is one.
+    /// The last second in which the stapled OCSP response is valid, since the epoch; `None` if no response is stapled.
     pub stapled_until: Option<i64>,
     pub(crate) key: CertifiedKey,
 }
@@ -26,7 +26,7 @@ pub struct Parts<'p> {
     pub pem: &'p [u8],
     /// The `.key` file in the same directory.
     pub key: Option<&'p [u8]>,
-    /// The `.ocsp` file in the same directory; an empty one counts as none.
+    /// The `.ocsp` file in the same directory. An empty file counts as no file.
     pub ocsp: Option<&'p [u8]>,
 }
 
@@ -35,7 +35,7 @@ impl Bundle {
     /// intermediates, the known issuers are added. `now` is in seconds since the epoch.
     ///
     /// # Errors
-    /// What is wrong, in words: a part is missing or cannot be parsed, or the key does not belong to the certificate.
+    /// When a part is missing or cannot be parsed, or the key does not belong to the certificate.
     pub fn read(parts: Parts<'_>, issuers: &Issuers, now: i64) -> Result<Self, String> {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
@@ -86,7 +86,7 @@ fn unread(pem: &[u8], why: &pem::Error) -> String {
     }
 }
 
-/// The label of an encrypted key begins with it, and so does the value of the header of OpenSSL's former form.
+/// This word is in the PEM label of an encrypted key, and in the header `Proc-Type: 4,ENCRYPTED` of OpenSSL's traditional form.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
 fn unfit(why: rustls::Error) -> String {
@@ -98,8 +98,8 @@ fn unfit(why: rustls::Error) -> String {
     }
 }
 
-/// The defect of a chain in which a certificate is not followed by its issuer's certificate (RFC 5246 §7.4.2 requires this order; RFC 8446
-/// §4.4.2 only recommends it, and some clients need it).
+/// A description of the first place in a chain where a certificate is not followed by its issuer's certificate. RFC 5246 section 7.4.2 requires this
+/// order. RFC 8446 section 4.4.2 only recommends it, but some clients need it.
 fn out_of_order(chain: &[CertificateDer<'_>]) -> Option<String> {
     let place = chain.windows(2).position(|pair| match pair {
         [one, next] => match (issuer_and_subject(one), issuer_and_subject(next)) {

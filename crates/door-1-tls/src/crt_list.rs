@@ -1,55 +1,55 @@
-//! HAProxy's crt-list: which file answers which names, and under which policy. Each line is
-//! `FILE [OPTION ...] [!]NAME ...`; its names replace the certificate's own.
+//! HAProxy's crt-list, which assigns names and policies to certificate files. A line has the form `FILE [OPTION ...] [!]NAME ...`. The names in a
+//! line replace the names of the certificate.
 
 /// A line of a crt-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its number in the file, from 1. If several lines have a name, earlier ones come first.
+    /// The number of the line in the crt-list, from 1. If several lines have the same name, the line with the lowest number is preferred.
     pub number: u32,
     /// The path of the certificate as written.
     pub file: String,
-    /// The options of connections for its names.
+    /// The options for connections to the names of this line.
     pub options: Options,
-    /// The names it answers, in lower case; `None` for the certificate's own.
+    /// The names of this line, in lower case; `None` if the names of the certificate are used.
     pub names: Option<Vec<String>>,
-    /// Names that its wildcards exclude.
+    /// Names that this line excludes from its wildcards, in lower case.
     pub excluded: Vec<String>,
-    /// Whether it answers names that no certificate has (`*`).
+    /// Whether the file of this line is the default certificate (`*`).
     pub is_default: bool,
 }
 
 /// Whether clients present certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verify {
-    /// Clients are not asked for one.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
     /// A client may present a certificate. If it is not trusted, the handshake fails.
     Optional,
-    /// Clients must present one.
+    /// Clients must present a trusted certificate.
     Required,
 }
 
 /// The options in brackets, as written. Lines with equal options share one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// `alpn`: the protocols, preferred first; an empty list offers none.
+    /// `alpn`: the protocols, preferred first; an empty list offers no protocol.
     pub alpn: Option<Vec<String>>,
     /// `ciphers`: the ciphers of TLS 1.2, by OpenSSL's names.
     pub ciphers: Option<Vec<String>>,
     /// `ciphersuites`: the ciphers of TLS 1.3, by the names in RFC 8446.
     pub ciphersuites: Option<Vec<String>>,
-    /// `curves` or `ecdhe`.
+    /// `curves` or `ecdhe`: the groups of the key exchange, preferred first.
     pub curves: Option<Vec<String>>,
-    /// `ssl-min-ver`.
+    /// `ssl-min-ver`: the lowest protocol version.
     pub min_version: Option<String>,
-    /// `ssl-max-ver`.
+    /// `ssl-max-ver`: the highest protocol version.
     pub max_version: Option<String>,
-    /// `verify`.
+    /// `verify`: whether clients present certificates.
     pub verify: Verify,
     /// `ca-file`: the authorities that are trusted and named to the client.
     pub ca_file: Option<String>,
-    /// `ca-verify-file`: further authorities that are trusted and not named.
+    /// `ca-verify-file`: further authorities that are trusted, but not named to the client.
     pub ca_verify_file: Option<String>,
     /// `crl-file`: the certificates that were revoked.
     pub crl_file: Option<String>,
@@ -69,7 +69,7 @@ pub struct CrtList {
 }
 
 impl CrtList {
-    /// Parses a list. A line with an option that cannot be applied is left out: its other options alone would be another policy.
+    /// Parses a list. A line with an option that cannot be applied is left out, because the other options alone would be a different policy.
     pub fn parse(text: &str) -> Self {
         let mut list = CrtList::default();
         for (number, text) in (1..).zip(text.lines()) {
@@ -261,7 +261,7 @@ mod tests {
             assert_eq!((list.lines.len(), list.bad.len()), (1, 0), "{text}");
             assert!(list.warnings[0].1.contains(why), "{text}: {}", list.warnings[0].1);
         }
-        // A line that only excludes answers no name, as in HAProxy.
+        // A line that only excludes names is used for no name, as in HAProxy.
         assert_eq!(one("a.pem !x").names, Some(vec![]));
     }
 

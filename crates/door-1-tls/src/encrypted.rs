@@ -1,5 +1,5 @@
-//! Decrypts what a passphrase protects in a file of keys and certificates: PBES2 (RFC 8018 §6.2) with PBKDF2 and AES or 3DES, and the older
-//! algorithms of PKCS #12 (RFC 7292 appendix C) with 3DES or RC2.
+//! Decrypts keys and certificates that are encrypted with a passphrase: PBES2 (RFC 8018 §6.2) with PBKDF2 and AES or 3DES, and the older algorithms
+//! of PKCS #12 (RFC 7292 appendix C) with 3DES or RC2.
 
 use crate::leaf::{Der, tag};
 use aws_lc_rs::cipher::{
@@ -35,18 +35,19 @@ const AES_128_CBC: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x0
 const AES_192_CBC: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x16];
 const AES_256_CBC: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2a];
 const DES_EDE3_CBC: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x03, 0x07];
-/// pbeWithSHAAnd3-KeyTripleDES-CBC, …2-KeyTripleDES-CBC, …128BitRC2-CBC and …40BitRC2-CBC.
+/// The object identifiers of pbeWithSHAAnd3-KeyTripleDES-CBC, pbeWithSHAAnd2-KeyTripleDES-CBC, pbeWithSHAAnd128BitRC2-CBC and
+/// pbeWithSHAAnd40BitRC2-CBC.
 const SHA_3DES: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x03];
 const SHA_2DES: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x04];
 const SHA_RC2_128: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x05];
 const SHA_RC2_40: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x06];
 
-/// The most iterations of a key derivation: about ten seconds. OpenSSL writes 2,048, other programs up to 1,000,000.
+/// A key derivation with more iterations is refused. This number takes about ten seconds. OpenSSL uses 2,048, and other programs use up to 1,000,000.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
 const UNPARSED: Sealed = Sealed::Unsupported("the parameters of its encryption cannot be parsed");
 
-/// Decrypts content under an AlgorithmIdentifier (its bytes after tag and length).
+/// Decrypts `content`. `algorithm` contains the bytes of an AlgorithmIdentifier after its tag and length.
 pub(crate) fn decrypt(algorithm: &[u8], content: &[u8], passphrase: &str) -> Opened {
     let mut algorithm = Der(algorithm);
     let kind = algorithm.expect(tag::OID).ok_or(UNPARSED)?;
@@ -86,7 +87,7 @@ fn pbes2(parameters: &[u8], content: &[u8], passphrase: &str) -> Opened {
     }
     let mut terms = Der(derivation.expect(tag::SEQUENCE).ok_or(UNPARSED)?);
     let (salt, iterations) = salt_and_iterations(&mut terms).ok_or(UNPARSED)?;
-    // The length of the key, which the cipher fixes.
+    // The length of the key is skipped, because the cipher determines it.
     terms.next_if(tag::INTEGER);
     let prf = terms.next_if(tag::SEQUENCE).map(|prf| Der(prf).expect(tag::OID));
     let prf = match prf {
@@ -137,16 +138,16 @@ fn cbc_decrypt(decryptor: impl BlockModeDecrypt, content: &[u8]) -> Opened {
     Ok(room)
 }
 
-/// The three keys of 3DES with two different keys: the first one again as the third.
+/// The key of 3DES with two different keys: the first 8 bytes are repeated as the third key.
 fn two_keys(key: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new([key, key.get(..8).unwrap_or_default()].concat())
 }
 
-/// What the derivation is for (RFC 7292 appendix B.3).
+/// The purpose of derived bytes: a key, or an initialization vector (RFC 7292 appendix B.3).
 const KEY: u8 = 1;
 const IV: u8 = 2;
 
-/// Bytes of a block and of a digest of SHA-1.
+/// The length of a block of SHA-1, in bytes.
 const BLOCK: usize = 64;
 
 /// The key derivation of PKCS #12 (RFC 7292 appendix B.2) with SHA-1.
@@ -154,7 +155,7 @@ fn derive(passphrase: &str, salt: &[u8], iterations: NonZeroU32, id: u8, bytes: 
     let fill = |text: &[u8]| -> Vec<u8> {
         text.iter().copied().cycle().take(text.len().div_ceil(BLOCK) * BLOCK).collect()
     };
-    // UTF-16 in the order of the network, with a final zero.
+    // The passphrase in UTF-16 with big-endian byte order and a final zero.
     let text: Zeroizing<Vec<u8>> =
         Zeroizing::new(passphrase.encode_utf16().chain([0]).flat_map(u16::to_be_bytes).collect());
     let mut input = Zeroizing::new([fill(salt), fill(&text)].concat());
@@ -175,7 +176,7 @@ fn derive(passphrase: &str, salt: &[u8], iterations: NonZeroU32, id: u8, bytes: 
     derived
 }
 
-/// Adds a number and 1 to a number of the same length, without the carry at the end.
+/// Adds `addend` and 1 to `number`. Both are big-endian and of the same length. The last carry is dropped.
 fn add_and_one(number: &mut [u8], addend: &[u8]) {
     let mut carry = 1_u16;
     for (digit, other) in number.iter_mut().zip(addend).rev() {
@@ -189,7 +190,7 @@ fn add_and_one(number: &mut [u8], addend: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Known answers that many implementations of PKCS #12 test with (Bouncy Castle, Go's `pkcs12`).
+    /// A known result from the tests of other implementations of PKCS #12 (Bouncy Castle, Go's `pkcs12`).
     #[test]
     fn the_derivation_of_pkcs12_has_the_known_results() {
         let thousand = NonZeroU32::new(1000).unwrap();

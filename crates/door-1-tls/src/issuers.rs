@@ -1,4 +1,4 @@
-//! The certificates of authorities by their subject. They complete a bundle that contains only its leaf, as HAProxy's `issuers-chain-path` does.
+//! Certificates of authorities, found by their subject. They are added to a bundle that contains only a leaf, as with HAProxy's `issuers-chain-path`.
 
 use crate::leaf::{issuer_and_subject, pem_fault};
 use rustls::pki_types::CertificateDer;
@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 /// A chain is completed up to this number of certificates.
 const CHAIN_MAX: usize = 8;
 
-/// The greatest number of authorities' certificates that bundles share. Each bundle has its own copy of any further authority.
+/// The greatest number of authorities' certificates that bundles share. A bundle has its own copy of any further certificate.
 const SHARED_MAX: usize = 1_024;
 
 /// The certificates of authorities.
@@ -81,8 +81,8 @@ impl Issuers {
     }
 }
 
-/// Whether the first certificate of a PEM file was issued under the name of the first certificate of another; one that signed itself must be
-/// the same certificate. Signatures are not verified.
+/// Whether the first certificate of `pem` was issued under the subject's name of the first certificate of `issuer`. If the first certificate of `pem`
+/// signed itself, the two must be the same certificate. Signatures are not verified.
 pub fn is_issued_by(pem: &[u8], issuer: &[u8]) -> bool {
     let first = |pem: &[u8]| CertificateDer::from_pem_slice(pem).ok();
     let (Some(one), Some(other)) = (first(pem), first(issuer)) else { return false };
@@ -121,7 +121,7 @@ mod tests {
         let theirs = vec![leaf.clone(), leaf.clone()];
         assert_eq!(issuers.complete(theirs.clone()), theirs);
         assert_eq!(Issuers::default().complete(vec![leaf.clone()]), std::slice::from_ref(&leaf));
-        // Authorities are shared, leafs are not.
+        // Certificates of authorities are shared, and leaves are not.
         let chain = |n: u8| vec![CertificateDer::from(vec![n; 9]), middle.clone(), leaf.clone()];
         let (one, other) = (issuers.share(chain(1)), issuers.share(chain(2)));
         assert_eq!((&one, &other), (&chain(1), &chain(2)));

@@ -1,5 +1,5 @@
-//! Reads what is needed of a certificate before the first handshake: its names, its validity and its kind of key. Only the first certificate of
-//! the PEM is decoded, and only these fields of its DER are parsed. The first handshake reads everything else.
+//! Reads the fields of a certificate that are needed before the first handshake: its names, its validity and its kind of key. Only the first
+//! certificate of the PEM is decoded, and only these fields are parsed. The first handshake reads everything else.
 //!
 //! Tests compare these fields with those that a full parser finds (`x509-parser`). A length that exceeds its container is an error.
 
@@ -13,13 +13,13 @@ use std::io::BufRead as _;
 pub struct Leaf {
     /// Every DNS name and IP address of the alternative names and every common name, in lower case, each once.
     pub names: Vec<String>,
-    /// The first second in which it is valid, since the epoch.
+    /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
-    /// The last second in which it is valid, since the epoch.
+    /// The last second in which the certificate is valid, since the epoch.
     pub not_after: i64,
-    /// The kind of its key.
+    /// The kind of the certificate's key.
     pub algorithm: Algorithm,
-    /// Whether the file has a private key, too.
+    /// Whether the file also contains a private key.
     pub has_key: bool,
 }
 
@@ -42,7 +42,7 @@ impl Leaf {
     /// Reads the first certificate of a PEM bundle.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The reason why the certificate cannot be read.
     pub fn read(pem: &[u8], room: &mut Room) -> Result<Leaf, &'static str> {
         let mut blocks = Blocks(pem);
         let mut has_key = false;
@@ -68,7 +68,7 @@ impl Leaf {
     /// Reads a certificate's DER.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The reason why the certificate cannot be read.
     pub fn of_der(der: &[u8]) -> Result<Leaf, &'static str> {
         walk(der).ok_or("the certificate cannot be parsed")?
     }
@@ -139,10 +139,10 @@ fn value(letter: u8) -> u8 {
     VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
 }
 
-/// The letters of a line of PEM (RFC 7468 §2).
+/// The number of letters in a line of PEM (RFC 7468 §2).
 const LINE: usize = 64;
 
-/// The next line, and the rest.
+/// The first line of `base64`, and the bytes after this line.
 fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     let end = match base64.get(LINE) {
         Some(b'\n') => LINE,
@@ -152,7 +152,7 @@ fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     (line, rest.get(1..).unwrap_or_default())
 }
 
-/// Decodes base64. Its running time may depend on the content, because no secret is decoded here.
+/// Decodes base64. The running time may depend on the content, because only certificates and encrypted keys are decoded here.
 pub(crate) fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     // The buffer has room for the whole result from the start, and is truncated at the end.
     into.resize(base64.len() / 4 * 3 + 3, 0);
@@ -234,7 +234,7 @@ const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
-/// A cursor over the content of a DER value: the part that was not read yet.
+/// A cursor over the content of a DER value: the bytes that were not read yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Der<'d>(pub(crate) &'d [u8]);
 
@@ -244,7 +244,7 @@ impl<'d> Der<'d> {
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
             short @ 0..=0x7f => (usize::from(short), rest),
-            // No value here has more than four bytes of length.
+            // Four bytes are enough for the length of every value in a certificate or key file.
             long @ 0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(long - 0x80))?;
                 (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
@@ -268,7 +268,7 @@ impl<'d> Der<'d> {
     }
 }
 
-/// Why a PEM file cannot be read, in words: the library prints the bytes of a damaged line as numbers.
+/// A readable text for an error of the PEM library, which itself prints the bytes of a damaged line as numbers.
 pub(crate) fn pem_fault(why: &pem::Error) -> String {
     match why {
         pem::Error::MissingSectionEnd { .. } => "a PEM block has no end; is the file truncated?".to_owned(),
@@ -311,7 +311,7 @@ pub(crate) fn serial(der: &[u8]) -> Option<&[u8]> {
     fields.expect(tag::INTEGER)
 }
 
-/// Reads the fields of RFC 5280 §4.1 that are needed; the outer `None` is DER that cannot be parsed.
+/// Reads the fields of a [`Leaf`] from a certificate (RFC 5280 §4.1). `None` if the DER cannot be parsed.
 fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
@@ -395,14 +395,14 @@ fn address(bytes: &[u8]) -> Option<String> {
     four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(|address| address.to_string())
 }
 
-/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, in seconds since the epoch.
+/// Converts a time `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` to seconds since the epoch.
 pub(crate) fn time((tag, text): (u8, &[u8])) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
     let digit = |byte: u8| byte.is_ascii_digit().then(|| i32::from(byte - b'0'));
     let mut digits = text.iter().copied().map(digit);
     let mut number = |count: usize| (0..count).try_fold(0, |n, _| Some(n * 10 + digits.next()??));
     let year = match tag {
-        // RFC 5280 §4.1.2.5.1: from 1950 to 2049.
+        // Two digits mean a year from 1950 to 2049 (RFC 5280 §4.1.2.5.1).
         tag::UTC_TIME if text.len() == 12 => match number(2)? {
             year @ 0..50 => 2000 + year,
             year => 1900 + year,
@@ -423,7 +423,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
     use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-    /// The same fields, read by a full parser.
+    /// The fields of a certificate, read by a full parser (`x509-parser`).
     fn by_another(der: &[u8]) -> Option<Leaf> {
         let (_, x509) = X509Certificate::from_der(der).ok()?;
         let alternative = x509.subject_alternative_name().ok()?;
@@ -517,7 +517,7 @@ mod tests {
         }
     }
 
-    /// Flipped, removed and inserted bytes: no panic, and only names that a full parser finds.
+    /// Bits are flipped, and bytes are removed and inserted. The parser does not panic, and finds only names that a full parser finds, too.
     #[test]
     fn damaged_certificates_are_read_as_a_full_parser_reads_them_or_not_at_all() {
         let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);

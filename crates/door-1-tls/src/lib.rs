@@ -1,11 +1,11 @@
 //! Door 1: which certificate answers this name?
 //!
-//! Read in this order: what a ClientHello asks for ([`Ask`]), the certificates ([`Certificates`]), the decision ([`open`]), what it grants
-//! ([`TlsPermit`]) or why it refuses ([`Refusal`]), and the parsed keys that handshakes needed lately ([`KeyMemo`]). Before the first handshake
-//! for a file only its [`Leaf`] is read; its key stays on the disk.
+//! Read in this order: the ask to this door ([`Ask`]), the certificates ([`Certificates`]), the decision ([`open`]), its results ([`TlsPermit`] and
+//! [`Refusal`]), and the memo of parsed keys ([`KeyMemo`]). Until a handshake needs a certificate file, only its [`Leaf`] is read, and its key stays
+//! on the disk.
 //!
-//! The [`Policy`] of a name determines the protocol versions, ciphers and client certificates of its connections; a line of a [`CrtList`] can change
-//! it. [`Tickets`] are valid only under the policy under which they were issued.
+//! The [`Policy`] of a name determines the protocol versions, ciphers and client certificates of connections to the name. A line of a [`CrtList`] can
+//! give a name another policy. [`Tickets`] are valid only under the policy under which they were issued.
 
 mod ask;
 mod view;

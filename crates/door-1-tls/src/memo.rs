@@ -1,6 +1,6 @@
-//! Remembers the parsed certificates and keys that handshakes needed lately, in bounded number.
+//! Keeps a bounded number of parsed certificates and keys that recent handshakes needed.
 //!
-//! When the memo is full, its entries are examined in order. An entry that was used since it was last examined stays. The first unused one is
+//! When the memo is full, its entries are examined in order. An entry that was used since its last examination stays. The first unused entry is
 //! dropped. So a client that asks for a hundred thousand names once displaces its own entries, and not those of names in use.
 
 use crate::permit::TlsPermit;

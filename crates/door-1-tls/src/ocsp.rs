@@ -1,5 +1,5 @@
-//! OCSP responses, which are stapled to the handshake (RFC 6960): whether a response is about this certificate, and until when it is valid.
-//! The client checks the signature of the response.
+//! Checks of OCSP responses that are stapled to handshakes (RFC 6960): whether a response is about a certificate, and until when it is valid. The
+//! client checks the signature of the response.
 
 use crate::leaf::{Der, serial, tag, time};
 
@@ -8,10 +8,10 @@ const RESPONSE_BYTES: u8 = 0xa0;
 const GOOD: u8 = 0x80;
 const NEXT_UPDATE: u8 = 0xa0;
 
-/// The last second the response is valid, if it is about the leaf; `i64::MAX` if the response contains no end.
+/// The last second in which the response is valid, since the epoch. `i64::MAX` if the response contains no `nextUpdate`.
 ///
 /// # Errors
-/// Why it cannot be stapled, in words.
+/// The reason why the response cannot be stapled, for example that it is about another certificate.
 pub(crate) fn good_until(response: &[u8], leaf: &[u8]) -> Result<i64, &'static str> {
     let mut outer = Der(Der(response).expect(tag::SEQUENCE).ok_or("it is no OCSP response in DER")?);
     match outer.expect(ENUMERATED) {
@@ -70,7 +70,7 @@ pub(crate) mod tests {
         [&[tag], length.as_slice(), &inside].concat()
     }
 
-    /// A response about a serial number. It has no signature, because only the client checks it.
+    /// A response about a serial number. Its signature is all zeros, because only the client checks it.
     pub(crate) fn answer(serial: &[u8], status: u8, next_update: &[u8]) -> Vec<u8> {
         let sequence = |parts: &[&[u8]]| der(tag::SEQUENCE, parts);
         let time = |text: &[u8]| der(tag::TIME, &[text]);

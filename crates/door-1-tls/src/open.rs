@@ -7,9 +7,9 @@ use crate::refuse::Refusal;
 use crate::view::{CertificateFile, Certificates, Match};
 use std::sync::Arc;
 
-/// Chooses the certificate for the name: a certificate that has the name, if possible with a key the client accepts; otherwise the default, so
-/// that a handshake does not tell which names the server has. A client that sends no name is asking for the address that it connected to, unless
-/// the rules are strict or HAProxy's.
+/// Chooses the certificate for the name in the ClientHello: if possible one that has the name and a kind of key that the client accepts. If no
+/// certificate has the name, the default certificate is chosen, so that a handshake does not reveal which names the server has. If the client sent no
+/// name, the address to which it connected is used as the name, except under strict rules and under [`Match::Haproxy`].
 ///
 /// # Errors
 /// When there is no certificate; under strict rules also when no certificate has the name.
@@ -39,7 +39,7 @@ impl TlsPermit {
     }
 }
 
-/// The first file with each kind of key.
+/// For each kind of key, the first file (by [`CertificateFile::place`]) with a key of that kind.
 #[derive(Clone, Copy, Default)]
 struct Kinds<'v> {
     ecdsa: Option<&'v Arc<CertificateFile>>,
@@ -63,7 +63,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// These files, and those of `other` for the kinds that are missing.
+    /// These files. If there is none for a kind of key, the file of `other` for that kind.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),
@@ -72,13 +72,13 @@ impl<'v> Kinds<'v> {
         }
     }
 
-    /// The best file the client accepts.
+    /// The best file with a kind of key that the client accepts.
     fn fitting(self, ask: &Ask) -> Option<&'v Arc<CertificateFile>> {
         let ecdsa = self.ecdsa.filter(|_| ask.takes_ecdsa);
         ecdsa.or(self.rsa.filter(|_| ask.takes_rsa)).or(self.other)
     }
 
-    /// An ECDSA or RSA file, although the client claims to accept neither: the claim may be wrong.
+    /// A file with an ECDSA or RSA key, although the client claims that it does not accept this kind of key. The claim may be wrong.
     fn any(self) -> Option<&'v Arc<CertificateFile>> {
         self.ecdsa.or(self.rsa)
     }
@@ -91,7 +91,7 @@ fn choose<'v>(
     matching: Match,
 ) -> Option<&'v Arc<CertificateFile>> {
     let exact = Kinds::of(view.with_name(name));
-    // A wildcard stands for the whole first label.
+    // The `*` of a wildcard matches exactly one label, the first.
     let wild = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
     let digest = view.digest();
     let meant = |file: &&Arc<CertificateFile>| !file.excludes(&digest, name);
@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(found, expected, "{name:?} {takes}");
     }
 
-    /// Rows that were tried with HAProxy 2.6 and 3.5 by `openssl s_client`; "e" accepts ECDSA, "r" RSA.
+    /// The third column is the choice of HAProxy 2.6 and 3.5, found with `openssl s_client`. The second column is what the client accepts: "e" is
+    /// ECDSA, and "r" is RSA.
     #[test]
     fn the_choice_of_haproxy_and_ours() {
         use Algorithm::{Ecdsa, Rsa};
@@ -153,7 +154,7 @@ mod tests {
             (Some("www.q.example"), "r", "10exact", "10exact"),
             (Some("www.q.example"), "e", "20wild", "20wild"),
             (Some("x.q.example"), "er", "20wild", "20wild"),
-            // No other file has the name, and what the client claims may be wrong.
+            // The client claims to accept only RSA, and only an ECDSA file has the name. The claim may be wrong.
             (Some("x.q.example"), "r", "20wild", "20wild"),
             (Some("a.b.q.example"), "er", "10exact", "10exact"),
             (Some("q.example"), "er", "10exact", "10exact"),
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(of(Rules { matching: Match::Haproxy, ..Rules::default() }, None, "192.0.2.7"), is("1"));
     }
 
-    /// A list as in HAProxy: its names replace the certificate's, its order replaces that of the paths.
+    /// As in HAProxy, the names in a crt-list replace the names of the certificates, and the order of its lines replaces the order of the paths.
     #[test]
     fn the_choice_of_a_list() {
         let text = "/z.pem www.q.example *.q.example !no.q.example\n/y.pem\n/x.pem *\n/x.pem [ssl-min-ver TLSv1.3] two.example\n/w.pem www.q.example";

@@ -5,7 +5,7 @@ use crate::policy::Policy;
 use crate::view::CertificateFile;
 use std::sync::Arc;
 
-/// The proof that the connection is for this name, and that this file answers the name.
+/// The proof that door 1 chose this certificate file for a connection to this name.
 #[derive(Clone, Debug)]
 pub struct TlsPermit {
     pub(crate) ask: Ask,
@@ -29,7 +29,7 @@ impl TlsPermit {
         &self.file.policy
     }
 
-    /// The number of the line of a crt-list that names the certificate.
+    /// The number of the crt-list line that names the certificate; `None` without a crt-list.
     pub fn line(&self) -> Option<u32> {
         Some(self.file.place().0).filter(|line| *line > 0)
     }

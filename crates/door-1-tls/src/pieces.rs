@@ -1,5 +1,5 @@
-//! Joins the files of one certificate, as people have them: the certificate, its key and its chain, in any order, in any number of files, in
-//! PEM, DER or PKCS #12.
+//! Joins the files that belong to one certificate into a bundle. The certificate, its key and its chain may be in any order, in any number of files,
+//! in PEM, DER or PKCS #12.
 
 use crate::encrypted::Sealed;
 use crate::leaf::{Blocks, Der, Leaf, decode, issuer_and_subject, public_key, tag};
@@ -22,26 +22,26 @@ pub struct Pieces {
 /// The reason why a file was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PieceError {
-    /// It is encrypted, and no passphrase was given.
+    /// The file is encrypted, and no passphrase was given.
     #[error("`{0}` is encrypted: give its passphrase")]
     NeedsPassphrase(String),
-    /// It is encrypted with another passphrase.
+    /// The file is encrypted with another passphrase, or is damaged.
     #[error("the passphrase is wrong, or `{0}` is damaged")]
     WrongPassphrase(String),
-    /// It cannot be read: what is wrong, and what to do.
+    /// The file cannot be read. The text says why, and what to do.
     #[error("{0}")]
     Unusable(String),
 }
 
 /// One certificate with its key and its chain.
 pub struct Joined {
-    /// What the leaf says.
+    /// The fields of the leaf certificate.
     pub leaf: Leaf,
-    /// The file that the leaf is from.
+    /// The name of the file that contained the leaf certificate.
     pub file: String,
     /// The bundle: the leaf, the certificates above it in their order, and the key.
     pub pem: Zeroizing<String>,
-    /// What an operator should know of the bundle, although it can be served.
+    /// Defects of the bundle that an operator should know. The bundle can be served nevertheless.
     pub warnings: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Pieces {
     /// Adds the certificates and keys of a file; all of them, or none.
     ///
     /// # Errors
-    /// When the file is encrypted with another passphrase, or is in no known form.
+    /// When the file is encrypted and the passphrase is missing or wrong, or when the file is in no known form.
     pub fn add(&mut self, file: &str, bytes: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
         let mut new = Pieces::default();
         let is_pem = bytes.windows(BEGIN.len()).any(|window| window == BEGIN);
@@ -150,7 +150,7 @@ impl Pieces {
     }
 
     fn add_pkcs12(&mut self, file: &str, der: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
-        // Many such files have no passphrase or an empty one.
+        // Many PKCS #12 files have an empty passphrase, so it is tried if no passphrase is given.
         let read =
             pkcs12::read(der, passphrase.unwrap_or_default()).map_err(|why| match (why, passphrase) {
                 (Sealed::Wrong, None) => PieceError::NeedsPassphrase(file.to_owned()),
@@ -165,10 +165,11 @@ impl Pieces {
         Ok(())
     }
 
-    /// Joins them: the key selects the leaf, and issuers follow in their order. `now` in seconds since the epoch.
+    /// Joins the added files into a bundle. The key selects the leaf, and each certificate is followed by its issuer. `now` is in seconds since the
+    /// epoch.
     ///
     /// # Errors
-    /// What is missing or does not fit, in words, and what to do.
+    /// When a part is missing or does not fit. The text says which part, and what to do.
     pub fn join(self, now: i64) -> Result<Joined, String> {
         let Pieces { files, certificates, keys } = self;
         if certificates.is_empty() {
@@ -223,10 +224,10 @@ impl Pieces {
 }
 
 const BEGIN: &[u8] = b"-----BEGIN ";
-/// The first line of a key that OpenSSL encrypted before version 1.0 (RFC 1421).
+/// The first line in the PEM block of a key that is encrypted in OpenSSL's traditional form (RFC 1421), which was the default before version 1.0.
 const OLD_ENCRYPTION: &[u8] = b"Proc-Type: 4,ENCRYPTED";
 const DAY: i64 = 24 * 3600;
-/// A certificate that expires within this number of days is named.
+/// The operator is warned of a certificate that expires within this number of days.
 const SOON_DAYS: i64 = 14;
 
 fn is_pkcs7(file: &str, form: &str) -> PieceError {
@@ -259,7 +260,7 @@ fn listed(files: &[String]) -> String {
     names.join(", ")
 }
 
-/// The tag of the first value in a sequence, and the tag of the first value in that.
+/// The tag of the first value in a DER sequence, and the tag of the first value inside that value.
 fn first_tags(der: &[u8]) -> Option<(u8, Option<u8>)> {
     let (tag, inside) = Der(Der(der).expect(tag::SEQUENCE)?).next()?;
     Some((tag, Der(inside).next().map(|(tag, _)| tag)))
@@ -267,7 +268,8 @@ fn first_tags(der: &[u8]) -> Option<(u8, Option<u8>)> {
 
 type Chain<'c> = Vec<&'c CertificateDer<'static>>;
 
-/// The leaf with its issuers, each after the certificate that it issued; and the files of the certificates that are not in this chain.
+/// Returns the chain: the leaf, and then each issuer after the certificate that it issued. Also returns the files of the certificates outside the
+/// chain.
 fn in_order<'c>(
     certificates: &'c [(CertificateDer<'static>, String)],
     leaf: usize,
@@ -389,7 +391,7 @@ mod tests {
             let files: Vec<&str> = order.iter().map(|at| all[*at].as_str()).collect();
             assert_eq!(*joined(&files).unwrap().pem, expected, "{order:?}");
             assert_eq!(*joined(&[&files.concat()]).unwrap().pem, expected, "{order:?}");
-            // A part that is in two of the files counts once.
+            // A certificate or key that is in two of the files is written once.
             assert_eq!(*joined(&[&files.concat(), &key, &leaf]).unwrap().pem, expected, "{order:?}");
         }
         let one = joined(&[&root, &leaf, &key, &middle]).unwrap();
@@ -444,7 +446,7 @@ mod tests {
         assert!(of_validity(&leaf(now + 1, now + 99 * DAY), now).unwrap().contains("not valid yet"));
     }
 
-    /// Damaged files: no panic, and an error or the same content.
+    /// [`Pieces::add`] does not panic on a damaged file.
     #[test]
     fn damaged_files_are_read_or_refused() {
         let [leaf, .., key] = made();

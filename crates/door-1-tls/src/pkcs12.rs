@@ -1,11 +1,11 @@
-//! PKCS #12 (RFC 7292), the form of `.p12` and `.pfx` files: the certificates and the keys in it. The digest over the whole file is not checked:
-//! the key must belong to the certificate anyway.
+//! Reads the certificates and keys in PKCS #12 (RFC 7292), the form of `.p12` and `.pfx` files. The digest over the whole file is not checked: the
+//! key must belong to the certificate anyway.
 
 use crate::encrypted::{Sealed, decrypt};
 use crate::leaf::{Der, tag};
 use zeroize::Zeroizing;
 
-/// What a file contains, in DER.
+/// The content of a PKCS #12 file, in DER.
 #[derive(Default)]
 pub(crate) struct Content {
     pub(crate) certificates: Vec<Vec<u8>>,
@@ -19,13 +19,13 @@ const KEY_BAG: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0
 const ENCRYPTED_KEY_BAG: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01, 0x02];
 const CERTIFICATE_BAG: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01, 0x03];
 const X509: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x16, 0x01];
-/// `[0]`, explicit; and `[0]` in the place of an OCTET STRING.
+/// The tag of an explicit `[0]`, and the tag of an implicit `[0]` OCTET STRING.
 const FIRST: u8 = 0xa0;
 const FIRST_OCTETS: u8 = 0x80;
 
 const UNPARSED: Sealed = Sealed::Unsupported("it cannot be parsed as PKCS #12");
 
-/// Whether it looks like such a file: a sequence that begins with the version 3.
+/// Whether the bytes look like a PKCS #12 file: a sequence that begins with the version 3.
 pub(crate) fn is_pkcs12(der: &[u8]) -> bool {
     let begin = || {
         let mut file = Der(Der(der).expect(tag::SEQUENCE)?);
@@ -35,7 +35,7 @@ pub(crate) fn is_pkcs12(der: &[u8]) -> bool {
     begin().unwrap_or(false)
 }
 
-/// Reads such a file.
+/// Reads a PKCS #12 file.
 pub(crate) fn read(der: &[u8], passphrase: &str) -> Result<Content, Sealed> {
     let safes = safes(der).ok_or(UNPARSED)?;
     let (mut content, mut safes) = (Content::default(), Der(safes));
@@ -47,7 +47,7 @@ pub(crate) fn read(der: &[u8], passphrase: &str) -> Result<Content, Sealed> {
             DATA => bags(Der(inside).expect(tag::OCTETS).ok_or(UNPARSED)?, passphrase, &mut content)?,
             ENCRYPTED_DATA => {
                 let (algorithm, sealed) = encrypted_data(inside).ok_or(UNPARSED)?;
-                // Wrongly decrypted content can have a valid padding: one in 256 has.
+                // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
                 bags(&decrypt(algorithm, sealed, passphrase)?, passphrase, &mut content)
                     .map_err(|why| if why == UNPARSED { Sealed::Wrong } else { why })?;
             }
@@ -78,7 +78,7 @@ fn encrypted_data(inside: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((content.expect(tag::SEQUENCE)?, content.expect(FIRST_OCTETS)?))
 }
 
-/// Reads the bags of a safe. Bags of other kinds, such as revocation lists, are passed over.
+/// Reads the keys and certificates in a SafeContents (RFC 7292 §4.2). Other kinds of bags, such as revocation lists, are skipped.
 fn bags(safe: &[u8], passphrase: &str, content: &mut Content) -> Result<(), Sealed> {
     let mut bags = Der(Der(safe).expect(tag::SEQUENCE).ok_or(UNPARSED)?);
     while !bags.0.is_empty() {
@@ -95,7 +95,7 @@ fn bags(safe: &[u8], passphrase: &str, content: &mut Content) -> Result<(), Seal
     Ok(())
 }
 
-/// The certificate of a bag; `Some(None)` for one that is not X.509.
+/// The certificate of a bag; `Some(None)` if the certificate is not X.509, and `None` if the bag cannot be parsed.
 fn certificate(value: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut certificate = Der(Der(value).expect(tag::SEQUENCE)?);
     let is_x509 = certificate.expect(tag::OID)? == X509;
@@ -111,7 +111,7 @@ pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<
     };
     let (algorithm, sealed) = parts(der).ok_or(Sealed::Unsupported("its encrypted key cannot be parsed"))?;
     let key = decrypt(algorithm, sealed, passphrase)?;
-    // Wrongly decrypted content can have a valid padding: one in 256 has.
+    // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
     let mut whole = Der(&key);
     let is_key = whole.expect(tag::SEQUENCE).is_some_and(|key| Der(key).expect(tag::INTEGER).is_some());
     match is_key && whole.0.is_empty() {

@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 /// The TLS policy of some names.
 pub struct Policy {
-    /// A digest of its options and files, equal in all processes that read the same options and files.
+    /// A digest of the options and of the contents of the files that they name. All processes with the same options and files have the same digest.
     epoch: [u8; 32],
     config: ServerConfig,
 }
 
-/// The names OpenSSL gives the ciphers of TLS 1.2.
+/// OpenSSL's names for the ciphers of TLS 1.2.
 const CIPHERS: [(&str, &SupportedCipherSuite); 6] = [
     ("ECDHE-ECDSA-AES128-GCM-SHA256", &provider::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
     ("ECDHE-ECDSA-AES256-GCM-SHA384", &provider::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
@@ -50,11 +50,11 @@ const CURVES: [(&str, &dyn SupportedKxGroup); 8] = [
     ("x25519", provider::kx_group::X25519),
 ];
 
-/// The server speaks no version below 1.2, so a lower minimum has no effect.
+/// The server supports no version below 1.2, so a lower `ssl-min-ver` has no effect.
 const VERSIONS: [(&str, u8); 5] =
     [("SSLv3", 0), ("TLSv1.0", 10), ("TLSv1.1", 11), ("TLSv1.2", 12), ("TLSv1.3", 13)];
 
-/// The protocols the server speaks over TLS, preferred first.
+/// The protocols that the server supports over TLS, preferred first.
 const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
 
 impl Policy {
@@ -69,14 +69,14 @@ impl Policy {
     /// The policy of a line of a crt-list. `read` reads the files that its options name.
     ///
     /// # Errors
-    /// The option that cannot be applied, in words.
+    /// When an option cannot be applied. The text names the option.
     pub fn new(
         options: &Options,
         tickets: &Tickets,
         mut read: impl FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Self, String> {
         let mut epoch = digest::Context::new(&digest::SHA256);
-        // For the digest, the contents of the files count, not their paths.
+        // The digest depends on the contents of the files, not on their paths.
         let plain = Options { ca_file: None, ca_verify_file: None, crl_file: None, ..options.clone() };
         epoch.update(format!("{plain:?}").as_bytes());
         let mut content = |name: &str, path: &Option<String>| -> Result<Vec<u8>, String> {
@@ -136,7 +136,7 @@ impl Policy {
         Ok(Policy { epoch, config })
     }
 
-    /// A file under this policy, ready to answer.
+    /// Makes the TLS configuration of connections that get this bundle under this policy.
     pub fn ready(&self, bundle: Result<Bundle, String>) -> Ready {
         Ready::with(&self.config, bundle)
     }
@@ -167,7 +167,8 @@ fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<V
 fn provider_of(options: &Options) -> Result<CryptoProvider, String> {
     let mut provider = provider::default_provider();
     if options.ciphers.is_some() || options.ciphersuites.is_some() {
-        // `ciphersuites` is about TLS 1.3 and `ciphers` about TLS 1.2. A version without its option keeps its defaults.
+        // `ciphersuites` sets the ciphers of TLS 1.3, and `ciphers` sets those of TLS 1.2. If one of the two options is missing, its protocol version
+        // keeps the default ciphers.
         let (mut newer, mut older): (Vec<_>, Vec<_>) =
             provider.cipher_suites.into_iter().partition(|suite| suite.tls13().is_some());
         if let Some(wanted) = &options.ciphersuites {

@@ -16,7 +16,7 @@ impl ResolvesServerCert for Only {
     }
 }
 
-/// No certificate: a placeholder until [`Ready`] puts one in its place.
+/// A placeholder without a certificate. [`Ready`] replaces it by [`Only`].
 #[derive(Debug)]
 pub(crate) struct Nothing;
 
@@ -29,16 +29,16 @@ impl ResolvesServerCert for Nothing {
 /// A certificate file that was read completely.
 #[derive(Clone, Debug)]
 pub enum Ready {
-    /// It can be served.
+    /// The file can be served.
     Serves {
         /// The configuration of connections.
         config: Arc<ServerConfig>,
         /// The names of the certificate.
         names: Arc<[String]>,
-        /// The last second the stapled OCSP response is valid, since the epoch. After that the file has to be read again.
+        /// The last second in which the stapled OCSP response is valid, since the epoch. After that second the file has to be read again.
         good_until: i64,
     },
-    /// It cannot be served; the reason.
+    /// The file cannot be served, for this reason.
     Unusable(Arc<str>),
 }
 
@@ -55,7 +55,7 @@ impl Ready {
         }
     }
 
-    /// Whether the file need not be read again at this second.
+    /// Whether this reading of the file can still be used at the second `now`. If not, the file has to be read again.
     pub fn is_good(&self, now: i64) -> bool {
         match self {
             Ready::Serves { good_until, .. } => now <= *good_until,

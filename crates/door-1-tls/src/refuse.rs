@@ -8,15 +8,15 @@ pub enum Refusal {
     /// There is no certificate.
     #[error("there is no certificate to answer with: put a PEM bundle into the certificate directory")]
     NoCertificate,
-    /// No certificate has the name, and the rules allow no default.
+    /// No certificate has the name, and the rules are strict, so the default certificate is not used.
     #[error("no certificate has the name that was asked for")]
     UnknownName,
     /// The file cannot be used.
     #[error("certificate `{file}` cannot be used: {why}")]
     Unusable {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// What is wrong with it.
+        /// The reason why the file cannot be used.
         why: String,
     },
 }

@@ -1,7 +1,7 @@
-//! TLS session tickets: a client resumes a session without certificates (RFC 8446 §4.6.1, RFC 5077).
+//! TLS session tickets (RFC 8446 §4.6.1, RFC 5077). With a ticket a client resumes a TLS session, and no certificate is sent again.
 //!
-//! A ticket is valid only under the policy under which it was issued, because its key is derived from the policy. So a ticket of a name with weak
-//! requirements cannot be used at a name with stronger ones, and a change of the policy ends its tickets.
+//! A ticket is valid only under the policy under which it was issued, because the key that seals the ticket is derived from the policy. So a ticket
+//! of a name with weak requirements cannot be used at a name with stronger ones. A change of a policy makes its tickets invalid.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::{hmac, rand};
@@ -9,7 +9,7 @@ use rustls::server::ProducesTickets;
 use std::sync::{Arc, PoisonError, RwLock};
 use zeroize::Zeroizing;
 
-/// The id of a key.
+/// The id of a ticket key.
 pub type TicketKeyId = [u8; 8];
 
 /// How long a ticket is valid, in seconds.
@@ -18,21 +18,21 @@ pub const TICKET_SECONDS: u32 = 12 * 60 * 60;
 /// A ticket key that all processes of a machine share.
 #[derive(Clone)]
 pub struct TicketKey {
-    /// Its id, the first bytes of each ticket.
+    /// The id of the key. Each ticket begins with the id of the key that sealed it.
     id: TicketKeyId,
-    /// The keys of the policies are derived from it.
+    /// The secret from which the key of each policy is derived.
     secret: Zeroizing<[u8; 32]>,
 }
 
 impl TicketKey {
-    /// A key of these bytes. Its id is derived from them, so it does not depend on its file.
+    /// A key with this secret. The id is derived from the secret, so all processes have the same id for the same secret.
     pub fn new(secret: &[u8; 32]) -> Self {
         let digest = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), b"which ticket key");
         let id = digest.as_ref().first_chunk().copied().unwrap_or_default();
         TicketKey { id, secret: Zeroizing::new(*secret) }
     }
 
-    /// Its id.
+    /// The id of the key.
     pub fn id(&self) -> TicketKeyId {
         self.id
     }
@@ -70,7 +70,7 @@ impl Tickets {
         Some((id, LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).ok()?)))
     }
 
-    /// The tickets of one policy.
+    /// Seals and opens the tickets of one policy.
     pub(crate) fn under(&self, policy: [u8; 32]) -> Arc<dyn ProducesTickets> {
         Arc::new(UnderPolicy { tickets: self.clone(), policy })
     }
@@ -135,9 +135,9 @@ mod tests {
         assert_ne!(ticket, one.encrypt(b"state").unwrap());
         assert_eq!(one.decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
         assert_eq!(other.decrypt(&ticket), None);
-        // Another process with the same keys.
+        // Another process that has the key `key(1)` opens the ticket, too.
         assert_eq!(there.under([1; 32]).decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
-        // The next key seals, and the previous key still opens until it is removed.
+        // The next key seals new tickets. The previous key still opens its tickets until it is removed.
         here.set(vec![key(1), key(2)], key(2).id());
         assert!(one.decrypt(&ticket).is_some());
         assert!(one.encrypt(b"state").unwrap().starts_with(&key(2).id()));

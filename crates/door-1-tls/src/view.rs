@@ -1,9 +1,9 @@
-//! Which names are in which certificate file: an immutable snapshot. A change of some files makes a new snapshot that shares everything else
-//! with the one before.
+//! The index from names to certificate files, as an immutable snapshot. After a change of some files, a new snapshot is made. It shares the unchanged
+//! parts with the previous snapshot.
 //!
-//! A name is stored as 64 bits of a keyed digest with the number of its file, so a million certificates with five names each take less memory
-//! than their names would. A client cannot find two names with equal digests without the key, and a handshake checks the name again when the
-//! file is loaded.
+//! A name is stored as 64 bits of a keyed digest with the number of its file. So the digests of a million certificates with five names each take less
+//! memory than the names themselves. Without the key of the digest, a client cannot find two names with equal digests. A handshake also compares the
+//! name itself when the file is loaded.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -12,62 +12,63 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{MemoKey, MemoSeed};
 use std::sync::{Arc, OnceLock};
 
-/// The number of parts of the names. A change copies only the parts that it touches.
+/// The index of names is divided into this number of parts. A change copies only the parts in which it changes an entry.
 const PARTS: usize = 4096;
 /// With fewer names or files than this, one core is faster than several.
 const SHARED_MIN: usize = 65_536;
 /// The number of files in a chunk. A chunk is copied when one of its files changes.
 const CHUNK: usize = 256;
 
-/// Which of several files answers a name.
+/// Which file is preferred if several files have a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
-    /// A file with the name itself before one with a wildcard.
+    /// A file with the name itself is preferred to a file with a wildcard that matches the name.
     #[default]
     ExactFirst,
-    /// As in HAProxy: the better kind of key, so that an ECDSA wildcard wins over an RSA file with the name itself.
+    /// As in HAProxy, the better kind of key is preferred: an ECDSA file with a wildcard wins over an RSA file with the name itself.
     Haproxy,
 }
 
 /// The rules by which a file is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Which of several files answers.
+    /// Which file is preferred if several files have a name.
     pub matching: Match,
-    /// Whether a name that no certificate has is refused instead of answered by the default.
+    /// Whether a handshake for a name that no certificate has is refused. Otherwise it gets the default certificate.
     pub strict: bool,
 }
 
-/// What is read of a certificate file before a handshake needs the file.
+/// The data of a certificate file that is read before a handshake needs the file.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
-    /// Its path. Files are ordered by path; the first one is the default.
+    /// The path of the file. Without a crt-list, files are ordered by path, and the first one is the default.
     pub path: Box<str>,
-    /// The number of this reading; each change of the file has a new number.
+    /// The number of this reading of the file. After each change of the file the number is different.
     pub version: u64,
-    /// Numbers that distinguish the file from a changed one, set once they are certain. Only the engine that read the file interprets them.
+    /// The inode number, size, modification time and change time of the file, set once they are certain. If one of them differs, the file was
+    /// changed.
     pub identity: OnceLock<[u64; 4]>,
-    /// The first second in which it is valid, since the epoch.
+    /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
-    /// The last second in which it is valid, since the epoch.
+    /// The last second in which the certificate is valid, since the epoch.
     pub not_after: i64,
-    /// The kind of its key.
+    /// The kind of the certificate's key.
     pub algorithm: Algorithm,
-    /// The policy it is served under.
+    /// The policy of connections that get this certificate.
     pub policy: Arc<Policy>,
-    /// Digests of its names.
+    /// Digests of the certificate's names.
     names: Box<[u64]>,
     listed: Option<Box<Listed>>,
 }
 
-/// What the line of a crt-list says about its file.
+/// The data of the crt-list line that names a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
-    /// The number of the line. If several lines have a name, earlier ones come first.
+    /// The number of the line. If several lines have the same name, the line with the lowest number is preferred.
     order: u32,
     /// Whether the line gives the names.
     is_named: bool,
-    /// Digests of names that its wildcards exclude.
+    /// Digests of the names that the line excludes from its wildcards.
     excluded: Box<[u64]>,
     is_default: bool,
 }
@@ -81,7 +82,7 @@ struct Entry {
 type Part = Arc<[Entry]>;
 type Chunk = Arc<[Option<Arc<CertificateFile>>]>;
 
-/// The keyed digest of names and files. Its key is random per process.
+/// The keyed digest of names and paths. Each process has its own random key.
 #[derive(Clone, Copy)]
 pub struct Digest(KeyMaker);
 
@@ -108,7 +109,7 @@ impl Digest {
         self.short(2, path)
     }
 
-    /// A leaf with the digests of its names.
+    /// The fields of a leaf, with digests in the place of its names.
     pub fn leaf(&self, leaf: &Leaf) -> DigestedLeaf {
         let Leaf { not_before, not_after, algorithm, .. } = *leaf;
         let names = leaf.names.iter().map(|name| self.name(name)).collect();
@@ -129,16 +130,16 @@ impl Digest {
     }
 }
 
-/// What is known of a certificate before the first handshake, with the digests of its names.
+/// The fields of a leaf certificate, with digests in the place of its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestedLeaf {
-    /// The first second in which it is valid, since the epoch.
+    /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
-    /// The last second in which it is valid, since the epoch.
+    /// The last second in which the certificate is valid, since the epoch.
     pub not_after: i64,
-    /// The kind of its key.
+    /// The kind of the certificate's key.
     pub algorithm: Algorithm,
-    /// Digests of its names.
+    /// Digests of the certificate's names.
     pub names: Box<[u64]>,
 }
 
@@ -167,7 +168,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// A snapshot of these files. The first of them is the default, unless a line names another.
+    /// A snapshot of these files. The first of them is the default, unless a line of a crt-list makes another one the default.
     pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
         files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
         files.dedup_by(|b, a| a.place() == b.place());
@@ -253,7 +254,7 @@ impl Certificates {
         self.rules
     }
 
-    /// The files with this name, in no order. A wildcard is found by its own text.
+    /// The files with this name, in any order. A wildcard is found only by its own text, such as `*.a.example`.
     pub(crate) fn with_name(&self, name: &str) -> impl Iterator<Item = &Arc<CertificateFile>> {
         let digest = self.digest.name(name);
         let part = self.parts.get(part_of(digest)).map_or(&[][..], |part| part);
@@ -265,7 +266,7 @@ impl Certificates {
         self.only.as_ref()
     }
 
-    /// The file that answers names which no certificate has.
+    /// The default certificate: the file for names that no certificate has.
     pub fn fallback(&self) -> Option<&Arc<CertificateFile>> {
         self.default.as_ref()
     }
@@ -287,7 +288,7 @@ impl Certificates {
         self.files.get(number / CHUNK)?.get(number % CHUNK)?.as_ref()
     }
 
-    /// Every file, in no order.
+    /// Every file, in any order.
     pub fn files(&self) -> impl Iterator<Item = &Arc<CertificateFile>> {
         self.files.iter().flat_map(|chunk| chunk.iter().flatten())
     }
@@ -327,28 +328,29 @@ impl CertificateFile {
         CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
     }
 
-    /// What is known of its leaf, without its names if a list gives others.
+    /// The fields of the file's leaf. If a crt-list gives the names of the file, `names` is empty, because the certificate's own names are not
+    /// stored.
     pub fn leaf(&self) -> DigestedLeaf {
         let CertificateFile { not_before, not_after, algorithm, .. } = *self;
         let names = if self.is_named() { Box::default() } else { self.names.clone() };
         DigestedLeaf { not_before, not_after, algorithm, names }
     }
 
-    /// Notes what distinguishes the verified file from a changed one, if that is certain.
+    /// Sets [`CertificateFile::identity`], after the file was verified. `None` changes nothing.
     pub fn verified_as(&self, identity: Option<[u64; 4]>) {
         if let Some(identity) = identity {
             let _ = self.identity.set(identity);
         }
     }
 
-    /// Whether another reading of the file found the same names, validity and kind of key.
+    /// Whether another reading of the file found the same validity, kind of key and names. Names that a crt-list gives are not compared.
     pub fn says_the_same(&self, leaf: &DigestedLeaf) -> bool {
         let is_same_name = self.is_named() || self.names == leaf.names;
         let dates = (leaf.not_before, leaf.not_after, leaf.algorithm);
         (self.not_before, self.not_after, self.algorithm) == dates && is_same_name
     }
 
-    /// Whether a list gives its names.
+    /// Whether a crt-list gives the names of this file.
     pub fn is_named(&self) -> bool {
         self.listed.as_ref().is_some_and(|listed| listed.is_named)
     }
@@ -357,13 +359,13 @@ impl CertificateFile {
         self.listed.as_ref().map_or(0, |listed| listed.order)
     }
 
-    /// Whether its wildcards exclude this name.
+    /// Whether the file's line of a crt-list excludes this name from its wildcards.
     pub(crate) fn excludes(&self, digest: &Digest, name: &str) -> bool {
         let excluded = self.listed.as_ref().map_or(&[][..], |listed| &listed.excluded);
         !excluded.is_empty() && excluded.contains(&digest.name(name))
     }
 
-    /// Its position. Of several files for a name the first answers.
+    /// The position of the file. Of several files with the same name and kind of key, the first is served.
     pub(crate) fn place(&self) -> (u32, &str) {
         (self.order(), &self.path)
     }
@@ -380,8 +382,8 @@ impl CertificateFile {
     }
 }
 
-/// All parts, with each name and path, and the number of names. Each core distributes the names of some files to the parts, and then sorts some
-/// parts.
+/// Makes all parts of the index of names and paths, and counts the names. Each core distributes the names of some files to the parts, and then sorts
+/// some parts.
 fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     let names = files.iter().map(|file| file.names.len()).sum::<usize>();
     let cores = cores(names);
@@ -412,7 +414,7 @@ fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     (parts, names)
 }
 
-/// The files in chunks. Each core makes some of them.
+/// Divides the files into chunks. Each core makes some of the chunks.
 fn chunks(mut files: Vec<CertificateFile>) -> Vec<Chunk> {
     let share = files.len().div_ceil(cores(files.len())).next_multiple_of(CHUNK);
     let mut shares = Vec::new();
@@ -440,8 +442,7 @@ fn cores(count: usize) -> usize {
     }
 }
 
-/// The result of a thread. A panic of the thread is passed on, because without the thread's share the server would answer names with wrong
-/// certificates.
+/// The result of a thread. A panic of the thread is passed on, because without the thread's share the server would serve wrong certificates.
 fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
     one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
@@ -463,7 +464,7 @@ fn part_of(digest: u64) -> usize {
     (digest >> 52) as usize % PARTS
 }
 
-/// The entries of one digest.
+/// The entries of `part` with this digest.
 fn entries(part: &[Entry], digest: u64) -> &[Entry] {
     let from = part.partition_point(|entry| entry.name < digest);
     let rest = part.get(from..).unwrap_or_default();
@@ -471,7 +472,7 @@ fn entries(part: &[Entry], digest: u64) -> &[Entry] {
     rest.get(..count).unwrap_or_default()
 }
 
-/// A snapshot that is being made from another.
+/// A snapshot that is being made from the previous one.
 struct Draft {
     parts: Vec<Edited<Entry>>,
     files: Vec<Edited<Option<Arc<CertificateFile>>>>,
@@ -479,7 +480,7 @@ struct Draft {
     removed_default: bool,
 }
 
-/// A part or chunk that is shared with the snapshot before, or a copy that changes.
+/// A part or chunk that is shared with the previous snapshot, or a copy that can be changed.
 enum Edited<T> {
     Shared(Arc<[T]>),
     Own(Vec<T>),
@@ -512,7 +513,7 @@ impl<T: Clone> Edited<T> {
 }
 
 impl Draft {
-    /// The file at this path, of this line if one is given.
+    /// The file at this path. If `order` is given, the file must be of the crt-list line with this number.
     fn find(&self, digest: u64, path: &str, order: Option<u32>) -> Option<(u32, Arc<CertificateFile>)> {
         let part = self.parts.get(part_of(digest))?;
         entries(part.all(), digest).iter().find_map(|entry| {
@@ -590,7 +591,7 @@ mod tests {
         view.with_name(name).map(|file| (file.path.to_string(), file.version)).collect()
     }
 
-    /// Files are added, changed and removed at random. The snapshot equals a table of all of them.
+    /// Files are added, changed and removed at random. After each step the snapshot equals a plain table of the files.
     #[test]
     fn a_changed_snapshot_equals_a_new_one() {
         let mut state = 2_026_u64;

@@ -1,7 +1,7 @@
 //! The account of a name in the facts, and a decoy for a name that does not exist.
 //!
-//! Every refusal costs the same work: a name that does not exist costs the same lookups and the same hash as one that does. So the time of a
-//! refusal does not tell which names exist.
+//! Every refusal does the same work: for a name that does not exist, the door does the same lookups and computes the same hash as for a name that
+//! exists. So the time of a refusal does not tell which names exist.
 
 use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
@@ -17,7 +17,7 @@ type Ids = (UserId, Option<CredentialId>);
 
 /// The ids of the user or token with this name.
 pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, SourceError> {
-    // For a name that does not exist the other parts are looked up under an id that no record has.
+    // If the realm or the user does not exist, the parts after it are looked up under an id that no record has.
     let domain = view.domain_named(authid.user.realm())?;
     let in_domain = domain.unwrap_or(DomainId::from_bytes([0; 16]));
     let user = view.user_named(&in_domain, authid.user.name())?;
@@ -26,8 +26,8 @@ pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, So
     Ok(user.zip(token).map(|(user, token)| (user, Some(token))))
 }
 
-/// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the record of the chosen
-/// one is damaged. A damaged record must refuse only logins with its own name.
+/// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
+/// damaged. A damaged record must refuse only logins with its own name.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -36,8 +36,8 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
     }
 }
 
-/// The application credentials that an application credential was made with, the nearest first. `None` if one of them was deleted: then the given
-/// credential is not valid either.
+/// The chain of application credentials with which an application credential was made, its direct maker first. `None` if one of them was deleted:
+/// then the given credential is not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,
@@ -64,7 +64,7 @@ pub(crate) struct AccountState {
     pub(crate) user: User,
     realm_enabled: bool,
     pub(crate) credential: Option<(CredentialId, Credential)>,
-    /// The application credentials it was made with, the nearest first.
+    /// The application credentials with which `credential` was made, the direct maker first.
     makers: Vec<Credential>,
 }
 
@@ -94,7 +94,7 @@ impl AccountState {
         Ok(Some(AccountState { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
     }
 
-    /// The verifiers a secret can match now, each with the last second it counts.
+    /// The verifiers that a secret can match now, each with the last second in which it counts.
     pub(crate) fn verifiers(&self, now: Clocks) -> Vec<(Verifier, i64)> {
         let Some((_, credential)) = &self.credential else {
             let until = |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
@@ -139,7 +139,7 @@ impl AccountState {
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
     }
 
-    /// Checks that the password has not expired. Only a client that proved the password may learn that it has.
+    /// Checks that the password has not expired. Only a client that sent the correct password may learn that the password has expired.
     pub(crate) fn check_password(&self, now: Clocks) -> Result<(), Refusal> {
         let password = self.user.password.as_ref().filter(|_| self.credential.is_none());
         match password.is_some_and(|password| password.until != 0 && password.until <= now.unix_seconds) {

@@ -22,16 +22,17 @@ pub struct SecretAsk {
     pub secret: Secret,
 }
 
-/// A session's token as it was sent. It is a secret until it expires.
+/// The token of a session as it was sent. It is a secret until it expires.
 #[derive(Clone, Debug)]
 pub struct SessionAsk {
-    /// Its text.
+    /// The text of the token.
     pub token: Secret,
 }
 
-/// A certificate. The TLS handshake proved that the client has its key, and which authority signed it.
+/// A client certificate. In the TLS handshake the client proved that it has the key of the certificate, and the server checked the authority that
+/// signed the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateAsk {
-    /// Its SHA-256 fingerprint.
+    /// The SHA-256 fingerprint of the certificate.
     pub fingerprint: [u8; 32],
 }

@@ -8,24 +8,24 @@ use enfilade_facts::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The context that the entrances of the door get.
+/// The context that every entry function of the door gets.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The key of the fast hash of generated secrets.
     pub hash_key: &'a HashKey,
-    /// The keys of sessions, and what was revoked.
+    /// The keys of tokens, and the index of revocations.
     pub sessions: &'a SessionState,
-    /// What the door remembers.
+    /// The memos of the door.
     pub memo: &'a IdentityMemo,
 }
 
-/// The keys that sign and open tokens as they were last read, and the index of what was revoked.
+/// The keys that sign and verify tokens, as they were last read, and the index of revocations.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
     /// The generation of the ring; 0 when there is no ring. For a session whose verdict is remembered, this number is read without the lock.
     generation: AtomicU64,
     readings: AtomicU64,
-    /// What was revoked.
+    /// The index of revocations.
     pub revocations: Index<Revocations>,
 }
 
@@ -46,7 +46,7 @@ impl Default for SessionState {
 }
 
 impl SessionState {
-    /// Replaces the keys. With `None` no token is opened.
+    /// Replaces the keys. `None` means that there are none: then every token is refused.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         let generation = self.readings.fetch_add(1, Ordering::Relaxed);
         let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));

@@ -15,7 +15,7 @@ use yescrypt::Yescrypt;
 /// Why a stored hash is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HashRefused {
-    /// Not one of the schemes below.
+    /// The scheme is not known.
     #[error(
         "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $scrypt$ and $pbkdf2-sha512$"
     )]
@@ -23,7 +23,7 @@ pub enum HashRefused {
     /// The hash does not have the form of its scheme.
     #[error("it does not have the form of a {0} hash")]
     Form(&'static str),
-    /// More expensive than allowed.
+    /// The hash is more expensive than allowed.
     #[error("its cost is over the limit: {0}")]
     Cost(String),
 }
@@ -41,7 +41,7 @@ enum Scheme {
 /// Checks the form and the cost of a stored hash.
 ///
 /// # Errors
-/// When it cannot be used.
+/// When the hash cannot be used.
 pub fn check(hash: &str) -> Result<(), HashRefused> {
     scheme(hash).map(|_| ())
 }
@@ -140,7 +140,7 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     Ok(Scheme::Argon2id)
 }
 
-/// A hash of the same cost that no known secret matches; `None` if this is no valid hash.
+/// A hash of the same cost that no known secret matches; `None` if `hash` is not a valid hash.
 pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     let digest = match scheme(hash).ok()? {
         // The digest is the last 31 characters. There is no `$` between the salt and the digest.
@@ -186,7 +186,7 @@ pub fn hash_password(password: &Secret) -> Result<String, String> {
 /// of rounds.
 ///
 /// # Errors
-/// When the library refuses it.
+/// When the library cannot compute the hash.
 pub fn hash_generated(secret: &str, salt: [u8; 12]) -> Result<String, String> {
     // Twelve bytes give the sixteen characters of salt that libxcrypt reads.
     let params = sha_crypt::Params::new(sha_crypt::Params::ROUNDS_MIN).map_err(|why| why.to_string())?;
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// The greatest form and cost of each scheme that is accepted, and the next ones.
+    /// For each scheme: the largest form and cost that are accepted, and the next larger ones, which are refused.
     #[test]
     fn the_limits_of_each_scheme_are_exact() {
         let sha =

@@ -14,7 +14,7 @@ pub const KEY_BYTES: usize = 32;
 
 /// One key, ready for use.
 struct Key {
-    /// The name of its file, a number: the staged key has 0, the primary key the highest number.
+    /// The number that is the name of the key's file: the staged key has 0, the primary key has the highest number.
     index: u32,
     signing: hmac::Key,
     decrypting: PaddedBlockDecryptingKey,
@@ -29,7 +29,7 @@ pub struct KeyRing {
 /// The keys cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// No key.
+    /// There is no key.
     #[error("there is no key; run `enfilade keys init`")]
     Empty,
     /// The library refused a key.
@@ -38,7 +38,7 @@ pub enum RingError {
 }
 
 impl KeyRing {
-    /// The keys of a repository with their numbers. The highest is the primary.
+    /// The keys of a repository with their numbers. The key with the highest number is the primary key.
     ///
     /// # Errors
     /// [`RingError`].

@@ -18,8 +18,8 @@ pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
-/// Whether a secret has a form that machines generate from at least 120 random bits: the form above, or a version 4 UUID (RFC 9562 §5.4: 122 bits) as
-/// Proxmox makes them. The form is no proof: a person can also choose a secret of this form.
+/// Whether a secret has a form that machines generate from at least 120 random bits: the form of [`generate`], or a version 4 UUID (RFC 9562 §5.4:
+/// 122 bits), which is the form of Proxmox's secrets. The form is no proof: a person can also choose a secret of this form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     is_ours(text) || is_uuid(text)
@@ -86,7 +86,7 @@ impl HashKey {
         digest
     }
 
-    /// Distinguishes this key from others, and tells nothing of it.
+    /// A value that identifies this key without revealing it.
     pub fn check_value(&self) -> [u8; 16] {
         let sum = hmac::sign(&self.0, b"enfilade token key check 1\0");
         let mut check = [0; 16];

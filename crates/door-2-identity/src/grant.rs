@@ -1,4 +1,4 @@
-//! What is granted to a credential that was proven: its principal, and for how long.
+//! The verdict on a credential that was proven: its principal, and how long the verdict counts.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -19,7 +19,7 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
-/// What a proven credential is granted.
+/// The verdict on a proven credential.
 pub(crate) fn grant(
     view: &View<'_>,
     now: Clocks,
@@ -53,8 +53,8 @@ pub(crate) fn grant(
     Ok(Granted { validity, used: Used::default(), proof, principal: Arc::new(principal), session: None })
 }
 
-/// What a session is granted. `keys` is the reading of the keys that opened its token. A session that expired up to `expired_seconds` seconds ago is
-/// granted, too.
+/// The verdict on a session. `keys` is the number of the reading of the keys that opened its token. A session that expired less than
+/// `expired_seconds` seconds ago is accepted, too.
 pub(crate) fn grant_session(
     view: &View<'_>,
     now: Clocks,
@@ -123,7 +123,7 @@ pub(crate) fn principal(
 }
 
 impl Proof {
-    /// The proof after the upgrade.
+    /// The same proof after the upgrade replaced the hash.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
         let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })

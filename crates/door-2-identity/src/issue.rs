@@ -1,5 +1,5 @@
-//! Issues sessions: for a password, an application credential, a signature, or another session. A session for another session cannot have more rights
-//! than that one.
+//! Issues sessions: for a password, an application credential, a signature, or another session. A session that is issued for another session cannot
+//! have more rights than the other session.
 
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
@@ -13,23 +13,23 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::TrustId;
 
-/// The scope that is wanted.
+/// The scope that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The usual one: the project of the application credential, or the user's default project, or none.
+    /// No particular scope: the project of the application credential, or the user's default project, or no scope.
     Usual,
     /// This scope.
     Scope(Scope),
-    /// The project of a trust, with the roles it lends.
+    /// The project of a trust, with the roles that the trust lends.
     Trust(TrustId),
 }
 
-/// What a session is issued for.
+/// The credential or signature that a session is issued for.
 #[derive(Clone, Copy, Debug)]
 pub enum Basis<'a> {
-    /// The credential of the caller, and the scope that is wanted.
+    /// The credential of the caller, and the scope that the client wants.
     Permit(Wanted),
-    /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about it.
+    /// A request that the session's user signed with an EC2 key. The caller is a service that may ask about the signature.
     Signature(&'a SignatureAsk),
 }
 
@@ -50,8 +50,8 @@ impl<R: Into<Refusal>> From<R> for Unissued {
 }
 
 /// Judges a new session, of the caller or of the user who signed. The caller's permit must be valid at this view. The session lasts `lifetime`
-/// seconds at most; `own` is its audit id, which is random. The session is issued later than the seconds of all revocation marks that go by time, so
-/// none of these marks ends it.
+/// seconds at most; `own` is its audit id, which is random. Its second of issue is later than the seconds of all marks that are not timeless
+/// (`Revoked::is_timeless`), so none of these marks ends the session.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -79,8 +79,8 @@ pub fn issue(
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
     let judged = match judge(issuing.first) {
-        // All sessions of an EC2 key have the same audit chain. So a revocation mark of such a chain goes by time, and does not end a session with a
-        // later second of issue.
+        // All sessions of an EC2 key have the same audit chain. So a mark on such a chain is not timeless: it does not end a session with a later
+        // second of issue.
         Err(Refusal::TokenRevoked { .. }) if issuing.first < issuing.later => judge(issuing.later),
         judged => judged,
     };
@@ -115,7 +115,7 @@ fn claims(
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: None },
     };
-    // No session outlives its parent.
+    // No session lasts longer than the credential or session that it is issued for.
     if let Some(until) = parent.validity().last_second() {
         claim.expires_at = claim.expires_at.min(until.saturating_add(1));
     }
@@ -139,7 +139,8 @@ fn claims(
                     ));
                 }
             }
-            // Keystone exchanges a system-scoped session for an unscoped one, which can be exchanged for one for any project. That is refused here.
+            // In Keystone a system-scoped session can be exchanged for an unscoped session, and that session for one of any project. This server
+            // refuses that.
             if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
                 return Err(Refusal::Delegated(
                     "a system-scoped session cannot be exchanged for a session with another scope",

@@ -1,4 +1,4 @@
-//! The judgement of a session on the facts: its user, its scope, its roles, and what was revoked.
+//! The judgement of a session on the facts: its user, its scope, its roles, and the revocations.
 
 use crate::account::AccountState;
 use crate::principal::Reach;
@@ -12,8 +12,8 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Real
 use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
 
-/// Whether a session that was valid at the earlier revision `judged` is certainly valid at this one, so that no new judgement is needed. That is so
-/// if only revocations were committed since, and none of them ends the session.
+/// Whether it is certain that a session, which was valid at the earlier revision `judged`, is valid at this revision, too. It is certain if only
+/// revocations were committed since, and none of them ends the session. Otherwise the session must be judged anew.
 pub(crate) fn is_still_valid(
     view: &View<'_>,
     session: &Session,
@@ -25,7 +25,7 @@ pub(crate) fn is_still_valid(
     Ok(look.by.is_none() && look.over.is_none() && look.others == Some(rests_on))
 }
 
-/// The account and the session of a claim at this revision. Its times are checked elsewhere.
+/// The account and the session of a claim at this revision. The caller checks the times of the claim.
 pub(crate) fn judge_claim(
     view: &View<'_>,
     now: Clocks,
@@ -86,7 +86,8 @@ pub(crate) fn judge_claim(
     Ok((account, session))
 }
 
-/// Returns the trust of a session, after checking that it exists for this user and this project, and that every user who lends by it is enabled.
+/// Returns the trust of a session, after checking that it exists for this user and this project, and that every user who lends roles by it is
+/// enabled.
 pub(crate) fn trusted(
     view: &View<'_>,
     now: Clocks,
@@ -104,7 +105,7 @@ pub(crate) fn trusted(
     let (domain, last_second) = lender(view, now, &trust.trustor, trust.by)?;
     let mut trusted =
         Trusted { lenders: vec![(trust.trustor, domain)], last_second: last_second.min(end), trust };
-    // A redelegated trust rests on each trust above it, and on each user who redelegated it.
+    // A trust that was lent on depends on each trust above it, and on each user who lent it on.
     let mut above = trusted.trust.parent;
     while let Some(id) = above {
         let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
@@ -141,7 +142,8 @@ fn lender(
     Ok((user.domain, account.last_second()))
 }
 
-/// The roles that a user has on a project now, implied ones included. If an application credential is given, only the roles that it covers.
+/// The roles that a user has on a project now, implied ones included. If an application credential is given, the result contains only the roles that
+/// the credential also has.
 ///
 /// # Errors
 /// When the facts cannot be read, or the user is in more groups than the limit.
@@ -191,7 +193,7 @@ fn what_by(by: &Revoked) -> &'static str {
     }
 }
 
-/// The reach of a request by an application credential itself, without a session. It is the reach that a session of it would have.
+/// The reach of a request with the secret of an application credential. It is the reach that a session of this credential would have.
 pub(crate) fn reach_of(
     view: &View<'_>,
     user: &UserId,
@@ -234,7 +236,7 @@ pub(crate) fn roles_on(
         Scope::System => GrantScope::System,
     };
     let mut held = view.with_implied(view.granted(user, &on)?)?;
-    // The following looks at the credential, and at each one that it was made with. [`AccountState::of`] checked that they exist.
+    // The loop reads the credential, and each credential with which it was made. [`AccountState::of`] checked that they exist.
     let mut next = credential.copied();
     for _ in 0..=CREDENTIAL_CHAIN_MAX {
         let Some(id) = next else { break };

@@ -1,8 +1,8 @@
-//! What this door remembers.
+//! The memo of this door remembers:
 //!
-//! - The verdict on a credential. When a verdict is found, its revision is compared, because at the same revision no fact can have changed. A later
-//!   verdict replaces an earlier one, so commits do not fill the memo.
-//! - That a secret matches a hash. The key is made of both, so another hash has another entry.
+//! - The verdict on a credential. The revision is not a part of the key; it is compared when a verdict is found. So a later verdict on the same
+//!   credential replaces the earlier one, and commits do not fill the memo.
+//! - That a secret matches a hash. The key is made of the secret and the hash, so the secret and another hash have another entry.
 //!
 //! Only successes are remembered, so wrong credentials displace nothing.
 
@@ -18,7 +18,7 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// The beginnings of the keys: of a name and a secret, and of each other kind of credential.
+    /// The beginning of the memo key of a name and a secret. The next three fields are the beginnings for the other kinds of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
@@ -50,7 +50,7 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a memo key for a named step. The key of its digest is random per process.
+    /// Starts a memo key for a named step. The key of the digest is random per process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }

@@ -1,4 +1,4 @@
-//! The decision of door 2. Its entrances are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
+//! The decision of door 2. The entry functions are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
 //!
 //! [`open`] and [`validate`] share their code: a verdict of the newest revision comes from the memo; any other is judged on a view and then
 //! remembered.
@@ -19,7 +19,7 @@ use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::{Authid, Realm};
 use enfilade_facts::{Clocks, Held, MemoKey, Read};
 
-/// Who is this? `facts` is a source or a view.
+/// Identifies a client by its credential. `facts` is a source or a view.
 ///
 /// # Errors
 /// [`Closed`]: a refusal, or for a secret the slow hash that is missing.
@@ -32,8 +32,8 @@ pub fn open(
     enter(facts, now, ask, 0, context).map(permit)
 }
 
-/// What session is this? A service asks about the token of another client. The token may have expired up to `expired_seconds` seconds ago. The result
-/// admits nobody.
+/// Judges the token of another client, for a service that asks about it. The token may have expired less than `expired_seconds` seconds ago. The
+/// result admits nobody.
 ///
 /// # Errors
 /// When none of the keys signed the token, it has expired or is revoked, or its user or scope is not valid any more.
@@ -48,8 +48,8 @@ pub fn validate(
     granted.map(|granted| Validated { granted }).map_err(Closed::refuse)
 }
 
-/// Does a permit that was granted earlier still count at this revision and time? The secret is not needed: the proof in the permit is compared with
-/// the verifier that the facts have now. A session goes on even if the key that signed its token was deleted.
+/// Judges again, at this revision and time, a permit that was granted earlier. The secret is not needed: the proof in the permit is compared with the
+/// verifier that the facts have now. A session stays valid even if the key that signed its token was deleted.
 ///
 /// # Errors
 /// When the credential is deleted, changed, disabled, expired or revoked, or the facts cannot be read.
@@ -71,7 +71,7 @@ pub fn reopen(
     Ok(self::permit(Held::new(granted)))
 }
 
-/// The one place where an [`IdentityPermit`] is made (invariant D2), from a verdict that counts now.
+/// The only place where an [`IdentityPermit`] is made. It is made from a verdict that counts now.
 fn permit(granted: Held<Granted>) -> IdentityPermit {
     IdentityPermit { granted }
 }
@@ -94,7 +94,7 @@ fn enter(
     }
 }
 
-/// Never inlined, so that the code for a known credential stays short.
+/// Judges a credential that has no valid verdict in the memo. Never inlined, so that the code for a remembered credential stays short.
 #[inline(never)]
 fn judge_anew(
     facts: &(impl Read + ?Sized),
@@ -128,8 +128,8 @@ fn judge_anew(
     })?
 }
 
-/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them ends the session. So many
-/// revocations cost every other session only a few probes of the index.
+/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them ends the session. So after many
+/// revocations every other session needs only a few probes of the index.
 fn renew(
     view: &View<'_>,
     now: Clocks,
@@ -149,7 +149,7 @@ fn renew(
     Ok(Some(granted))
 }
 
-/// Judges a certificate. The certificate stands for an API token. The client proved in the handshake that it has the key of the certificate.
+/// Judges a certificate, which stands for an API token. The client proved in the handshake that it has the key of the certificate.
 fn judge_certificate(
     view: &View<'_>,
     now: Clocks,
@@ -173,7 +173,7 @@ fn judge_certificate(
     grant(view, now, &account, proof, u64::MAX, memo)
 }
 
-/// Judges a password or API token again, which was proven for an earlier verdict.
+/// Judges again a password, API token or certificate that was proven for an earlier verdict.
 fn proven_again(
     view: &View<'_>,
     now: Clocks,
@@ -187,7 +187,7 @@ fn proven_again(
     let matches = |proof: &Proof| {
         account.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
     };
-    // If an upgrade replaced the slow hash by a fast one, both are hashes of the same secret, so the proof counts for both.
+    // If an upgrade replaced the slow hash by a fast one, both hashes are of the same secret, so the proof counts for both.
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     account.check(view, now)?;

@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{At, Clocks, Held, MemoKey};
 use std::sync::Arc;
 
-/// Who the client is, and how long that counts. Made in one place, in `open.rs` (invariant D2).
+/// The principal of the client, and how long the verdict counts. Made in one place, in `open.rs`.
 #[derive(Clone, Debug)]
 pub struct IdentityPermit {
     pub(crate) granted: Held<Granted>,
@@ -27,7 +27,7 @@ pub(crate) struct Granted {
     pub(crate) session: Option<Arc<Session>>,
 }
 
-/// What was proven. With it the door can judge a permit again without the secret.
+/// The record of what was proven. With this record the door can judge a permit again without the secret.
 #[derive(Clone)]
 pub(crate) struct Proof {
     /// The credential; `None` for a password.
@@ -56,7 +56,7 @@ impl Validated {
         self.granted.session.as_deref()
     }
 
-    /// The facts it was judged on.
+    /// The revision of the facts on which the session was judged.
     pub fn at(&self) -> At {
         self.granted.validity.at
     }
@@ -73,12 +73,12 @@ impl IdentityPermit {
         self.granted.proof.upgrade.as_deref()
     }
 
-    /// The API token it was granted to; `None` for a password.
+    /// The API token that the permit was granted to; `None` for a password.
     pub fn token(&self) -> Option<&CredentialId> {
         self.granted.proof.credential.as_ref()
     }
 
-    /// Whether this is the first use of the verdict in this minute. The last use of a token is recorded only then, so most requests do not pay for
+    /// Whether this is the first use of the verdict in this minute. The last use of a token is recorded only then, so most requests need not record
     /// it. After a change of the facts this can be true twice in a minute.
     pub fn is_first_use(&self, now: Clocks) -> bool {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
@@ -89,12 +89,12 @@ impl IdentityPermit {
         self.granted.session.as_deref()
     }
 
-    /// The facts it was granted on.
+    /// The revision of the facts on which the permit was granted.
     pub fn at(&self) -> At {
         self.granted.validity.at
     }
 
-    /// How long it counts before the door must be asked again.
+    /// How long the permit counts before the door must be asked again.
     pub fn validity(&self) -> &Validity {
         &self.granted.validity
     }

@@ -16,7 +16,7 @@ pub enum Reach {
     /// On every path on which they were assigned: after a login with a password, or for an API token that is not for one project.
     #[default]
     Everything,
-    /// In the datastores that are bound to a project. There these roles of Keystone count instead of the assigned ones.
+    /// In the datastores that are bound to a project. There these roles of Keystone count instead of the roles that were assigned on paths.
     Project {
         /// The project.
         project: ProjectId,
@@ -30,25 +30,25 @@ pub enum Reach {
 /// An authenticated subject.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    /// The name it authenticated with.
+    /// The name with which the client authenticated.
     pub authid: Authid,
     /// The user, or the owner of the token.
     pub user: UserId,
-    /// The API token, if it has roles of its own. They count only as far as its owner's roles grant the same.
+    /// The API token, if it has roles of its own. These roles grant only the rights that the owner's roles grant, too.
     pub narrowed_to: Option<CredentialId>,
-    /// Where its roles count.
+    /// Where the roles of the principal count.
     pub reach: Reach,
     /// The user's own SID: the owner of files that this principal creates.
     pub sid: Sid,
-    /// All its groups, nested ones included, sorted.
+    /// All groups of the principal, nested ones included, sorted.
     pub groups: Vec<GroupId>,
-    /// Every SID by which an ACL entry can match it.
+    /// Every SID by which an ACL entry can match the principal.
     pub sids: SidSet,
     /// The uid, for files without an ACL. There a user without a uid is in the class "other".
     pub uid: Option<u32>,
     /// The gids, for files without an ACL, sorted.
     pub gids: Vec<u32>,
-    /// The number that stands for `sids`, `uid` and `gids` together.
+    /// The id of the set of `sids`, `uid` and `gids`.
     pub set: SetId,
 }
 
@@ -58,31 +58,31 @@ impl Principal {
         self.sids.has(sid)
     }
 
-    /// About how many bytes it takes on the heap.
+    /// The approximate number of bytes that the principal takes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(self.groups.as_slice()) + self.sids.heap_bytes() + size_of_val(self.gids.as_slice())
     }
 
-    /// Whether it is a member of the group, directly or through other groups.
+    /// Whether the principal is a member of the group, directly or through other groups.
     pub fn is_in(&self, group: &GroupId) -> bool {
         self.groups.binary_search(group).is_ok()
     }
 }
 
-/// If this is equal for two principals, ACLs give the same result for both.
+/// If the contents of two principals are equal, ACLs give the same result for both principals.
 type Content = (Vec<Sid>, Option<u32>, Vec<u32>);
 
-/// Assigns [`SetId`]s. A user and the user's tokens share one number. Two users have different numbers, because each has a SID of its own.
+/// Assigns [`SetId`]s. A user and the user's tokens share one id. Two users have different ids, because each user has a different SID.
 #[derive(Debug, Default)]
 pub struct Sets {
     known: Mutex<(u64, HashMap<Content, SetId>)>,
 }
 
-/// The number of entries at which the table is cleared. No number is used again, so no entry of a memo is used for another principal.
+/// The number of entries at which the table is cleared. No id is used again, so no entry of a memo is used for another principal.
 const SETS_MAX: usize = 4096;
 
 impl Sets {
-    /// The number for this content.
+    /// The id for this content.
     pub fn intern(&self, sids: &[Sid], uid: Option<u32>, gids: &[u32]) -> SetId {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, ids) = &mut *known;

@@ -11,10 +11,10 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// The principal that `authid` has after a login with the right secret: for explanations and reviews.
+/// The principal that `authid` has after a login with the correct secret: for explanations and reviews.
 ///
 /// # Errors
-/// The refusals of a login with the right secret.
+/// The refusals of a login with the correct secret.
 pub fn who_would(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -29,8 +29,8 @@ pub fn who_would(
     principal(&view, &account, memo)
 }
 
-/// The principals that sessions of this user can have now: the user in person, and for a project sessions in person and by each trust.
-/// Credentials that the user made have no further rights. Empty for a user who is deleted, disabled or expired.
+/// The principals that sessions of this user can have now: the user in person, and, if `project` is given, sessions for this project in person and by
+/// each trust. Credentials that the user made give no further rights. Empty for a user who is deleted, disabled or expired.
 ///
 /// # Errors
 /// When the facts cannot be read, or a file that defines the user is stale or invalid.

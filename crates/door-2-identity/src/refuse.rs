@@ -47,7 +47,7 @@ pub enum Refusal {
     BadHash {
         /// The user or token.
         authid: Authid,
-        /// What is wrong with it.
+        /// The reason why the hash cannot be used.
         why: String,
     },
     /// A file that defines the user or token has been unreadable or invalid for longer than the stale limit.
@@ -57,7 +57,7 @@ pub enum Refusal {
         authid: Authid,
         /// The file.
         file: FileName,
-        /// What is wrong with it.
+        /// The error in the file, or the reason why it is stale.
         why: String,
     },
     /// A token that none of the keys signed.
@@ -83,12 +83,12 @@ pub enum Refusal {
     /// A revoked token.
     #[error("the token of `{authid}` is revoked: {by}")]
     TokenRevoked {
-        /// Its user or token.
+        /// The user or token of the session.
         authid: Authid,
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind: revocations of sessions that end this early may be purged.
+    /// No session can be issued, because the clock is behind: the revocations of sessions that would expire this early may already be deleted.
     #[error(
         "the clock of this server is at least {seconds} s behind, so the server issues no session: its revocation might be \
             deleted already; set the clock of the server, then log in again"
@@ -117,12 +117,12 @@ pub enum Refusal {
     /// A change with a ticket and without its CSRF token.
     #[error("the CSRF token is missing or does not belong to the ticket")]
     CsrfToken,
-    /// The password is right and has expired. With it the user can only choose another password.
+    /// The password is correct, but it has expired. With it the user can only choose another password.
     #[error("the password of `{authid}` must be changed")]
     PasswordExpired {
         /// The user.
         authid: Authid,
-        /// Its id.
+        /// The id of the user.
         user: UserId,
     },
     /// No session can be issued without a key.
@@ -134,7 +134,7 @@ pub enum Refusal {
     /// Too many logins from this address failed. The passage refuses before the door does any work.
     #[error("too many failed logins from this address; it is blocked for {seconds} s")]
     Blocked {
-        /// Seconds until it is not blocked any more.
+        /// Seconds until the address is no longer blocked.
         seconds: u64,
     },
     /// Groups that are nested deeper than the limit.
@@ -181,7 +181,7 @@ pub const CODES: [RefusalRow; 27] = [
 ];
 
 impl Refusal {
-    /// Whether it counts as a failed login, because a client may be guessing secrets.
+    /// Whether the refusal counts as a failed login, because a client may be guessing secrets.
     pub fn is_failure(&self) -> bool {
         matches!(
             self,

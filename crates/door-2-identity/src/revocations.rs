@@ -1,5 +1,5 @@
-//! The index of what was revoked. A lookup takes a few probes, however many revocations exist. The index also has the revision of the last change
-//! that was no revocation. While that revision is the same, this lookup alone decides whether a session is still valid.
+//! The index of revocations. A lookup takes a few probes, for any number of revocations. The index also has the revision of the last change that was
+//! not a revocation. While that revision is the same, a lookup alone decides whether a session is still valid.
 
 use crate::session::{Methods, Session};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
@@ -18,7 +18,7 @@ const NEWEST: usize = 8;
 /// Every revocation mark, with the last second of issue that it covers.
 #[derive(Clone)]
 pub struct Revocations {
-    /// `None` when there are more marks than `most`. Then the view is asked, in which each mark is one record.
+    /// The tree of marks; `None` when there are more marks than `most`. Then marks are read from the view, in which each mark is one record.
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
@@ -59,8 +59,8 @@ impl Entry {
     }
 }
 
-/// The place of a mark in the tree. `bits` has two bits set; the filter of a part has these bits for each mark in the part. Ids are random, so any of
-/// their bytes distribute the marks well.
+/// The place of a mark in the tree. `bits` has two bits set; the filter of a part has these bits for each mark in the part. Ids are random, so each
+/// byte of an id distributes the marks well.
 struct Place {
     top: usize,
     part: usize,
@@ -116,10 +116,10 @@ impl Shelf {
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// Marks of sessions that expired up to a certain second may have been purged. If the session expired in that second or earlier, this is the
-    /// difference in seconds. The session is then refused as expired, even if a clock that was set back says otherwise.
+    /// If the session expired so early that its marks may have been purged: the seconds from its expiry to the last purged second. The session is
+    /// then refused as expired, even if the clock was set back.
     pub(crate) over: Option<i64>,
-    /// The revision of the last change other than a revocation; `None` if that is not known.
+    /// The revision of the last change that was not a revocation; `None` if that is not known.
     pub(crate) others: Option<Revision>,
 }
 
@@ -144,7 +144,7 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
 }
 
 /// The last second of issue that a mark covers. A mark of a token, chain or trust covers every second. The chain of an EC2 key is an exception:
-/// sessions by a new secret of the key have the same chain, so there the time counts.
+/// sessions that are issued for a new secret of the key have the same chain, so such a mark covers only the seconds up to its own.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
@@ -173,16 +173,16 @@ pub(crate) fn is_set(
 /// The times that limit a new session.
 pub(crate) struct Issuing {
     pub(crate) horizon: Horizon,
-    /// The present second or, if it is later, the first one after all marks that go by time.
+    /// The present second or, if it is later, the first second after all marks that are not timeless.
     pub(crate) first: i64,
-    /// The present second or, if it is later, the first one after all marks.
+    /// The present second or, if it is later, the first second after all marks.
     pub(crate) later: i64,
     /// A session that expires in this second or earlier is refused, because its marks may have been purged.
     pub(crate) purged: i64,
 }
 
-/// The times that limit a session which is judged on this view. If the index is ahead of the view, the view's horizon is used instead of the marks,
-/// because it is later than all of them.
+/// The times that limit a session which is judged on this view. If the index is ahead of the view, the horizon of the view is used instead of the
+/// marks, because the horizon is later than all marks of the view.
 pub(crate) fn issuing(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -207,14 +207,15 @@ fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
 
-/// If marks of sessions that end this early may have been purged: the seconds from the end of the session to the last second of purged marks.
+/// The seconds from the expiry of the session to the last second whose marks may have been purged; `None` if the session expires later than that
+/// second.
 fn over(session: &Session, purged: i64) -> Option<i64> {
     let ends = session.claim.expires_at;
     (ends <= purged).then(|| purged.saturating_sub(ends))
 }
 
 /// Finds the first mark that covers the session's second of issue. If there are too many marks for the index, or the index is ahead of the view, the
-/// view itself is asked, which is slower. `judged` is a revision at which no mark covered the session, if one is known.
+/// marks are read from the view, which is slower. `judged` is a revision at which no mark covered the session, if one is known.
 pub(crate) fn look(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -257,7 +258,7 @@ pub(crate) fn look(
 }
 
 impl Revocations {
-    /// The second of a mark, if it is set; the outer `None` when the view has to be asked.
+    /// The second of a mark, if the mark is set; the outer `None` means that the mark must be read from the view.
     fn since(&self, mark: &Revoked) -> Option<Option<i64>> {
         let place = Place::of(mark);
         self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))
@@ -353,7 +354,7 @@ fn count(view: &View<'_>) -> Result<u64, SourceError> {
     Ok(count)
 }
 
-/// A tree under construction. Marks are added in their order, so that the marks of a part come in a row, one row for each kind of mark.
+/// A tree under construction. Marks are added in the order of their keys, so the marks of one kind that belong to the same part follow each other.
 struct Shelves {
     top: Vec<Shelf>,
     run: Vec<Entry>,
@@ -399,7 +400,7 @@ impl Indexed for Revocations {
             self.others = if is_beside { self.others } else { view.at().revision };
             return Ok(());
         }
-        // A key that cannot be parsed is no mark; the scan that finds it reports it.
+        // A key that cannot be parsed is not a mark. The scan that reads this key reports it.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(view, mark, since_by(view, &mark)?)?;
         if mark.is_mark() {

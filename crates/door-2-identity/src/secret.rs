@@ -1,6 +1,6 @@
 //! The judgement of a name and a secret.
 //!
-//! A user or token that is unknown, disabled or expired costs the same work as a wrong secret.
+//! A refusal of an unknown, disabled or expired user or token does the same work as the refusal of a wrong secret.
 
 use crate::account::{self, AccountState, decoy};
 use crate::ask::SecretAsk;
@@ -19,7 +19,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Clocks, MemoKey};
 use std::sync::Arc;
 
-/// What a name and a secret are granted, or the slow hash that is missing.
+/// The verdict on a name and a secret, or the slow hash that is missing.
 pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,
@@ -35,7 +35,7 @@ pub(crate) fn judge(
     };
     let exists = named.is_some() && account.as_ref().is_some_and(|found| !found.verifiers(now).is_empty());
     let checked = account.as_ref().map_or(Ok(()), |account| account.check(view, now));
-    // All of the following is done for every refusal, although only a part of it counts.
+    // The work below is done for every refusal, although only a part of it counts.
     let proven = account.as_ref().map(|account| prove(now, ask, key, account, memo));
     let refusal = match (account.as_ref().filter(|_| exists).zip(proven), checked) {
         (None, _) if named.is_some() && ask.authid.token.is_none() => {
@@ -98,7 +98,7 @@ fn equalize_cost(
     })
 }
 
-/// The verifier that the secret matches, and the tick until which that is known; or the hashes that are missing.
+/// The verifier that the secret matches, and the tick until which the match counts; or the hashes that must be computed first.
 fn prove(
     now: Clocks,
     ask: &SecretAsk,
@@ -116,7 +116,7 @@ fn prove(
                     return Ok((verifier, u64::MAX));
                 }
             }
-            // A fingerprint is no secret: a certificate is proven in the handshake only.
+            // A fingerprint is not a secret: a certificate is proven only in the TLS handshake.
             Verifier::Certificate(_) | Verifier::Missing => {}
             Verifier::Crypt(hash) | Verifier::Upgrading(hash) => match known_match(now, ask, hash, memo)? {
                 Ok(until) => return Ok((verifier, until)),

@@ -31,7 +31,7 @@ impl Methods {
     const NAMES: [&'static str; 7] =
         ["external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"];
 
-    /// The methods of both.
+    /// The methods of both sets.
     #[must_use]
     pub fn and(self, other: Methods) -> Self {
         Methods(self.0 | other.0)
@@ -80,7 +80,7 @@ impl Scope {
     }
 }
 
-/// The record that a delegated session rests on. The session has at most the rights of the record, and ends with it.
+/// The record by which a session is lent. The session has at most the rights of the record, and ends when the record is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lent {
     /// An application credential.
@@ -89,7 +89,7 @@ pub enum Lent {
     Trust(TrustId),
 }
 
-/// What a token says. It was true when the token was issued.
+/// The content of a token. It was true when the token was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The user.
@@ -98,13 +98,13 @@ pub struct Claim {
     pub methods: Methods,
     /// The scope.
     pub scope: Scope,
-    /// The record by which it was delegated, if it was.
+    /// The record by which the session is lent, if it is lent.
     pub lent: Option<Lent>,
     /// When it was issued, in seconds since the epoch.
     pub issued_at: i64,
     /// When it expires, in seconds since the epoch.
     pub expires_at: i64,
-    /// Its audit id, and the audit id of the first token of its chain.
+    /// The audit id of the token, and the audit id of the first token of its chain.
     pub audit: Audit,
 }
 
@@ -120,7 +120,7 @@ pub struct HeldRole {
 /// A session as judged on the facts.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What its token says.
+    /// The content of the session's token.
     pub claim: Claim,
     /// The roles in its scope, implied ones included, by name.
     pub roles: Vec<HeldRole>,
@@ -130,9 +130,9 @@ pub struct Session {
     pub(crate) scope_domain: Option<DomainId>,
     /// The terms of its application credential.
     pub delegation: Option<Delegation>,
-    /// The trust it rests on.
+    /// The trust by which the session is lent.
     pub trusted: Option<Box<Trusted>>,
-    /// When the session was judged, this was the revision of the last change that was no revocation; `None` if that was not known.
+    /// When the session was judged, this was the revision of the last change that was not a revocation; `None` if that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
 
@@ -141,7 +141,7 @@ pub struct Session {
 pub struct Trusted {
     /// The trust.
     pub trust: Trust,
-    /// The trustor, and each user who redelegated it, with their domains.
+    /// The trustor, and each user who lent the trust on, with their domains.
     pub(crate) lenders: Vec<(UserId, DomainId)>,
     /// The last second in which the trust and each of these users are valid.
     pub(crate) last_second: i64,
@@ -162,13 +162,13 @@ impl Session {
         }
     }
 
-    /// When the session was judged, this was the revision of the last change that was no revocation. While that revision is the same, every
-    /// answer about the session is the same.
+    /// When the session was judged, this was the revision of the last change that was not a revocation. While that revision is the same, every answer
+    /// about the session is the same.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on
     }
 
-    /// Whether it has a role of this name.
+    /// Whether the session has a role of this name.
     pub fn has(&self, role: &str) -> bool {
         self.roles.iter().any(|held| held.name == role)
     }
@@ -178,7 +178,7 @@ impl Session {
         self.scope_domain.filter(|_| self.claim.scope.project().is_some())
     }
 
-    /// Whether access rules limit it to certain requests of other services.
+    /// Whether access rules limit the session to certain requests of other services.
     pub fn has_rules(&self) -> bool {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
     }
@@ -200,7 +200,7 @@ impl Session {
 }
 
 impl Claim {
-    /// The application credential it was delegated by.
+    /// The application credential by which the session is lent.
     pub fn credential(&self) -> Option<CredentialId> {
         match self.lent {
             Some(Lent::Credential(id)) => Some(id),
@@ -208,7 +208,7 @@ impl Claim {
         }
     }
 
-    /// The trust it was delegated by.
+    /// The trust by which the session is lent.
     pub fn trust(&self) -> Option<TrustId> {
         match self.lent {
             Some(Lent::Trust(id)) => Some(id),
@@ -224,7 +224,7 @@ impl Claim {
     /// Opens a token and reads its claim.
     ///
     /// # Errors
-    /// When none of the keys signed it, or its content is not supported.
+    /// When none of the keys signed the token, or its content is not supported.
     pub fn read(ring: &KeyRing, ask: &SessionAsk) -> Result<Claim, Refusal> {
         let text = std::str::from_utf8(ask.token.reveal()).map_err(|_| Refusal::NotOurs)?;
         let mut room = frame::Room::default();
@@ -267,9 +267,9 @@ impl Claim {
         }
     }
 
-    /// The first second in which it is valid. A token that was issued up to the horizon, as all tokens of this store are, is valid at once. Any other
-    /// token is not valid before its time of issue, so that a server whose clock is ahead does not gain by it; a small difference of clocks is
-    /// tolerated.
+    /// The first second in which the session is valid. Tokens of this store are issued up to the horizon, and are valid at once. Any other token is
+    /// not valid before its second of issue. Otherwise a revocation could miss tokens of a server whose clock is ahead. A small difference of clocks
+    /// is tolerated.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,
@@ -277,7 +277,7 @@ impl Claim {
         }
     }
 
-    /// The payload of its token.
+    /// The payload of the session's token.
     pub fn to_payload(&self) -> Vec<u8> {
         let scope = match (self.scope, self.lent) {
             (Scope::Unscoped, _) => PayloadScope::None,

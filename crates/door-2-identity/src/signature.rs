@@ -18,7 +18,7 @@ pub struct SignatureAsk {
     pub key: BlobId,
     /// The version of the signature.
     pub signing: Signing,
-    /// What was signed.
+    /// What was signed: a request with its time, or a request to an object store.
     pub signed: Signed,
     /// The possible forms of the signed text, as the service built them. One must match.
     pub texts: Vec<Vec<u8>>,
@@ -49,7 +49,8 @@ pub enum Signing {
 /// The name of Version 4 in a signed text.
 pub const AWS4_HMAC_SHA256: &[u8] = b"AWS4-HMAC-SHA256";
 
-/// How far the time of a request may be from ours, in seconds (Keystone's `[credential] auth_ttl`; there only into the past).
+/// The largest difference between the time of a request and the time of this server, in seconds. In Keystone this is `[credential] auth_ttl`, which
+/// limits only the age of a request.
 const REQUEST_SECONDS_MAX: u64 = 15 * 60;
 
 impl SignatureAsk {
@@ -104,7 +105,7 @@ fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
     is_of_day.then(|| sign(&key, text))
 }
 
-/// The audit chain of all sessions of a key. The sessions end with the key.
+/// The audit chain of all sessions of a key. A mark on this chain ends all these sessions.
 pub fn chain_of(key: &BlobId) -> AuditId {
     let mut chain = AuditId::default();
     chain.iter_mut().zip(key.0).for_each(|(to, byte)| *to = byte);
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// The example of AWS's page on Version 4, and the one of S3's on signing REST requests.
+    /// Two published examples: from AWS's page on Version 4, and from S3's page on signing REST requests.
     #[test]
     fn published_examples_are_understood() {
         let text = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
@@ -216,7 +217,7 @@ mod tests {
         assert!(!is_by(Signing::V4, text, secret, Vec::new()));
         let text = "GET\n\n\nTue, 27 Mar 2007 19:36:42 +0000\n/awsexamplebucket1/photos/puppy.jpg";
         let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
-        // AWS's page has it in Base64: "qgk2+6Sv9/oM7G3qLEjTH1a1l1g=".
+        // AWS's page has the signature in Base64: "qgk2+6Sv9/oM7G3qLEjTH1a1l1g=".
         let signature = hex("aa0936fba4aff7fa0cec6dea2c48d31f56b59758");
         assert!(is_by(Signing::S3, text, secret, signature));
     }

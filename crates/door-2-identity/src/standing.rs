@@ -1,5 +1,5 @@
-//! What the door would accept now, without regard to secrets: for lists of the ways in which a user can come in, and for revocations that say
-//! what they ended. No permit comes of it.
+//! What the door would accept now if the secret is correct: for lists of a user's ways in, and for commands that revoke something and report which
+//! ways in they ended. These functions give no permit.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -19,7 +19,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, TrustId, UserId};
 /// Checks that a session with this claim is valid.
 ///
 /// # Errors
-/// The refusal of a request with its token.
+/// The refusal that a request with the token of the session would get.
 pub fn check_session(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -29,10 +29,10 @@ pub fn check_session(
     grant_session(&View::new(view), now, claim, 0, 0, context).map(drop)
 }
 
-/// Checks that a user's password is accepted, or with a credential the secret or the certificate of that API token.
+/// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token.
 ///
 /// # Errors
-/// The refusal of a login with the right secret.
+/// The refusal of a login with the correct secret.
 pub fn check_secret(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -67,7 +67,7 @@ fn authid_of(view: &View<'_>, user: &UserId, credential: Option<&CredentialId>) 
     Ok(authid)
 }
 
-/// A record by which sessions for a project are opened.
+/// A record with which sessions for a project can be issued.
 #[derive(Clone, Copy, Debug)]
 pub enum Opener {
     /// An application credential.
@@ -78,7 +78,7 @@ pub enum Opener {
     Key(BlobId),
 }
 
-/// Checks that a session can be opened by this record.
+/// Checks that a session can be issued with this record.
 ///
 /// # Errors
 /// The refusal of the session.

@@ -11,9 +11,9 @@ use std::fmt;
 pub struct Upgrade {
     /// The token.
     pub token: CredentialId,
-    /// Its present hash.
+    /// The present hash of the token.
     pub from: String,
-    /// Its new keyed hash.
+    /// The new keyed hash of the token.
     pub to: [u8; 32],
 }
 

@@ -2,44 +2,45 @@
 
 use enfilade_facts::{At, Clocks, MirrorHealth};
 
-/// One revision, a range of seconds, and what else ends a verdict.
+/// The conditions under which a verdict counts: one revision, a range of seconds, and the others below.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Validity {
-    /// The revision of the facts it was judged on.
+    /// The revision of the facts on which the verdict was made.
     pub(crate) at: At,
-    /// For a session the first second in which it is valid. For other credentials, a clock that is set back ends no verdict.
+    /// The first second in which a session is valid. For other credentials this is `i64::MIN`: a clock that is set back does not end their verdict.
     pub(crate) first_second: i64,
-    /// The last second in which it is valid; `i64::MAX` when nothing of it expires.
+    /// The last second in which the verdict counts; `i64::MAX` if nothing that it depends on expires.
     pub(crate) last_second: i64,
     /// The tick until which the secret need not be proven again.
     pub(crate) proven_until: u64,
-    /// Whether any of it is defined in files that people edit.
+    /// Whether files that people edit define a part of the account.
     pub(crate) of_files: bool,
-    /// Whether the mirror of edited files was current when it was judged.
+    /// The state of the mirror of edited files when the verdict was made.
     pub(crate) mirror: MirrorHealth,
-    /// For a session, which reading of the keys opened its token; 0 for every other credential.
+    /// For a session: the number of the reading of the keys that opened its token. For every other credential: 0.
     pub(crate) keys: u64,
 }
 
 impl Validity {
-    /// Whether a request that was admitted may go on: the same revision, a second in the range, and the mirror of edited files as current as it was.
+    /// Whether a request that was admitted may continue: the revision is the same, the second is in the range, and the mirror of edited files has the
+    /// same state as when the verdict was made.
     pub fn holds(&self, at: At, now: Clocks) -> bool {
         self.at == at
             && (self.first_second..=self.last_second).contains(&now.unix_seconds)
             && self.mirror == now.mirror
     }
 
-    /// Whether a further request with the same credential is admitted. In addition to [`Validity::holds`], its secret must not need a new proof, and
-    /// its token must have been opened with the current keys. `keys` is the reading of the current keys, 0 when there are none. The clock is read
-    /// only if time can end the verdict.
+    /// Whether a further request with the same credential is admitted. In addition to [`Validity::holds`], the secret must not need a new proof, and
+    /// the token must have been opened with the current keys. `keys` is the number of the reading of the current keys, 0 when there are none. The
+    /// clock is read only if time can end the verdict.
     pub fn admits(&self, at: At, keys: u64, now: impl FnOnce() -> Clocks) -> bool {
         let is_timeless = || self.last_second == i64::MAX && self.proven_until == u64::MAX && !self.of_files;
         let is_in_time = |now: Clocks| now.tick_millis < self.proven_until && self.holds(at, now);
         self.at == at && (self.keys == 0 || self.keys == keys) && (is_timeless() || is_in_time(now()))
     }
 
-    /// The last second it is valid, in seconds since the epoch; `None` when nothing of it expires.
+    /// The last second in which the verdict counts, in seconds since the epoch; `None` if nothing that it depends on expires.
     pub fn last_second(&self) -> Option<i64> {
         (self.last_second != i64::MAX).then_some(self.last_second)
     }
@@ -52,7 +53,7 @@ mod tests {
 
     const AT: At = At { store: StoreId(1), revision: Revision(5) };
 
-    /// Everything may end it: keys of the reading 3, valid from second 100 to 200, proven until tick 1,000.
+    /// A verdict that everything can end: keys of the reading 3, valid from second 100 to 200, proven until tick 1,000.
     const BOUND: Validity = Validity {
         at: AT,
         first_second: 100,

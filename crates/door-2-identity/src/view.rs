@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Domains, users, groups, memberships and credentials at one revision.
+/// The facts that this door may read, at one revision.
 pub(crate) struct View<'a> {
     pub(crate) facts: &'a enfilade_facts::View<'a>,
     session: Option<(i64, &'a Index<Revocations>)>,
@@ -29,8 +29,8 @@ impl<'a> View<'a> {
         View { facts, session: None, is_over: Cell::new(false) }
     }
 
-    /// The same view for a session that was issued at this second. It notes whether a record that is read here was removed since then, which ends the
-    /// session.
+    /// The same view for a session that was issued at this second. It notes whether a record that it reads was removed since then. Such a removal
+    /// ends the session.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
         View { facts: self.facts, session: Some((issued_at, revocations)), is_over: Cell::new(false) }
     }
@@ -41,7 +41,7 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Notes that the session rests on a record. If that record has a revocation mark from after the session's issue, the session is over
+    /// Notes that the session depends on a record. If a mark on that record covers the session's second of issue, the session has ended
     /// (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
@@ -52,7 +52,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Refuses a session that rests on a record that was removed since its issue, even if the record was added again.
+    /// Refuses a session that depends on a record that was removed since the issue of the session, even if the record was added again.
     pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
         match self.is_over.get() {
             true => Err(Refusal::TokenRevoked {
@@ -114,7 +114,7 @@ impl View<'_> {
         self.facts.get(id)
     }
 
-    /// The trusts by which other users lend roles to this user.
+    /// The trusts of which this user is the trustor or the trustee.
     pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<TrustId>, SourceError> {
         let rows = self.facts.list::<Reverse>(&ReverseKey::trusts_of(user))?;
         let id = |(key, _)| match key {
@@ -167,7 +167,8 @@ impl View<'_> {
         Ok(state)
     }
 
-    /// The scopes whose role assignments count on a scope: itself, and for a project the inherited ones of its domain and its parent projects.
+    /// The scopes whose role assignments count on a scope: the scope itself, and for a project also the inherited ones of its domain and of its
+    /// parent projects.
     fn scopes_for(&self, scope: &GrantScope) -> Result<Vec<GrantScope>, SourceError> {
         let mut scopes = vec![*scope];
         let GrantScope::Project(id) = scope else { return Ok(scopes) };
@@ -204,7 +205,7 @@ impl View<'_> {
         Ok(held)
     }
 
-    /// The fault of a whole file that people edit, if it has one.
+    /// The error of a whole file that people edit, if it has one.
     pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
         Ok(self.facts.get::<MirroredFile>(&file)?.and_then(|mirrored| mirrored.fault))
     }

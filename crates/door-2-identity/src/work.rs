@@ -31,13 +31,14 @@ impl<R: Into<Refusal>> From<R> for Closed {
     }
 }
 
-/// Slow hashes to compute until one matches: of the present secret, and during a grace period of the previous one.
+/// Slow hashes that are computed one after the other until one matches: the hash of the present secret, and during a grace period the hash of the
+/// previous secret.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) secret: Secret,
     /// Each hash, with the memo key of its match; never empty.
     pub(crate) hashes: Vec<(String, MemoKey)>,
-    /// The refusal when none matches.
+    /// The refusal if no hash matches.
     pub(crate) refusal: Refusal,
 }
 
@@ -51,7 +52,7 @@ pub enum Outcome {
 }
 
 impl Work {
-    /// Equal keys are the same work, which is done once for all requests that wait for it.
+    /// The key of the work. Works with equal keys are computed only once, for all requests that wait for the result.
     pub fn key(&self) -> MemoKey {
         self.hashes.iter().map(|(_, key)| *key).reduce(MemoKey::and).unwrap_or_default()
     }
@@ -62,7 +63,7 @@ impl Work {
         found.map_or(Outcome::Differs, |(_, key)| Outcome::Matches(*key))
     }
 
-    /// The refusal when none matches.
+    /// The refusal if no hash matches.
     pub fn refuse(self) -> Refusal {
         self.refusal
     }

@@ -9,8 +9,8 @@ use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, Op
 use enfilade_facts::{Clocks, Mounts};
 use std::sync::Arc;
 
-/// Judges whether the datastore exists and is open for this kind of operation, as of the record's revision and at this time.
-/// The operation must have entered the ledger before this call (freshness protocol, rule 5).
+/// Judges whether the datastore exists and is open for this kind of operation, at the record's revision and at this time. The operation must have
+/// entered the ledger before this call (`docs/freshness.md`, rule 5).
 ///
 /// # Errors
 /// A [`Refusal`].
@@ -50,7 +50,8 @@ fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     }
 }
 
-/// Which maintenance mode permits which operation kind, as in Proxmox Backup Server. Only unknown modes differ: here they refuse every operation.
+/// Judges whether the maintenance mode permits the kind of operation, as in Proxmox Backup Server. Only unknown modes differ: here they refuse every
+/// operation.
 fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<'_>) -> Result<(), Refusal> {
     use MaintenanceMode::{Delete, Offline, ReadOnly, S3Refresh, Unknown, Unmount};
     use OperationKind::{Lookup, Read, Write};

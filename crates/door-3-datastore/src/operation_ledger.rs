@@ -1,7 +1,7 @@
 //! Active operations of each datastore: readers and writers of every process of the machine.
 //!
 //! An operation is counted first, and then the state of the datastore is read for it. A maintenance change is committed first, and then the ledger is
-//! read. So every operation was either counted or saw the change (freshness protocol, rule 5).
+//! read. So the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the
 //! process ends, however it ends. An operation that begins adds to the count, and one that ends subtracts from it; neither step can fail.
@@ -17,8 +17,8 @@
 //! after that    for each shard and place a cache line: readers in the low half and writers in the high half; when the count last rose
 //!               from zero, seconds since the epoch; the numbers of lookups, reads and writes so far; the rest is reserved
 //! ```
-//! A place belongs to one name as long as the process lives. Each thread counts in its own shard, so that two threads in one datastore do
-//! not share a cache line.
+//! A place belongs to one name as long as the process runs. Each thread counts in its own shard, so that two threads in one datastore do not share a
+//! cache line.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -121,11 +121,11 @@ pub struct Entered {
 /// The content of the ledger of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// The process id.
     pub id: u32,
-    /// When it began, seconds since the epoch.
+    /// When the process began, in seconds since the epoch.
     pub began: i64,
-    /// The revision up to which it closed all roots that had to be closed.
+    /// The revision up to which the process closed all roots that had to be closed.
     pub closed: Revision,
     /// The active operations of each datastore that has any.
     pub inside: Vec<(DatastoreName, Active)>,
@@ -156,7 +156,7 @@ struct Shard {
     number: usize,
 }
 
-/// One counted operation; dropping it ends the operation, which cannot fail.
+/// The guard of one counted operation. Dropping it ends the operation and cannot fail.
 pub struct OperationGuard {
     shard: Arc<Shard>,
     place: u32,
@@ -198,8 +198,8 @@ impl Ledger {
         Self::new(Arc::new(words), 0, 1, now)
     }
 
-    /// Counts an operation. The caller takes the view on which the datastore is judged after this call. Call this only for datastores that exist,
-    /// because every name gets a place.
+    /// Counts an operation. After this call, the caller takes the view on which the datastore is judged. Call this function only for datastores that
+    /// exist, because every name gets a place.
     ///
     /// # Errors
     /// When no place is left for another datastore.
@@ -344,12 +344,12 @@ thread_local! {
     };
 }
 
-/// The three steps on a count: an operation begins, an operation ends, a waiting process reads. They are a trait, so that a model can try
+/// The three steps on a count: an operation begins, an operation ends, and a waiting process reads. They are a trait, so that a model checker can try
 /// every order of them.
 trait Count {
-    /// Adds to the count, before everything the operation reads. Returns the count before the addition.
+    /// Adds to the count, before the operation reads anything. Returns the count before the addition.
     fn come_in(&self, unit: u64) -> u64;
-    /// Subtracts from the count, after everything the operation did.
+    /// Subtracts from the count, after everything else that the operation did.
     fn go(&self, unit: u64);
     /// Reads the count, after everything the caller did.
     fn look(&self) -> u64;
@@ -381,7 +381,7 @@ impl Clone for LedgerSlot {
     }
 }
 
-/// The amount that one operation adds. A lookup adds nothing: it ends before a process could wait for it.
+/// The amount that one operation adds. A lookup adds nothing, because no process waits for the end of a lookup.
 fn unit(kind: OperationKind) -> u64 {
     match kind {
         OperationKind::Lookup => 0,
@@ -483,7 +483,7 @@ mod tests {
         let enter =
             |n: usize, place: &LedgerSlot| ledger.enter(&names[n], place, OperationKind::Read, NOW).unwrap();
         let _one = enter(0, &LedgerSlot::default());
-        // The first lookup gives the name its place, one with another `LedgerSlot` finds it, and both remember it.
+        // The first lookup gives the name its place. A lookup with another `LedgerSlot` finds this place. Both slots remember it.
         let (first, found) = (LedgerSlot::default(), LedgerSlot::default());
         let _others = [&first, &first, &found, &found].map(|place| enter(1, place));
         assert_eq!([0, 1].map(|n| ledger.active(&names[n]).readers), [1, 4]);
@@ -546,7 +546,7 @@ mod tests {
                         let (store, place) = (&stores[(n + thread) % 3], LedgerSlot::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
-                        // Sometimes dropped by another thread than the one that entered.
+                        // Sometimes the guard is dropped by another thread than the one that entered.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
                         }
@@ -565,8 +565,8 @@ mod tests {
 
         count!(AtomicU64, fence);
 
-        /// An operation runs while a maintenance change is committed and then the ledger is read. If the ledger showed no operation, none
-        /// may work after that.
+        /// An operation runs while a maintenance change is committed and then the ledger is read. If the ledger shows no operation, no operation may
+        /// work after that.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));
@@ -604,15 +604,15 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// In the wrong order (judged before counted) an operation can be neither counted nor see the change. This shows that the test
-        /// above can fail.
+        /// In the wrong order (judged before counted) an operation can miss the change without being counted. This shows that the test above can
+        /// fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {
             change_beside_operation(false);
         }
 
-        /// Two operations are on one count, and each is dropped by another thread than the one that began it: the count returns to zero.
+        /// Two operations are in one count, and each is subtracted by another thread than the one that added it. In the end the count is zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

@@ -6,8 +6,8 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Clocks, MirrorHealth};
 use std::sync::Arc;
 
-/// Proof that the datastore exists and is open for this kind of operation, as of a revision. Only [`crate::open`] creates it (invariant
-/// D2). The passage keeps the guard of the ledger together with it.
+/// Proof that the datastore exists and is open for this kind of operation, as of a revision. Only [`crate::open`] creates it. The passage keeps it
+/// together with the guard of the ledger.
 #[derive(Clone, Debug)]
 pub struct DatastorePermit {
     pub(crate) known: Arc<Known>,
@@ -42,7 +42,7 @@ impl DatastorePermit {
         &self.known.access
     }
 
-    /// Whether the permit still holds: the revision is the same, and `datastore.cfg` is as current as it was.
+    /// Whether the permit still holds: the revision is the same, and the mirror of `datastore.cfg` is in the same state.
     pub fn holds(&self, at: At, now: Clocks) -> bool {
         self.at == at && self.mirror == now.mirror
     }

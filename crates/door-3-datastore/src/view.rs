@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// The datastore has no maintenance mode, no mount point and no fault, so it is always open.
+    /// The datastore has no maintenance mode, no mount point and no error in its section, so it is always open.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
@@ -60,7 +60,7 @@ impl Known {
 pub struct Record {
     pub(crate) at: At,
     pub(crate) store: Option<Arc<Known>>,
-    /// The problem of `datastore.cfg` as a whole.
+    /// The error of `datastore.cfg` as a whole, if it has one.
     pub(crate) file_fault: Option<Arc<FileFault>>,
 }
 

@@ -1,9 +1,9 @@
-//! What a call is about, as far as the table of rules and lending need it.
+//! The resources that a call is about, as far as the rules of calls and of lending need them.
 
 use crate::bounds::Party;
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 
-/// What a call is about, as far as rules need it.
+/// The resources that a call is about, as far as rules need them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     /// The domain of the resource; if the resource is a domain, that domain.
@@ -14,7 +14,7 @@ pub struct About<'a> {
     pub user: Option<&'a UserId>,
     /// The other user, if there are two: a trust has a trustor and a trustee.
     pub other_user: Option<&'a UserId>,
-    /// What the call would lend on, by a trust or key that it makes.
+    /// The project and roles that the call would lend on, by a trust or key that it makes.
     pub lends: Option<Lends<'a>>,
     /// For a call about one credential: the application credential itself, and the application credentials by which it was made. Empty if there is no
     /// record of them.
@@ -47,11 +47,11 @@ impl<'a> Other<'a> {
     }
 }
 
-/// What a call would lend on.
+/// The project and roles that a call would lend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Lends<'a> {
     /// The project.
     pub project: &'a ProjectId,
-    /// The roles there, by id or name.
+    /// The roles on the project, by id or name.
     pub roles: &'a [String],
 }

@@ -16,20 +16,20 @@ pub struct Creator {
     pub uid: Option<u32>,
 }
 
-/// What a new file or directory has from the start.
+/// The ACL and owner with which a new file or directory is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inheritance {
-    /// Its ACL, in the bytes of the datastore's dialect.
+    /// The ACL, as bytes in the datastore's dialect ([`AclDialect`]).
     pub acl: Vec<u8>,
-    /// Its owner and group, if its ACL refers to them.
+    /// The owner and group, if the ACL refers to them.
     pub owner: Option<Owner>,
 }
 
-/// What a new child gets from its directory. If the directory has no ACL, or the child inherits no entry, the creator owns the child and has all
-/// rights, and no other user has any.
+/// The ACL and owner that a new child gets from its directory. If the directory has no ACL, or the child inherits no entry, the creator owns the
+/// child and has all rights, and no other user has any.
 ///
 /// # Errors
-/// When the dialect cannot express the creator, or what the child would inherit.
+/// When the dialect cannot express the creator or an inherited entry.
 pub fn inherited(
     parent: &Subject,
     dialect: AclDialect,
@@ -63,20 +63,20 @@ pub fn inherited(
     Ok(Inheritance { acl, owner })
 }
 
-/// The ACL of a datastore's root under which roles alone decide.
+/// The ACL of a datastore's root that grants everything, so that only roles decide.
 pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let (owner, sid) = match dialect {
         AclDialect::Ntacl => (Some(Sid::ADMINISTRATORS), Sid::AUTHENTICATED),
-        // Nobody else has a number.
+        // `ADMINISTRATORS` has no uid, so the ACL names no owner.
         AclDialect::Nfs4 => (None, Sid::EVERYONE),
     };
     let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid };
     SecurityDescriptor { owner, dacl: Some(vec![everybody]), ..SecurityDescriptor::default() }
 }
 
-/// The ACL of an existing object after the ACL of its directory was changed (MS-DTYP §2.5.3.4): its own entries stay, and its inherited entries are
-/// those it would inherit now. `None` if the object is protected from inheritance.
+/// The ACL of an existing object after the ACL of its directory was changed (MS-DTYP §2.5.3.4). The object keeps its own entries. Its inherited
+/// entries are those that it would inherit now. `None` if the object is protected from inheritance.
 pub fn propagated(
     parent: &SecurityDescriptor,
     child: Option<&SecurityDescriptor>,
@@ -122,10 +122,10 @@ fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     };
     let further = kind == NodeKind::Directory && !once && (files || directories);
     let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
-    // By these flags an audit entry says whether it asks for successes, failures, or both.
+    // These flags of an audit entry select successes, failures, or both.
     let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
-    // CREATOR OWNER stands for the maker of the child: in the entry that applies to the child it becomes that user, and in the entry that is
-    // inherited further it stays CREATOR OWNER.
+    // CREATOR OWNER stands for the maker of the child. The entry that applies to the child gets the SID of the maker. The entry that is inherited
+    // further keeps CREATOR OWNER.
     let (sid, for_creator) = match ace.sid {
         Sid::CREATOR_OWNER => (Some(maker.owner), true),
         Sid::CREATOR_GROUP => (maker.group, true),
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn flags_as_the_table_has_them() {
-        // parent flags → flags on a new file, flags on a new directory; None: nothing is handed on
+        // parent flags → flags on a new file, flags on a new directory; None: nothing is inherited
         for (parent, file, directory) in [
             (0, None, None),
             (FI, Some(ID), Some(ID | FI | IO)),

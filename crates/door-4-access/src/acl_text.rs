@@ -14,7 +14,7 @@ use enfilade_facts::vocabulary::{AccessMask, Sid};
 pub enum AclLine {
     /// The owner of the object.
     Owner(Sid),
-    /// Its primary group.
+    /// The primary group of the object.
     Group(Sid),
     /// The object inherits nothing.
     Protected,

@@ -18,7 +18,7 @@ const DATASTORES: &str = "/datastore";
 pub struct AdminAsk<'a> {
     /// The path on which the privileges are needed.
     pub path: &'a RolePath,
-    /// The privileges that are needed there, all of them.
+    /// The privileges that are needed on the path, all of them.
     pub needed: Privileges,
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
@@ -27,7 +27,7 @@ pub struct AdminAsk<'a> {
     pub own: Option<&'a Userid>,
 }
 
-/// Judges a call of the visitor, at this revision. The one place an [`AdminPermit`] is made (invariant D2).
+/// Judges a call of the visitor, at this revision. This is the only place where an [`AdminPermit`] is made.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], or when the facts cannot be read.
@@ -40,7 +40,7 @@ pub fn administer(
     lends(identity, ask.lending)?;
     let principal = identity.principal();
     let authid = &principal.authid;
-    // A session for a project counts only in the datastores that are bound to it.
+    // A session for a project counts only in the datastores that are bound to the project.
     if principal.reach != Reach::Everything && !ask.path.as_str().starts_with(DATASTORES) {
         let missing = "a session or token that is not limited to a project".to_owned();
         return Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing });
@@ -69,7 +69,7 @@ pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal>
     Err(Refusal::NoPrivilege { path: "this call".to_owned(), missing })
 }
 
-/// A principal's privileges on a path, and the privileges that also hold below the path.
+/// A principal's privileges on a path, and the privileges that also apply below the path.
 ///
 /// # Errors
 /// When the facts cannot be read.

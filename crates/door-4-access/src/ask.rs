@@ -32,7 +32,7 @@ pub enum StoredAcl {
     Absent,
     /// A `security.NTACL` blob.
     Ntacl(Vec<u8>),
-    /// A `security.nfs4acl_xdr` blob, in which the file's own uid and gid have a meaning.
+    /// A `security.nfs4acl_xdr` blob. Its meaning depends on the file's uid and gid.
     Nfs4(Vec<u8>),
     /// There is an ACL that cannot be read, with the reason.
     Unreadable(String),
@@ -40,7 +40,8 @@ pub enum StoredAcl {
     Unread,
 }
 
-/// One state of an object. After every change of its ACL, the object has another state. An object has a state only where this can be relied on.
+/// One state of an object. After every change of its ACL, the object has another state. An object has a state only where the file system or the
+/// kernel guarantees this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// The state is the time of the last change. The file system stamps every change with its time.
@@ -49,7 +50,7 @@ pub enum Version {
         acls: AclDialect,
         /// The id of the file system.
         file_system: u64,
-        /// How often the wall clock had been set, because file systems stamp changes with its time.
+        /// How often the wall clock had been set. File systems stamp changes with the time of this clock.
         clock: u64,
         /// When anything about the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),
@@ -68,19 +69,19 @@ pub enum Version {
 /// What was read from the descriptor of an opened file or directory.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Which object it is.
+    /// The id of the object.
     pub object: ObjectId,
-    /// What it is.
+    /// The kind of the object.
     pub kind: NodeKind,
-    /// Its owner's uid.
+    /// The uid of the owner.
     pub uid: u32,
-    /// Its group's gid.
+    /// The gid of the group.
     pub gid: u32,
-    /// Its mode bits.
+    /// The mode bits.
     pub mode: u32,
-    /// Its state, if the state determines which ACL the object has.
+    /// The state of the object, if the state determines which ACL the object has.
     pub version: Option<Version>,
-    /// Its ACL.
+    /// The ACL of the object.
     pub acl: StoredAcl,
 }
 
@@ -100,7 +101,7 @@ struct State {
     own: [u64; 2],
 }
 
-/// Marks a state by reported changes. No dialect of ACLs has this number.
+/// Marks the words of a [`Version::Watched`]. No dialect of ACLs has this number.
 const WATCHED: u64 = 1 << 32;
 
 /// Makes memo keys of the states of objects.
@@ -143,13 +144,13 @@ impl States {
 }
 
 impl Subject {
-    /// Its uid and gid.
+    /// The uid and gid of the object.
     pub fn owner(&self) -> Owner {
         Owner { uid: self.uid, gid: self.gid }
     }
 
-    /// The key of its state, for a memo of what is read from the object. After every change of that, the key is another one. `None` if no state is
-    /// known.
+    /// The key of the object's state, for a memo of data that is read from the object. After every change of the data, the object has another key.
+    /// `None` if no state is known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }
@@ -170,7 +171,7 @@ impl Subject {
         })
     }
 
-    /// Its ACL; `None` if it has no ACL, so that the mode bits decide.
+    /// The ACL of the object; `None` if it has no ACL, so that the mode bits decide.
     ///
     /// # Errors
     /// When the ACL cannot be read or is malformed.
@@ -186,8 +187,8 @@ impl Subject {
 }
 
 impl Subject {
-    /// Its ACL, before inherited entries are put into it. An nfs4 ACL refers to the owner and group of its file. So in this dialect, an object
-    /// without an ACL gets a descriptor with this owner and group, and without entries.
+    /// The ACL of the object, before inherited entries are put into it. An nfs4 ACL refers to the owner and group of its file. So in this dialect, an
+    /// object without an ACL gets a descriptor with this owner and group, and without entries.
     ///
     /// # Errors
     /// As [`Subject::descriptor`].
@@ -208,7 +209,7 @@ impl SecurityDescriptor {
     /// The bytes of the ACL in this dialect, for a file with this owner and group.
     ///
     /// # Errors
-    /// When it is too large, or contains what the dialect cannot express.
+    /// When the bytes are too many, or the descriptor contains something that the dialect cannot express.
     pub fn written(&self, dialect: AclDialect, of: Owner) -> Result<Vec<u8>, BadAcl> {
         match dialect {
             AclDialect::Ntacl => self.to_ntacl(),
@@ -220,11 +221,11 @@ impl SecurityDescriptor {
 /// What is wanted of a target.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// These rights on the target. Without any of them, only to see the target. A target that may not be seen looks absent.
+    /// These rights on the target. An empty mask means: only to see the target. A target that may not be seen looks absent.
     On(AccessMask),
     /// To traverse the target, which is a directory. The visitor need not be allowed to see it.
     Passing,
-    /// To delete it: DELETE on the target, or DELETE_CHILD on the directory it is in (RFC 8881 §6.2.1.3.2).
+    /// To delete the target: DELETE on the target, or DELETE_CHILD on the directory of the target (RFC 8881 §6.2.1.3.2).
     Delete {
         /// The directory that the target is in.
         parent: &'a Subject,
@@ -238,11 +239,11 @@ pub enum Wanted<'a> {
 /// A target and what is wanted of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// Where it is in the datastore.
+    /// The path of the target in the datastore.
     pub path: &'a StorePath,
-    /// What was opened there.
+    /// The object that was opened at this path.
     pub target: &'a Subject,
-    /// What is wanted.
+    /// The wanted rights or action.
     pub wanted: Wanted<'a>,
 }
 

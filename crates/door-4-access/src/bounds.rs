@@ -1,6 +1,6 @@
-//! What a manager of a domain may change: users and groups whose rights such a manager may give. A manager who sets the password of a user, or puts a
-//! user into a group, can use the rights of that user or group. So the user or group must not have a right beyond the domain. Keystone's default
-//! policy does not check this.
+//! The users and groups that a manager of a domain may change: those whose rights the manager may also give. A manager who sets the password of a
+//! user, or puts a user into a group, can use the rights of that user or group. So the user or group must not have a right beyond the domain.
+//! Keystone's default policy does not check this.
 
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
@@ -21,10 +21,10 @@ pub enum Party<'a> {
     GroupNamed(&'a str),
 }
 
-/// The roles that a manager of a domain may give on it and on its projects (Keystone's `domain_managed_target_role`).
+/// The roles that a manager of a domain may give on the domain and on its projects (Keystone's `domain_managed_target_role`).
 const GIVEN: [&str; 3] = ["manager", "member", "reader"];
 
-/// Whether a manager of a domain may give this role there.
+/// Whether a manager of a domain may give this role on the domain and on its projects.
 pub fn manager_gives(role: &NamedRole) -> bool {
     role.domain.is_none() && GIVEN.contains(&role.name.as_str())
 }
@@ -57,7 +57,7 @@ pub(crate) fn beyond(
     Ok(None)
 }
 
-/// As `beyond`, for one user or group without the groups it is in.
+/// As `beyond`, for the user or group alone, without the groups that contain it.
 fn held(
     view: &View<'_>,
     now: Clocks,

@@ -1,7 +1,7 @@
-//! Access-based enumeration: a listing shows exactly the entries that the visitor may see if asked for one by one.
+//! Access-based enumeration: a listing shows an entry exactly if the visitor may see the entry in a request for it alone.
 //!
-//! Of most entries only the state is read, and the memo has the ACL for the state. Whether an ACL lets the visitor see an entry is determined once,
-//! however many entries have that ACL.
+//! For most entries only the state is read, and the memo tells which ACL belongs to the state. The memo also tells whether the visitor may see an
+//! entry with this ACL. So the ACL is evaluated once for all entries that have it.
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
@@ -35,7 +35,7 @@ pub fn see(
     check.see(directory, children)
 }
 
-/// What roles decide about the children of a directory.
+/// The decision of the roles about the children of a directory.
 struct Shown {
     files: bool,
     directories: bool,
@@ -49,7 +49,7 @@ impl Shown {
         Shown { files, directories, skips_acl: roles.skips_acl() }
     }
 
-    /// All of this as a number, for a memo.
+    /// The three fields as a number, for a memo.
     fn number(&self) -> u64 {
         let Shown { files, directories, skips_acl } = *self;
         [files, directories, skips_acl].into_iter().fold(0, |number, is_so| number << 1 | u64::from(is_so))
@@ -125,7 +125,7 @@ impl AccessCheck<'_> {
         let each = children.iter().zip(acls).map(|((name, subject), known)| {
             let own = shown_alone(name)?;
             let shown = own.as_ref().unwrap_or(same);
-            // Without a role that shows the entry its ACL does not matter, and some roles skip the ACL.
+            // If no role shows the entry, its ACL does not matter. Some roles skip the ACL.
             if !shown.kind(subject.kind) {
                 return Ok(Sight::Hidden);
             }
@@ -144,7 +144,7 @@ impl AccessCheck<'_> {
         sights
     }
 
-    /// What roles decide about one child; `None` if there is no assignment on this child.
+    /// The decision of the roles about one child; `None` if there is no assignment on this child.
     fn shown_alone(&self, directory: &StorePath, name: &str) -> Result<Option<Shown>, Refusal> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);

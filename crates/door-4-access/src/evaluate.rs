@@ -1,4 +1,5 @@
-//! Evaluating an ACL: entries in stored order, each right settled by the first matching entry that contains it (MS-DTYP §2.5.3.2; RFC 8881 §6.2.1).
+//! Evaluates an ACL. The entries are read in stored order, and the first matching entry that contains a right settles it (MS-DTYP §2.5.3.2; RFC 8881
+//! §6.2.1).
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
@@ -16,7 +17,7 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
             break;
         }
         let settled = settles(ace) & open;
-        // The rights are compared first, because the search for the SID costs more.
+        // The rights are compared first, because the search for the SID takes longer.
         if settled.is_empty() || !speaks_of(ace, principal, owns) {
             continue;
         }
@@ -40,7 +41,7 @@ pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     if owns && !replaced { AccessMask::READ_ACL | AccessMask::WRITE_ACL } else { AccessMask::NONE }
 }
 
-/// The rights that an entry settles for the principals it applies to, as far as no earlier entry did.
+/// The rights that an entry grants or denies to the principals it applies to. The caller removes the rights that an earlier entry settled.
 pub(crate) fn settles(ace: &Ace) -> AccessMask {
     match ace.kind {
         AceType::Allow | AceType::Deny => map_generic(ace.mask) & AccessMask::ALL,

@@ -12,7 +12,7 @@ use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 
-/// Everything about one target, for `explain` and reviews. It gives no permit.
+/// The whole judgement on one target, for `explain` and reviews. It gives no permit.
 ///
 /// # Errors
 /// When the ACL is damaged or the facts cannot be read.
@@ -46,8 +46,8 @@ pub fn judge(
 }
 
 /// Every right that a request would be granted on a target, for reviews of many targets. A right is in the mask if and only if
-/// [`would`](fn@crate::would) grants a request for this right alone. `parent` is the directory of the target; without it, DELETE_CHILD on the
-/// directory does not count. This does not check whether the directories above can be traversed. It gives no permit.
+/// [`would`](fn@crate::would) grants a request for this right alone. `parent` is the directory of the target; if it is `None`, DELETE_CHILD on the
+/// directory does not count. This function does not check whether the directories above can be traversed. It gives no permit.
 ///
 /// # Errors
 /// As for [`judge`].
@@ -90,14 +90,14 @@ pub fn rights(
 pub struct Judgement {
     /// The roles that decided, their grantees, and where they were given.
     pub roles: GivenRoles,
-    /// What the roles grant.
+    /// The rights that the roles grant.
     pub rights: AccessMask,
     /// Whether the roles skip the ACL.
     pub skips_acl: bool,
-    /// What the ACL grants; everything if it is skipped.
+    /// The rights that the ACL grants; all rights if the ACL is skipped.
     pub acl: AccessMask,
     /// The rights that both the roles and the ACL grant.
     pub granted: AccessMask,
-    /// Roles and entries in the order they were looked at.
+    /// The roles and entries in the order in which they were checked.
     pub walk: Vec<Step>,
 }

@@ -1,5 +1,5 @@
 //! Lending: what a lent credential may do. Only this module decides that, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
-//! ([`crate::administer`]). For each call its [`Lending`] is stated in the code; there is no default.
+//! ([`crate::administer`]). The code states the [`Lending`] of each call; there is no default.
 //!
 //! A lent credential does no more than it was lent for. It changes no account, group or role. A credential that it makes has no rights beyond
 //! those of the lent credential, and ends with it.
@@ -11,24 +11,24 @@ use enfilade_identity::{IdentityPermit, Methods, Principal, Reach, Session};
 /// The kind of a call, which decides what a lent credential may do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lending {
-    /// It reads or ends sessions of a user.
+    /// The call reads or ends sessions of a user.
     Sessions,
-    /// It reads something that is no secret.
+    /// The call reads something that is not a secret.
     Reads,
-    /// It changes resources that are no credentials and give no role: projects, the catalog, datastores.
+    /// The call changes resources that are not credentials and give no role: projects, the catalog, datastores.
     Manages,
-    /// It changes accounts and their rights: domains, users, passwords, groups, roles and role assignments.
+    /// The call changes accounts and their rights: domains, users, passwords, groups, roles and role assignments.
     People,
-    /// It makes, reads or ends keys that services accept as credentials.
+    /// The call makes, reads or ends keys that services accept as credentials.
     Keys,
-    /// It makes or ends application credentials.
+    /// The call makes or ends application credentials.
     Credentials,
-    /// It makes or ends trusts.
+    /// The call makes or ends trusts.
     Trusts,
 }
 
 impl Lending {
-    /// What a lent credential may do with such a call, in words, for the generated page.
+    /// What a lent credential may do with a call of this kind, in words, for the generated page.
     pub fn says(self) -> &'static str {
         match self {
             Lending::Sessions => "yes; a credential with access rules: only for tokens of its own user",
@@ -66,7 +66,7 @@ impl Loan {
             (Some(_), _) => Loan::Plain,
             (None, Some(delegation)) if !delegation.rules.is_empty() => Loan::ForRequests,
             (None, Some(delegation)) => match session.claim.credential() {
-                // A key that the credential made may make no others.
+                // A session of an EC2 key that the credential made may not make other credentials.
                 Some(id)
                     if delegation.unrestricted
                         && session.claim.methods == Methods::APPLICATION_CREDENTIAL =>
@@ -92,7 +92,7 @@ impl Loan {
     }
 }
 
-/// Whether a session may make such a call at all, independently of its roles.
+/// Whether a session may make a call of this kind at all, independently of its roles.
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {
@@ -107,7 +107,7 @@ pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, 
         (Loan::Unrestricted(id), lending) => match (about.lineage, &about.lends) {
             (Some(lineage), _) => lineage.contains(&id),
             (None, Some(lends)) => is_own && is_within(lends),
-            // A list of keys: the permit limits it to the keys that this credential made.
+            // For a list of keys, the permit limits the list to the keys that this credential made.
             (None, None) => lending == Lending::Keys,
         },
         (Loan::Redelegable, Lending::Trusts) => about.lends.as_ref().is_some_and(is_within),
@@ -123,7 +123,7 @@ fn holds(session: &Session, said: &str) -> bool {
     }
 }
 
-/// The application credential to whose keys a session is limited, if it is limited.
+/// If a session is limited to the keys that one application credential made: this credential.
 pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<CredentialId> {
     match (Loan::of_session(session), lending) {
         (Loan::Unrestricted(id), Lending::Keys) => Some(id),
@@ -131,7 +131,7 @@ pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<Creden
     }
 }
 
-/// Whether a visitor may make such a call of the Proxmox API at all, independently of the visitor's privileges.
+/// Whether a visitor may make a call of this kind of the Proxmox API at all, independently of the visitor's privileges.
 pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
     match Loan::of(identity) {
         Loan::Nothing => true,

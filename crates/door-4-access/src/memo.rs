@@ -1,16 +1,15 @@
 //! What this door remembers.
 //!
-//! - ACL and principal → granted mask. The key is the full input: the number that stands for the ACL's bytes, and the number that stands for
-//!   everything of the principal that an entry can match. No revision and no validity is needed: a principal whose groups change has another number,
-//!   and a file whose ACL changes has other bytes.
-//! - The bytes of an ACL → its number, and the number → the ACL itself. Numbers are never used again: bytes that were forgotten get a new number.
-//! - The state of an object → the number of its ACL. A change of the ACL changes the state.
-//! - The states of many objects, what roles show and the principal → which of the objects are seen. One lookup for all objects.
-//! - Which nodes of a path have role assignments, under the revision of the facts.
-//! - Roles on such a node, or below it, and whether there are any in a datastore. The key has the revision of the facts, whether the look at the
-//!   files is recent, the user, the token if it has roles of its own, and the number that stands for the user's groups. The revision alone would
-//!   determine the groups, but the principal may be of an older revision. With the number in the key, such a principal cannot change the results for
-//!   others.
+//! - The mask that an ACL grants to a principal. The key is the full input: the id of the ACL's bytes (`AclId`), and the id of everything in the
+//!   principal that an entry can match (`SetId`). The key needs no revision: a principal whose groups change gets another `SetId`, and a file whose
+//!   ACL changes gets another `AclId`.
+//! - The id of an ACL's bytes, and the ACL with this id. Ids are never used again: bytes that were forgotten get a new id.
+//! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
+//! - Which of many objects a principal sees, by the states of the objects and the decision of the roles. This is one lookup for all objects.
+//! - Which nodes of a path have role assignments, at a revision of the facts.
+//! - The roles on a node or below it, and whether a principal has a role in a datastore. The key has the revision of the facts, whether the mirror is
+//!   current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of groups, but the
+//!   principal may be from an older revision. With the `SetId` in the key, such a principal cannot change the results for others.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
@@ -35,12 +34,12 @@ pub struct AccessMemo {
     pub(crate) assigned: WordMemo<Assigned>,
 }
 
-/// The number that stands for the bytes of an ACL.
+/// The id of the bytes of an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AclId(pub(crate) u64);
 
 impl AclId {
-    /// The number for an object without an ACL.
+    /// The id for an object without an ACL.
     pub(crate) const NONE: AclId = AclId(0);
 }
 
@@ -58,7 +57,7 @@ impl Word for AclId {
 pub(crate) struct Assigned {
     /// On a node.
     pub(crate) on: bool,
-    /// Strictly below it.
+    /// Strictly below the node.
     pub(crate) below: bool,
 }
 
@@ -105,7 +104,7 @@ pub(crate) enum Question {
 impl AccessMemo {
     /// Memos of at most `bytes` bytes together.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // Every commit makes the entries of an older revision useless, so more room for them would seldom be used.
+        // Every commit makes the entries of an older revision useless, so more memory for them would seldom be used.
         let (most, few, least) = (bytes / 4, bytes / 16, bytes / 32);
         AccessMemo {
             states: WordMemo::new(seed, most),
@@ -120,7 +119,7 @@ impl AccessMemo {
         }
     }
 
-    /// The number of each object's ACL, if the ACL was not read and is known for the object's state.
+    /// The id of each object's ACL, if the ACL was not read and is known for the object's state.
     pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
         let mut states = States::new(self.states.key("acl of"));
         // An object without a state, or whose ACL was read, gets the default key, under which nothing is remembered.
@@ -130,8 +129,8 @@ impl AccessMemo {
         self.states.get_all(&keys)
     }
 
-    /// Which objects this principal sees, by the states of the objects and by `shown`, which is what roles show of them. Calls `judge` if that is not
-    /// remembered.
+    /// Which objects this principal sees, by the states of the objects and by `shown`, the decision of the roles about the objects. Calls `judge` if
+    /// the result is not remembered.
     pub(crate) fn sights<'s, E>(
         &self,
         principal: &Principal,
@@ -159,7 +158,7 @@ impl AccessMemo {
         self.states.put_all(&each.collect::<Vec<_>>());
     }
 
-    /// The number of an object's ACL: of its bytes, and in nfs4 of the file's owner and group, which the ACL refers to.
+    /// The id of an object's ACL. It depends on the bytes, and for an nfs4 ACL also on the file's owner and group, because the ACL refers to them.
     pub(crate) fn id_of(&self, subject: &Subject) -> Option<AclId> {
         let key = match &subject.acl {
             StoredAcl::Ntacl(blob) => self.ids.key("ntacl").bytes(blob),
@@ -177,17 +176,17 @@ impl AccessMemo {
         }))
     }
 
-    /// The ACL of a number, if it was not forgotten.
+    /// The ACL with this id, if it was not forgotten.
     pub(crate) fn acl(&self, id: AclId) -> Option<Held<SecurityDescriptor>> {
         self.acls.get(self.acls.key("acl").number(id.0).key())
     }
 
-    /// Remembers the ACL of a number.
+    /// Remembers the ACL with this id.
     pub(crate) fn put_acl(&self, id: AclId, acl: SecurityDescriptor) -> Held<SecurityDescriptor> {
         self.acls.put(self.acls.key("acl").number(id.0).key(), acl)
     }
 
-    /// What the ACL grants the principal; calls `evaluate` if that is not remembered.
+    /// The mask that the ACL grants to the principal. Calls `evaluate` if the mask is not remembered.
     pub(crate) fn granted(
         &self,
         id: AclId,

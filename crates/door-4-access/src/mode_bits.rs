@@ -1,4 +1,4 @@
-//! Mode bits, where there is no ACL: exactly one class counts, as in traditional UNIX.
+//! Mode bits, for objects without an ACL: exactly one class (owner, group or other) counts, as in traditional UNIX.
 
 use crate::ask::{NodeKind, StoredAcl, Subject};
 use enfilade_facts::vocabulary::AccessMask;
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn exactly_one_class_counts() {
-        // alice is 100 and in group 50
+        // The uid of alice is 100, and her group has the gid 50.
         for (mode, uid, gid, kind, expected) in [
             (0o777, 100, 50, NodeKind::File, ANYBODY | OWNER | R | W | X),
             (0o777, 100, 50, NodeKind::Directory, ANYBODY | OWNER | R | W | X | CHILD),

@@ -26,7 +26,7 @@ const LIST_FLAGS: u32 = 0x7;
 const INHERITING: u8 = AceFlags::FILES | AceFlags::DIRECTORIES;
 /// The flags that have the same number in NFSv4 and in Windows.
 const HANDING_ON: u8 = INHERITING | AceFlags::ONCE | AceFlags::INHERIT_ONLY;
-/// The flags that have different numbers: NFSv4's, and Windows'.
+/// The flags that have different numbers in NFSv4 (first) and in Windows (second).
 const FLAGS: [(u32, u8); 3] = [(0x10, 0x40), (0x20, 0x80), (0x80, AceFlags::INHERITED)];
 const IS_GROUP: u32 = 0x40;
 
@@ -40,7 +40,7 @@ impl SecurityDescriptor {
     /// Reads a list that is stored on a file with this owner and group.
     ///
     /// # Errors
-    /// When any part of it is not understood.
+    /// When a part of the list is not understood.
     pub fn from_nfs4(blob: &[u8], of: Owner) -> Result<Self, BadAcl> {
         let bad = |why: &str| Err(BadAcl::new(why));
         let Some((header, entries)) = blob.split_first_chunk::<8>() else {
@@ -70,7 +70,7 @@ impl SecurityDescriptor {
     /// Writes a list for a file with this owner and group.
     ///
     /// # Errors
-    /// When it contains what such a list cannot express.
+    /// When the descriptor contains something that an nfs4 list cannot express.
     pub fn to_nfs4(&self, of: Owner) -> Result<Vec<u8>, BadAcl> {
         let (owner, group) = (Sid::of_unix_user(of.uid), Sid::of_unix_group(of.gid));
         if self.owner.is_some_and(|sid| sid != owner) || self.group.is_some_and(|sid| sid != group) {
@@ -284,7 +284,7 @@ mod tests {
             (0, group(7), [IS_GROUP, 0, 7]),
             (0, user(100), [0, 0, 100]),
             (0, group(1000), [IS_GROUP, 0, 1000]),
-            // The owner and the group of what is made below.
+            // CREATOR OWNER and CREATOR GROUP: the owner and the group of a new child.
             (FI, Sid::CREATOR_OWNER, [9, 1, 1]),
             (FI | IO, Sid::CREATOR_OWNER, [9, 1, 1]),
             (DI, Sid::CREATOR_GROUP, [IS_GROUP | 0xa, 1, 2]),

@@ -31,7 +31,7 @@ impl SecurityDescriptor {
     /// Reads a blob.
     ///
     /// # Errors
-    /// When any part of it is not understood.
+    /// When a part of the blob is not understood.
     pub fn from_ntacl(blob: &[u8]) -> Result<Self, BadAcl> {
         if blob.len() > ACL_BYTES_MAX {
             return bad("it is larger than 64 KiB");
@@ -61,7 +61,7 @@ impl SecurityDescriptor {
     /// Writes a blob of version 1.
     ///
     /// # Errors
-    /// When there are more than 1,024 entries, or it is larger than 64 KiB.
+    /// When there are more than 1,024 entries, or the blob is larger than 64 KiB.
     pub fn to_ntacl(&self) -> Result<Vec<u8>, BadAcl> {
         let mut body = Vec::new();
         let mut place = |bytes: Vec<u8>| {
@@ -299,7 +299,7 @@ mod tests {
                 assert_eq!(read.dacl.map(|entries| entries.len()), Some(count));
             }
         }
-        // 28 bytes, the list's own 8, and of each entry 16 and 4 for each number of its SID.
+        // The size is 28 bytes, plus 8 for the list, plus 16 for each entry and 4 for each number of its SID.
         for (wide, bytes) in [(374, 65_532), (375, 65_536), (376, 65_540)] {
             let entries = [vec![entry(13); wide], vec![entry(12); 1_000 - wide]].concat();
             let written = of(entries).to_ntacl();
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_decides_nothing_is_no_damage() {
-        // Alarm is carried as audit; a mandatory label belongs to the system's list.
+        // An alarm entry is read as an audit entry. A mandatory label belongs to the system's list.
         let kinds = |read: Result<SecurityDescriptor, BadAcl>| {
             read.unwrap().dacl.unwrap().iter().map(|ace| ace.kind).collect::<Vec<_>>()
         };

@@ -20,7 +20,7 @@ use enfilade_identity::{IdentityPermit, Principal};
 /// Judges what the visitor wants of a target, at this revision.
 ///
 /// # Errors
-/// A [`Refusal`]; it names what decided.
+/// A [`Refusal`], which names the role or entry that decided.
 pub fn open(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -51,8 +51,8 @@ pub fn would(
     AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
-/// Does the work of a refusal of a hidden object, for a path that leads to no object, so that both refusals take the same time (invariant S2). `near`
-/// is any object that exists; the rights on it do not matter here.
+/// Does the work of a refusal of a hidden object, for a path that leads to no object. So both refusals take the same time. `near` is any object that
+/// exists; the rights on it do not matter.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -141,11 +141,11 @@ pub(crate) struct EffectiveNode<'p> {
 }
 
 impl AccessCheck<'_> {
-    /// Everything granted on the target of the ask, if it covers what is wanted.
+    /// Everything granted on the target of `ask`, if it includes the wanted rights.
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
-                // Does the same work as for a hidden target (invariant S2).
+                // Does the same work as for a hidden target, so that both refusals take the same time.
                 std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
                 return Err(damaged);
             }
@@ -245,7 +245,7 @@ impl AccessCheck<'_> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
         // The node is never above that of the datastore, because the roles of a session for a project count only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
-            // An assignment that cannot be read refuses only requests whose path leads there.
+            // An assignment that cannot be read refuses only requests whose path contains its node.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
             if assigned.on || depth == 0 {
                 effective_node.node = node;
@@ -269,7 +269,7 @@ impl AccessCheck<'_> {
         Ok(Assigned { on, below })
     }
 
-    /// The roles that count on a node, or on what is below it.
+    /// The roles that count on a node, or below it.
     pub(crate) fn remember(&self, question: Question, node: &str) -> Result<Held<Resolved>, Refusal> {
         let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, node);
         if let Some(resolved) = self.memo.roles.get(key) {
@@ -299,7 +299,7 @@ impl AccessCheck<'_> {
         self.acl_of(path, target, self.memo.id_of(target))
     }
 
-    /// As `acl`, with the number of the ACL if it is known.
+    /// As `acl`, with the id of the ACL if it is known.
     pub(crate) fn acl_of(
         &self,
         path: &StorePath,
@@ -320,7 +320,7 @@ impl AccessCheck<'_> {
         Ok(self.memo.granted(id, self.principal, || Some(granted)).unwrap_or(granted))
     }
 
-    /// Everything that the ACL of a number grants; `None` if that ACL is not known.
+    /// Everything that the ACL with this id grants; `None` if that ACL is not known.
     pub(crate) fn granted_by_acl(&self, id: AclId) -> Option<AccessMask> {
         let evaluate = || self.memo.acl(id).map(|acl| evaluate::granted(&acl, self.principal));
         self.memo.granted(id, self.principal, evaluate)

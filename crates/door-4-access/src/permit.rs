@@ -1,4 +1,4 @@
-//! The proof that door 4 granted. Without it no byte can be served.
+//! The proof that door 4 granted. Without this proof no byte can be served.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
@@ -6,7 +6,7 @@ use crate::policy::{Rule, Who};
 use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, UserId};
 use enfilade_facts::{At, Requester};
 
-/// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`] (invariant D2).
+/// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`].
 #[derive(Clone, Copy, Debug)]
 pub struct AccessPermit {
     pub(crate) object: ObjectId,
@@ -15,7 +15,7 @@ pub struct AccessPermit {
     pub(crate) at: At,
 }
 
-/// A permit to see or change access rights, with its holder for the audit record. Made in one place, [`crate::administer`] (invariant D2).
+/// A permit to see or change access rights, with its holder for the audit record. Made in one place, [`crate::administer`].
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
     pub(crate) who: Authid,
@@ -41,10 +41,10 @@ pub struct ApiPermit {
     pub(crate) who: Authid,
     pub(crate) only_domain: Option<DomainId>,
     pub(crate) only_made_by: Option<CredentialId>,
-    /// The alternative of the rule that permitted the call, and the user of the session.
+    /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// What was asked, to ask it again.
+    /// The rule that was asked. It is kept with the next three fields, so that the same question can be asked again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,
@@ -52,18 +52,19 @@ pub struct ApiPermit {
 }
 
 impl ApiPermit {
-    /// Whether it is the permit of an administrator.
+    /// Whether the permit was given to an administrator.
     pub fn is_administrators(&self) -> bool {
         self.by == Who::Admin
     }
 
-    /// Whether changes count as an administrator's. A domain's manager counts as a user, because tenants have such managers.
+    /// Whether changes count as an administrator's or as a user's. A manager of a domain counts as a user, because the domains of tenants have
+    /// managers.
     pub fn requester(&self) -> Requester {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
 
-    /// Whether it permits reading the secrets of this user: only the user's own permit and an administrator's do. A system reader may not read them,
-    /// because a client that knows the secrets can act as the user.
+    /// Whether the permit allows reading the secrets of this user: only the user's own permit and an administrator's do. A system reader may not read
+    /// them, because a client that knows the secrets can act as the user.
     pub fn tells_secrets_of(&self, user: &UserId) -> bool {
         self.is_administrators() || self.user == *user
     }
@@ -95,7 +96,7 @@ pub enum PropagationBy<'p> {
 }
 
 /// A permit to change the inherited entries in the ACL of one object, and to list it if it is a directory. Made in one place,
-/// [`PropagationPermit::new`] (invariant D2).
+/// [`PropagationPermit::new`].
 #[derive(Clone, Copy, Debug)]
 pub struct PropagationPermit {
     object: ObjectId,
@@ -116,19 +117,19 @@ impl PropagationPermit {
         }
     }
 
-    /// Whether it is for this object: a user needs READ_DATA, which is LIST for a directory.
+    /// Whether the permit is for this object and includes READ_DATA, which is LIST for a directory. The operator's permit always does.
     pub fn covers(&self, object: ObjectId) -> bool {
         self.object == object && self.granted.covers(AccessMask::READ_DATA)
     }
 
-    /// Whether it is the permit of the operator.
+    /// Whether the permit was given to the operator.
     pub fn is_operators(&self) -> bool {
         self.is_operators
     }
 }
 
 impl AccessPermit {
-    /// Whether it grants all of these on this object.
+    /// Whether the permit grants all rights of `mask` on this object.
     pub fn covers(&self, object: ObjectId, mask: AccessMask) -> bool {
         self.object == object && self.granted.covers(mask)
     }
@@ -138,7 +139,7 @@ impl AccessPermit {
         self.object
     }
 
-    /// Everything that was granted on it.
+    /// Everything that was granted on the object.
     pub fn granted(&self) -> AccessMask {
         self.granted
     }
@@ -148,7 +149,7 @@ impl AccessPermit {
         self.creator
     }
 
-    /// The facts it was granted on.
+    /// The revision of the facts on which the permit was granted.
     pub fn at(&self) -> At {
         self.at
     }

@@ -6,7 +6,7 @@ use crate::lending::{Lending, lends};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_identity::{Principal, Scope, Session};
 
-/// The sessions that a rule lets in, by their roles and their scope.
+/// The sessions that a rule permits to make a call, by their roles and their scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every session.
@@ -15,30 +15,30 @@ pub enum Who {
     Admin,
     /// Role `reader` on the system.
     SystemReader,
-    /// Role `manager` on the domain the call is about.
+    /// Role `manager` on the domain that the call is about.
     DomainManager,
     /// As `DomainManager`, if such a manager may give all rights of each user and group that the call changes.
     BoundedManager,
-    /// Role `reader` on the domain the call is about.
+    /// Role `reader` on the domain that the call is about.
     DomainReader,
     /// Role `manager` on any domain.
     AnyDomainManager,
-    /// Role `reader` on any domain: lists then contain only what is in that domain.
+    /// Role `reader` on any domain: lists then contain only the resources of that domain.
     AnyDomainReader,
-    /// Any role on the project the call is about.
+    /// Any role on the project that the call is about.
     ProjectMember,
-    /// Any role on a project of the domain the call is about.
+    /// Any role on a project of the domain that the call is about.
     InDomain,
     /// Role `service`.
     Service,
-    /// The user the call is about, or one of the two users.
+    /// The user that the call is about, or one of the two users.
     Owner,
     /// A session by a trust that may be lent on.
     Redelegator,
 }
 
 impl Who {
-    /// In words, for the page.
+    /// The sessions in words, for the generated page.
     pub fn says(self) -> &'static str {
         match self {
             Who::Anybody => "any session",
@@ -63,9 +63,9 @@ impl Who {
 /// A rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name in Keystone, without `identity:`.
+    /// The name of the rule in Keystone, without `identity:`.
     pub name: &'static str,
-    /// Alternatives. The first one that permits the call determines how much the session sees, so alternatives that see more come first.
+    /// Alternatives. The first one that permits the call also determines how much the session sees, so alternatives that see more come first.
     pub who: &'static [Who],
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,
@@ -242,7 +242,7 @@ impl Rule {
 }
 
 impl Who {
-    /// The domain that a list is limited to for such a session.
+    /// The domain that a list is limited to, for a session that this alternative permits.
     pub(crate) fn only_domain(self, session: &Session) -> Option<DomainId> {
         match (self, session.claim.scope) {
             (Who::DomainReader | Who::AnyDomainReader, Scope::Domain(domain)) => Some(domain),

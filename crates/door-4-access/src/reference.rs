@@ -1,5 +1,5 @@
-//! A naive second implementation of the same rules, straight from MS-DTYP §2.5.3.2: one right after the other, without sets of rights or sorted
-//! search. Written independently of the fast one, for comparing.
+//! A naive second implementation of the rules for roles and ACLs, straight from MS-DTYP §2.5.3.2. It judges one right at a time, without sets of
+//! rights or sorted search. It was written independently of the fast implementation. Tests compare the results of both.
 
 use crate::security_descriptor::{AceType, SecurityDescriptor};
 use enfilade_facts::tables::Who;
@@ -7,11 +7,11 @@ use enfilade_facts::vocabulary::{Role, Sid};
 use enfilade_identity::Principal;
 use std::sync::OnceLock;
 
-/// A node, the grantee of an assignment on it, and the roles, each with whether it propagates.
+/// One assignment: a node, the grantee, and the roles, each with a flag that tells whether it propagates.
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
-/// The roles on a path, by the rules of `acl.cfg`: from the leaf upwards, the first node with roles for the user or for one of the user's groups
-/// decides; on one node, the user's own come before those of groups. In `acl.cfg` the user is `alice@local` and the group `@staff`.
+/// The roles on a path, by the rules of `acl.cfg`. From the leaf upwards, the first node with roles for the user or for one of the user's groups
+/// decides. On one node, the user's own roles come before the roles of groups. In `acl.cfg` the user is `alice@local` and the group `@staff`.
 pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
     of_kind(
         rows,
@@ -78,7 +78,7 @@ fn of_kind(rows: &[Row<'_>], path: &str, kinds: &[SpeaksOf<'_>]) -> Vec<Role> {
 
 pub(crate) fn is_granted(descriptor: &SecurityDescriptor, sids: &[Sid], right: u32) -> bool {
     let Some(list) = descriptor.dacl.as_ref() else { return true };
-    // MS-DTYP §2.4.2.4: CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders; no token holds them.
+    // MS-DTYP §2.4.2.4: CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders, which never match a user or group.
     static PLACEHOLDERS: OnceLock<[Sid; 3]> = OnceLock::new();
     let placeholders =
         PLACEHOLDERS.get_or_init(|| ["S-1-3-0", "S-1-3-1", "S-1-3-4"].map(|text| text.parse().unwrap()));
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Few SIDs, so that entries match often.
+    /// Only a few different SIDs, so that entries match often.
     fn any_sid() -> impl Strategy<Value = Sid> {
         prop_oneof![
             (0u32..6).prop_map(|n| Sid::of_store([1, 2, 3], 1000 + n)),
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// `cargo xtask acls` is the long form of this.
+    /// `cargo xtask acls` runs this test with more lists.
     #[test]
     fn random_lists_are_judged_alike() {
         let number = |name: &str, otherwise: u64| {

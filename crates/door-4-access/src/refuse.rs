@@ -12,7 +12,7 @@ pub enum Refusal {
     NoRole {
         /// The datastore.
         datastore: String,
-        /// What the operator should know in addition; the client is not told.
+        /// A note for the operator; the client does not get it.
         note: &'static str,
     },
     /// The target may not be seen: it looks absent.
@@ -28,7 +28,7 @@ pub enum Refusal {
     NotGranted {
         /// The target.
         path: StorePath,
-        /// What is missing.
+        /// The missing rights.
         missing: AccessMask,
         /// The role or entry that decided.
         decided_by: String,
@@ -38,7 +38,7 @@ pub enum Refusal {
     AclDamaged {
         /// The target.
         path: StorePath,
-        /// What is wrong with it.
+        /// The error in the ACL.
         why: String,
     },
     /// The facts could not be read.
@@ -49,7 +49,7 @@ pub enum Refusal {
     NoPrivilege {
         /// The path, or the rule of the API.
         path: String,
-        /// What is missing.
+        /// The missing privileges.
         missing: String,
     },
     /// A manager of a domain may not change a user or group that has a right which such a manager may not give.
@@ -95,7 +95,7 @@ impl Refusal {
         self.looks_absent() || matches!(self, Refusal::CreateOntoHidden { .. })
     }
 
-    /// Whether the target is to look absent.
+    /// Whether the target must look absent to the client.
     pub fn looks_absent(&self) -> bool {
         matches!(self, Refusal::NoRole { .. } | Refusal::Hidden { .. } | Refusal::AclDamaged { .. })
     }

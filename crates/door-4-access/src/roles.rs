@@ -15,11 +15,11 @@ use std::fmt;
 pub(crate) struct Resolved {
     /// The roles; empty if none are assigned.
     pub(crate) roles: Vec<Role>,
-    /// The node they are assigned on.
+    /// The node on which the roles are assigned.
     pub(crate) node: String,
-    /// The grantees: the user, or groups the user is in; or the token.
+    /// The grantees: the user, or groups that contain the user; or the token.
     pub(crate) to: Vec<Who>,
-    /// The roles of a token that has roles of its own: they count within its owner's.
+    /// The roles of a token that has roles of its own. Only the rights that the owner's roles grant, too, count.
     pub(crate) of_token: Option<Box<Resolved>>,
     /// For a session for a project: the roles on the project, which count instead of roles on paths.
     pub(crate) of_project: Vec<String>,
@@ -40,7 +40,7 @@ impl Resolved {
         self.roles.is_empty()
     }
 
-    /// The owner's roles and, if the token has roles of its own, the token's. Only what both grant counts.
+    /// The owner's roles and, if the token has roles of its own, the token's roles. Only the rights that all of them grant count.
     fn each(&self) -> impl Iterator<Item = &Resolved> {
         std::iter::once(self).chain(self.of_token.as_deref())
     }
@@ -50,7 +50,7 @@ impl Resolved {
         self.each().all(|resolved| lets_in(resolved.roles.iter().copied()))
     }
 
-    /// Whether the file's own ACL does not count.
+    /// Whether the roles skip the file's own ACL.
     pub(crate) fn skips_acl(&self) -> bool {
         let skips = |role: &Role| matches!(role, Role::Admin | Role::DatastoreAdmin);
         self.lets_in() && self.each().all(|resolved| resolved.roles.iter().any(skips))
@@ -106,9 +106,9 @@ impl Resolved {
 pub struct GivenRoles {
     /// The roles; empty if none are assigned.
     pub roles: Vec<Role>,
-    /// The node of the path they are assigned on.
+    /// The node of the path on which the roles are assigned.
     pub node: String,
-    /// The user, or the groups, by name.
+    /// The names of the user or the groups.
     pub to: Vec<String>,
     /// The roles of a token that has roles of its own.
     pub of_token: Option<Box<GivenRoles>>,
@@ -158,7 +158,8 @@ pub(crate) fn resolve(
     walk(view, now, principal, path, |node| node == path)
 }
 
-/// The roles that count for a principal on an object below `directory`, if there is no assignment on the object or on a node between them.
+/// The roles that count for a principal on an object below `directory`, if there is no assignment on the object or between `directory` and the
+/// object.
 pub(crate) fn resolve_below(
     view: &View<'_>,
     now: Clocks,
@@ -284,7 +285,7 @@ fn in_project(
     Ok(Resolved { roles, node: node.to_owned(), of_project, ..Resolved::default() })
 }
 
-/// Whether an assignment strictly below the path lets this principal in there.
+/// Whether an assignment strictly below the path gives this principal access there.
 pub(crate) fn is_admitted_below(
     view: &View<'_>,
     now: Clocks,
@@ -300,7 +301,7 @@ pub(crate) fn is_admitted_below(
         if speaks(view, principal, &key.who)?.is_none() {
             continue;
         }
-        // The roles on the node and the roles below it are both checked: below a role that does not propagate, the roles from above the node count.
+        // The roles on the node and the roles below it are both checked. Below a role that does not propagate, the roles of higher nodes count.
         let node = key.path.as_str();
         let on = resolve(view, now, principal, node)?;
         if on.lets_in() || resolve_below(view, now, principal, node)?.lets_in() {

@@ -33,7 +33,7 @@ const SIDS: [(&str, &str); 26] = [
     ("SU", "S-1-5-6"),
     ("WD", "S-1-1-0"),
 ];
-/// Not in the table, because its letters are also those of a right.
+/// `SY` is not in the table, because the same letters are also the name of a right.
 const SYSTEM: (&str, &str) = ("SY", "S-1-5-18");
 
 const TYPES: [(&str, AceType); 4] =
@@ -76,7 +76,7 @@ const RIGHTS: [(&str, u32); 21] = [
 /// There is no list, which grants everything.
 const NO_LIST: &str = "NO_ACCESS_CONTROL";
 
-/// Writes an ACL. Rights are written as numbers, because `FA` has not meant the same everywhere.
+/// Writes an ACL. Rights are written as numbers, because `FA` does not mean the same in all programs.
 pub fn to_sddl(descriptor: &SecurityDescriptor) -> String {
     let mut text = String::new();
     let called = |sid: &Sid| {
@@ -125,7 +125,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
                 has_list = true;
                 (descriptor.dacl, descriptor.is_protected) = list(part)?;
             }
-            // The system list (SACL) says what is audited, and is not kept here.
+            // The system list (SACL) says what is audited. This server does not store it.
             "S:" => {}
             other => {
                 return Err(format!(
@@ -163,7 +163,7 @@ fn list(text: &str) -> Result<List, String> {
     let (mut flags, mut rest) = text.split_at_checked(entries).unwrap_or((text, ""));
     let (mut is_protected, mut is_none) = (false, false);
     while !flags.is_empty() {
-        // The flags `AR` and `AI` tell how the list was inherited. They are not kept, because nothing is inherited again here.
+        // The flags `AR` and `AI` tell how the list was inherited. They are dropped, because this server does not inherit the list again.
         let word = [NO_LIST, "AR", "AI", "P"].into_iter().find(|word| flags.starts_with(word));
         let word = word.ok_or_else(|| format!("`{flags}`: expected `P`, `AI`, `AR` or `(`"))?;
         is_protected |= word == "P";

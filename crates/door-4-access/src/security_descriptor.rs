@@ -2,14 +2,14 @@
 
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// What an entry does.
+/// The effect of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AceType {
     /// Grants.
     Allow,
     /// Denies.
     Deny,
-    /// Asks for a record (audit or alarm); decides nothing and is only preserved.
+    /// Asks for a record (audit or alarm). This server stores the entry, and it decides nothing.
     Audit,
 }
 
@@ -18,20 +18,20 @@ pub enum AceType {
 pub struct AceFlags(pub u8);
 
 impl AceFlags {
-    /// Files inherit it.
+    /// Files inherit the entry.
     pub const FILES: u8 = 0x1;
-    /// Directories inherit it.
+    /// Directories inherit the entry.
     pub const DIRECTORIES: u8 = 0x2;
-    /// It is inherited one level down and not further.
+    /// The entry is inherited one level down and not further.
     pub const ONCE: u8 = 0x4;
-    /// It does not apply to the object it is on.
+    /// The entry does not apply to the object whose ACL contains it.
     pub const INHERIT_ONLY: u8 = 0x8;
-    /// It was inherited.
+    /// The entry was inherited.
     pub const INHERITED: u8 = 0x10;
     /// The flags of an audit entry: whether it asks for successes, failures, or both.
     pub const AUDITED: u8 = 0xc0;
 
-    /// Whether all of these are set.
+    /// Whether all of these flags are set.
     pub fn has(self, flags: u8) -> bool {
         self.0 & flags == flags
     }
@@ -40,17 +40,17 @@ impl AceFlags {
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ace {
-    /// What it does.
+    /// The effect of the entry.
     pub kind: AceType,
-    /// How it is inherited.
+    /// How the entry is inherited.
     pub flags: AceFlags,
-    /// The rights it grants, denies or audits.
+    /// The rights that the entry grants, denies or audits.
     pub mask: AccessMask,
-    /// The user or group it is for.
+    /// The user or group that the entry is for.
     pub sid: Sid,
 }
 
-/// Owner, group and entries in the order they are looked at.
+/// Owner, group, and the entries in the order in which they are evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SecurityDescriptor {
     /// The owner.
@@ -59,7 +59,7 @@ pub struct SecurityDescriptor {
     pub group: Option<Sid>,
     /// The entries. `None` means that there is no list, which grants everything; an empty list grants nothing.
     pub dacl: Option<Vec<Ace>>,
-    /// Whether it inherits nothing.
+    /// Whether the object inherits nothing.
     pub is_protected: bool,
 }
 

@@ -3,10 +3,10 @@
 /// What a listing shows of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The visitor may see it.
+    /// The visitor may see the entry.
     Seen,
-    /// It looks absent to the visitor.
+    /// The entry looks absent to the visitor.
     Hidden,
-    /// Its ACL has to be read first.
+    /// The ACL of the entry has to be read first.
     Unread,
 }

@@ -1,4 +1,4 @@
-//! What is looked at to decide about one target, step by step and in words.
+//! The steps of a decision about one target, in words.
 
 use crate::acl_text::print_ace;
 use crate::ask::Subject;
@@ -11,7 +11,8 @@ use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 use std::fmt;
 
-/// One step of the decision, printable: what was looked at, whether it applies to the principal, and which rights it settled.
+/// One step of the decision, printable: the roles, entry or mode bits that were checked, whether they apply to the principal, and the rights that
+/// they settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(Looked);
 
@@ -89,7 +90,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Everything that is looked at, in order.
+/// All steps of the decision, in order.
 pub(crate) fn walk(view: &View<'_>, principal: &Principal, roles: &Resolved, target: &Subject) -> Vec<Step> {
     let rights = roles.rights(target.kind);
     let mut steps = vec![Step(Looked::Roles { given: roles.given(view, principal), rights })];
@@ -114,7 +115,7 @@ pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     names.join("; ")
 }
 
-/// Looks at the ACL entry by entry: which entries apply to the principal, and which rights each settled.
+/// Adds one step for each entry of the ACL: whether the entry applies to the principal, and which rights it settled.
 fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
     let descriptor = match target.descriptor() {
         Ok(Some(descriptor)) => descriptor,

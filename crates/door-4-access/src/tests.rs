@@ -1,4 +1,4 @@
-//! The decision as a whole, on facts made up here.
+//! Tests of the whole decision, on facts that the tests make.
 
 mod deciding;
 mod managing;
@@ -92,7 +92,7 @@ impl Facts {
         self
     }
 
-    /// Lines like `/datastore/tank staff DatastoreReader NoAccess-`; a dash: it does not propagate.
+    /// From lines like `/datastore/tank staff DatastoreReader NoAccess-`. A dash after a role means that the role does not propagate.
     pub(crate) fn of(lines: &str) -> Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };
         let mut facts = Facts { at, records: BTreeMap::new(), searches: Cell::new(0) };
@@ -159,7 +159,7 @@ pub(crate) fn alice() -> Principal {
     }
 }
 
-/// Alice by her token `test`, which has roles of its own.
+/// Alice with her token `test`, which has roles of its own.
 pub(crate) fn token_of_alice() -> Principal {
     Principal { authid: "alice@local!test".parse().unwrap(), narrowed_to: Some(TEST), ..alice() }
 }
@@ -171,7 +171,7 @@ pub(crate) fn memo() -> AccessMemo {
     AccessMemo::new(MemoSeed([7; 16]), 1 << 16)
 }
 
-/// Asks on these facts, with a new memo.
+/// Calls `ask` on these facts, with a new memo.
 pub(crate) fn case<R>(facts: &Facts, principal: &Principal, ask: impl FnOnce(&AccessCheck<'_>) -> R) -> R {
     case_with(facts, principal, &memo(), ask)
 }
@@ -204,7 +204,7 @@ pub(crate) fn subject(kind: NodeKind, acl: StoredAcl) -> Subject {
     }
 }
 
-/// An ACL of lines as people write them, without an owner.
+/// An ACL from lines as people write them, without an owner.
 pub(crate) fn acl(lines: &[&str]) -> StoredAcl {
     let entry = |line: &&str| {
         let resolve = |name: &str| match name {

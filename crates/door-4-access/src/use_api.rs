@@ -11,8 +11,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_identity::IdentityPermit;
 
-/// Judges a call of the visitor. The one place an [`ApiPermit`] is made (invariant D2). The identity must be valid at this moment. A rule that [is
-/// bounded](Rule::is_bounded) needs the facts of this moment; without them it refuses managers.
+/// Judges a call of the visitor. This is the only place where an [`ApiPermit`] is made. The identity permit must be valid at this moment. A rule that
+/// [is bounded](Rule::is_bounded) needs the facts of this moment; without them it refuses managers.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.
@@ -54,7 +54,7 @@ pub fn use_api(
     })
 }
 
-/// Judges a long call again while it runs: the same role must still permit the call, and within the same limits.
+/// Judges a long call again while it runs: the same alternative of the rule must still permit the call, within the same limits.
 ///
 /// # Errors
 /// As [`use_api`].

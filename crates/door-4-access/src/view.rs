@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{At, Clocks, SourceError};
 use std::ops::ControlFlow;
 
-/// Role assignments at one revision, and the names of groups.
+/// The facts that this door may read, at one revision.
 pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
 
 impl View<'_> {
@@ -29,7 +29,7 @@ impl View<'_> {
         Ok(fault.is_none_or(|fault| !fault.refuses))
     }
 
-    /// The project a datastore is bound to.
+    /// The project that a datastore is bound to.
     pub(crate) fn project_of(&self, datastore: &DatastoreName) -> Result<Option<ProjectId>, SourceError> {
         Ok(self.0.get::<Binding>(datastore)?.map(|binding| binding.project))
     }
@@ -113,13 +113,13 @@ impl View<'_> {
         Ok(self.0.get::<Project>(id)?.map(|row| row.domain))
     }
 
-    /// The groups that this user or group is in directly.
+    /// The groups that contain this user or group directly.
     pub(crate) fn groups_with(&self, member: &Member) -> Result<Vec<GroupId>, SourceError> {
         let rows = self.0.list::<Membership>(&member.prefix())?;
         Ok(rows.into_iter().map(|(key, _)| key.group).collect())
     }
 
-    /// Keystone's role assignments of this user or group itself.
+    /// Keystone's role assignments to this user or group itself, without those to groups that contain it.
     pub(crate) fn grants_of(&self, member: &Member) -> Result<Vec<(GrantScope, RoleId)>, SourceError> {
         let grantee = match member {
             Member::User(id) => Grantee::User(*id),

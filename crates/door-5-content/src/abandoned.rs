@@ -1,6 +1,6 @@
-//! What is left of uploads and copies whose process ended before they were complete: files and directories that have a reserved name and that no
-//! process has locked. A running process locks a new object right after it has made the object, and an object that it is about to remove before that
-//! gets a reserved name.
+//! Abandoned objects: incomplete uploads and copies of processes that have ended. An object counts as abandoned if it has a reserved name and no
+//! process has locked it. A running process locks a new object right after making it. It locks an object that is to be removed before the object gets
+//! a reserved name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::emptying::empty;
@@ -17,8 +17,8 @@ use rustix::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// If other machines use a file system, too, their locks may not be known here. So on such a file system, an object counts as abandoned only if it
-/// has not changed for this time, in seconds.
+/// The locks of other machines on a network file system may not be visible here. So an object there counts as abandoned only if it has not changed
+/// for this many seconds.
 const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
@@ -59,7 +59,7 @@ pub(crate) struct Cleared {
 
 /// Removes the abandoned files and directories in a directory.
 pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
-    // If locks of other machines are not known, everything may be in use, so nothing counts as abandoned.
+    // If locks of other machines are not visible, every object may be in use, so none counts as abandoned.
     let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
     let cursor = reopened(directory)?;
     clear_directory(cursor.as_fd(), before, |_| {})
@@ -78,7 +78,7 @@ fn clear_directory(
             match remove(directory, name, before) {
                 Ok(true) => cleared.removed += 1,
                 Ok(false) => cleared.is_in_use = true,
-                // It is gone by now, or not made by this server.
+                // The object is gone by now, or was not made by this server.
                 Err(_) => {}
             }
         } else if kind == FileType::Directory {
@@ -89,7 +89,7 @@ fn clear_directory(
     Ok(cleared)
 }
 
-/// Removes a file or directory with a reserved name if it is abandoned; returns whether it was.
+/// Removes a file or directory with a reserved name if it is abandoned; returns whether it was abandoned.
 fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool> {
     let file = open_beneath(directory, name, NODE_FLAGS, Mode::empty())?;
     let found = fstat(&file)?;
@@ -106,8 +106,8 @@ fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool
     Ok(true)
 }
 
-/// Whether a running process has locked an object with a reserved name. If none has, this process locks the object now. If this cannot be found out,
-/// the answer is yes.
+/// Whether a running process has locked an object with a reserved name. If no process has, this process locks the object now. If the check fails, the
+/// answer is yes.
 fn is_in_use(file: &OwnedFd) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
 }

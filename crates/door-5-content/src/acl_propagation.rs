@@ -1,7 +1,8 @@
-//! The one propagation of ACLs through a tree: `acl set --recursive`, and MOVE in a datastore with `--moves inherit`.
+//! Propagates ACLs through a tree: for `acl set --recursive`, and for MOVE in a datastore with `--moves inherit`.
 //!
-//! Each object keeps its own entries, and gets those that its directory gives it now (`door-4-access/src/acl_inheritance.rs`). A protected object and
-//! everything beneath it keep their ACLs. The same is true of an object that may not or cannot be changed.
+//! Each object keeps its own entries, and its inherited entries are replaced by those that it inherits from its directory now
+//! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. An object that may not or cannot be
+//! changed, and everything beneath it, also keep their ACLs.
 
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
@@ -11,7 +12,7 @@ use enfilade_access::{
     BadAcl, NodeKind, PropagationPermit, SecurityDescriptor, StoredAcl, Subject, propagated,
 };
 
-/// The caller on whose behalf ACLs are propagated.
+/// The caller of a propagation: it permits each change, and receives each outcome.
 pub trait Propagator<P> {
     /// The reason why the caller may not change an object.
     type Refusal: From<Refusal>;
@@ -34,17 +35,17 @@ pub trait Propagator<P> {
 /// The outcome for one object.
 #[derive(Debug)]
 pub enum Outcome<E> {
-    /// Its ACL was changed, or would be changed in a dry run.
+    /// The ACL of the object was changed, or would be changed if this were not a dry run.
     Changed,
-    /// It had that ACL already.
+    /// The object had the new ACL already.
     Same,
-    /// It is protected from inheritance.
+    /// The object is protected from inheritance.
     Protected,
-    /// Its ACL cannot be read or is malformed.
+    /// The ACL of the object cannot be read or is malformed.
     Damaged(BadAcl),
     /// The dialect cannot express the new ACL.
     Inexpressible(BadAcl),
-    /// It was refused, or failed.
+    /// The change was refused or failed.
     Refused(E),
     /// An entry could not be opened. Door 4 did not judge whether the caller may know its path.
     Unopened(Refusal),
@@ -52,7 +53,7 @@ pub enum Outcome<E> {
 
 type Walk<'b, P> = TreeWalk<'b, P, SecurityDescriptor>;
 
-/// Gives an object what it inherits from `above`, the ACL of its directory, and then everything beneath it.
+/// Gives an object the entries that it inherits from `above`, the ACL of its directory. Then does the same for everything beneath the object.
 pub fn propagate_acl<P: TreePath, A: Propagator<P>>(
     above: &SecurityDescriptor,
     (path, node): (P, Node),
@@ -64,7 +65,8 @@ pub fn propagate_acl<P: TreePath, A: Propagator<P>>(
     go_on(walk, budget, by);
 }
 
-/// Gives everything in a directory what it inherits from the directory. `descriptor` is the directory's ACL, or the ACL that the directory would get.
+/// Gives everything beneath a directory the entries that it inherits from the directory. `descriptor` is the directory's ACL, or the ACL that the
+/// directory would get.
 pub fn propagate_acl_beneath<P: TreePath, A: Propagator<P>>(
     descriptor: SecurityDescriptor,
     (path, node): (P, Node),
@@ -105,7 +107,7 @@ fn go_on<P: TreePath, A: Propagator<P>>(mut walk: Walk<'_, P>, budget: &TreeBudg
     }
 }
 
-/// Gives one object what it inherits, and enters it if it is a directory.
+/// Gives one object the entries that it inherits, and enters the object if it is a directory.
 fn give<P: TreePath, A: Propagator<P>>(
     above: &SecurityDescriptor,
     (path, node): (P, Node),
@@ -141,8 +143,8 @@ fn change<P, A: Propagator<P>>(
     let permit = by.permit(path, &subject).map_err(Outcome::Refused)?;
     let has_that = subject.descriptor().map_err(Outcome::Damaged)?.as_ref() == Some(&after);
     let gets_none = subject.acl == StoredAcl::Absent && after.dacl.as_ref().is_none_or(Vec::is_empty);
-    // If the mode bits decide and nothing is inherited, the mode bits go on deciding. If an operator propagates, an ACL is written even then, because
-    // the operator wants ACLs to decide.
+    // An object without an ACL that inherits no entry gets no ACL, so its mode bits still decide. Only an operator's propagation gives it one,
+    // because the operator wants ACLs to decide.
     if has_that || gets_none && !permit.is_operators() {
         return Ok((Outcome::Same, permit, after));
     }
@@ -153,7 +155,7 @@ fn change<P, A: Propagator<P>>(
     Ok((Outcome::Changed, permit, after))
 }
 
-/// Writes the ACL of an object that inherited entries. An operator may withdraw a right by this, so dead properties that leave no space for the ACL
+/// Writes the ACL of an object that inherited entries. An operator may withdraw a right with the ACL, so dead properties that leave no space for it
 /// are removed. A user who moves an object withdraws no right, so the properties stay.
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;

@@ -8,12 +8,12 @@ use rustix::fd::BorrowedFd;
 use rustix::io::{self, Errno};
 use rustix::path::Arg as _;
 
-/// The extended attribute an ACL was written to.
+/// The namespace of the extended attribute that contains an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclPlace {
     /// In `security.`: only privileged processes can write it, and Samba reads it.
     Security,
-    /// In `user.`: each user who may write the file can write it too.
+    /// In `user.`: each user who may write the file can write the attribute, too.
     User,
 }
 
@@ -29,7 +29,7 @@ impl AclPlace {
     }
 }
 
-/// The ACL an object has now, of at most `bytes_max` bytes. An ACL that cannot be read is not the same as none.
+/// The present ACL of an object, of at most `bytes_max` bytes. An ACL that cannot be read gives `Unreadable`, and not `Absent`.
 pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
     for place in [AclPlace::Security, AclPlace::User] {
         let name = place.name(dialect);

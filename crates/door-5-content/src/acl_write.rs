@@ -1,5 +1,6 @@
-//! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same attribute in `user.` if this process
-//! may not write to `security.`. If an object has both, the one in `security.` counts: only privileged processes can write it.
+//! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba stores it, too. If this
+//! process may not write to `security.`, the attribute has the same name in `user.`. If an object has both attributes, the one in `security.` counts,
+//! because only privileged processes can write it.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -22,7 +23,7 @@ use std::path::Path;
 ///
 /// # Refuses
 /// [`Refusal::AclNotWritable`] when the file system or the process's rights do not allow it, [`Refusal::ChangedMeanwhile`] when the node lost its
-/// last name while it was written.
+/// last name while the ACL was written.
 pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     node.covered(permit, AccessMask::WRITE_ACL)?;
     change(node, acl)
@@ -62,24 +63,24 @@ pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     store(&file, b"probe").ok()
 }
 
-/// What becomes of dead properties that leave no space for an ACL.
+/// Whether dead properties that leave no space for an ACL stay or are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Properties {
     Stay,
     GiveWay,
 }
 
-/// The work of [`set_acl`].
+/// [`set_acl`] without the check of the permit.
 pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     change_beside(node, acl, Properties::GiveWay)
 }
 
-/// As [`change`], with the choice about dead properties.
+/// As [`change`]; `properties` says whether dead properties that leave no space for the ACL stay or are removed.
 pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPlace, Refusal> {
     let place = {
         let _turn = node.turn().take();
         let place = store_beside(node, acl, properties)?;
-        // An upload of another process may have replaced the file just now. The new file then has the old ACL.
+        // An upload of another process may just have replaced the file by a new one, which has the old ACL.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
         }
@@ -128,7 +129,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
 }
 
-/// Writes an ACL to an attribute. File systems bound the size of all attributes of a file together (ext4: 4 KiB), and a user who may write dead
+/// Writes an ACL to an attribute. File systems bound the size of all attributes of a file together (ext4: 4 KiB). A user who may write dead
 /// properties could use up that space. So if the ACL does not fit, the properties are removed, unless they are to stay. If the ACL still does not
 /// fit, the properties are written again.
 fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
@@ -186,7 +187,7 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
     Refusal::AclNotWritable { what: what.to_owned(), why }
 }
 
-/// Whether this process may not write the attribute, so that another place is worth trying.
+/// Whether the error means that this process may not write the attribute. Another attribute may still be writable.
 fn refused(errno: Errno) -> bool {
     matches!(errno, Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)
 }

@@ -1,11 +1,11 @@
-//! Opens objects beneath a directory, and nothing else.
+//! Opens objects beneath a directory, and never an object elsewhere.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{self, Errno};
 use rustix::path::Arg;
 
-/// How often an open is tried again that the kernel could not complete (`EAGAIN`). Before each new try, other threads may run.
+/// How often `openat2` is called again after `EAGAIN`. Before each new call, other threads may run.
 const TRIES_MAX: usize = 32;
 
 /// How a node is opened: without waiting for a pipe's writer, and never as the controlling terminal.

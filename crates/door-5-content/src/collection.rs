@@ -11,11 +11,13 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory with this name, ACL and owner; it is never visible without ACL and owner. `judge` is asked in the turn in which the directory
-/// gets its name; if `still_there` refuses, the directory loses its name in the same turn.
+/// Makes a directory with this name, ACL and owner; it is never visible without ACL and owner. `judge` is the caller's last check, in the turn in
+/// which the directory gets its name. `still_there` is called in the same turn, after the directory got its name. If `still_there` refuses, the
+/// directory loses its name again.
 ///
 /// # Refuses
-/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and what `judge` and `still_there` refuse.
+/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and
+/// `still_there`.
 pub fn make_collection<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
@@ -28,12 +30,12 @@ pub fn make_collection<E: From<Refusal>>(
     make(directory, name, from_start, judge, still_there)
 }
 
-/// Deletes `target`, which has this name: a file or an empty directory. `judge` is asked in the turn of the deletion. Abandoned uploads and copies in
-/// a directory are deleted with it.
+/// Deletes `target`, which has this name: a file or an empty directory. `judge` is the caller's last check, in the turn of the deletion. Abandoned
+/// uploads and copies in a directory are deleted with it.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that contains anything, even if no
-/// listing shows it, [`Refusal::Uploading`] if that is an upload of a running process; and what `judge` refuses.
+/// listing shows it, [`Refusal::Uploading`] if the directory contains an upload of a running process; and the refusals of `judge`.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
@@ -45,7 +47,7 @@ pub fn delete<E: From<Refusal>>(
     remove(directory, name, target, judge)
 }
 
-/// The work of [`make_collection`].
+/// [`make_collection`] without the check of the permit.
 pub(crate) fn make<E: From<Refusal>>(
     directory: &Node,
     name: &str,
@@ -70,7 +72,7 @@ pub(crate) fn make<E: From<Refusal>>(
     Ok(made.again()?)
 }
 
-/// The work of [`delete`].
+/// [`delete`] without the check of the permit.
 pub(crate) fn remove<E: From<Refusal>>(
     directory: &Node,
     name: &str,

@@ -1,4 +1,4 @@
-//! Removing everything that is in a directory.
+//! Removes everything in a directory, also entries that are never served.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::names::each_entry;
@@ -8,14 +8,14 @@ use rustix::io::{self, Errno};
 use std::ffi::CString;
 use std::ops::ControlFlow;
 
-/// A directory on the way down, the entries that are still in it, and its name in the directory above.
+/// A directory that is being emptied, the entries that are still in it, and its name in the directory above.
 struct Level {
     directory: OwnedFd,
     entries: Vec<(CString, FileType)>,
     name: CString,
 }
 
-/// Removes everything that is in a directory.
+/// Removes everything in a directory.
 pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
     let mut levels = vec![level(top, c".".to_owned())?];
     while let Some(Level { directory, entries, .. }) = levels.last_mut() {

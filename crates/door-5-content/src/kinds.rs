@@ -1,6 +1,7 @@
-//! The kind of an object is checked before it is opened: opening a pipe wakes a process that waits to write to it, and opening a device may do
-//! anything. The check uses a descriptor that opens nothing (`O_PATH`). Paths that led to files and directories the last time are remembered,
-//! because the check costs half of an opening. If such a path leads to a pipe or device by now, the pipe or device is opened once.
+//! The kind of an object is checked before it is opened: opening a pipe wakes a process that waits to write to it, and opening a device may have any
+//! effect. The check uses an `O_PATH` descriptor, which does not open the object itself. Paths that led to files and directories at the last check
+//! are remembered, because the check takes half as long as opening. If a remembered path leads to a pipe or device by now, the pipe or device is
+//! opened once.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Paths remembered for each open root: 8 KiB.
 const SLOTS: usize = 1024;
 
-/// The flags of a descriptor that opens nothing.
+/// The flags for a descriptor of an object that does not open the object itself.
 pub(crate) const OPENING_NOTHING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Paths beneath one root that led to a file or directory the last time.
+/// Paths beneath one root that led to a file or directory at the last check.
 #[derive(Default)]
 pub(crate) struct KnownPaths {
     hasher: RandomState,
@@ -33,7 +34,7 @@ impl KnownPaths {
         (&slots[hash as usize % SLOTS], hash)
     }
 
-    /// Checks the kind of the object at a path, unless the path is known; `ask` returns a descriptor of the object that opens nothing.
+    /// Checks the kind of the object at a path, unless the path is known; `ask` returns an `O_PATH` descriptor of the object.
     ///
     /// # Errors
     /// [`Errno::NXIO`] for an object that is neither file nor directory; the errors of `ask`.
@@ -63,7 +64,8 @@ impl fmt::Debug for KnownPaths {
 /// Whether an entry is of a kind that is served.
 ///
 /// # Errors
-/// [`Errno::NXIO`] for an object that is neither file nor directory, as when a socket is opened; the kernel's error if the kind cannot be found out.
+/// [`Errno::NXIO`] for an object that is neither file nor directory (the kernel's error for opening a socket); the kernel's error if the kind cannot
+/// be found out.
 pub(crate) fn is_served(directory: BorrowedFd<'_>, name: impl Arg + Copy, flags: AtFlags) -> io::Result<()> {
     let found = io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::TYPE))?;
     match FileType::from_raw_mode(found.stx_mode.into()) {
@@ -72,7 +74,7 @@ pub(crate) fn is_served(directory: BorrowedFd<'_>, name: impl Arg + Copy, flags:
     }
 }
 
-/// Whether a descriptor is of a file.
+/// Whether a descriptor refers to a regular file.
 pub(crate) fn is_file(file: BorrowedFd<'_>) -> bool {
     let found = io::retry_on_intr(|| statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE));
     found.is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile)

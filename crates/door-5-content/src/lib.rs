@@ -1,14 +1,13 @@
-//! Door 5: access to the bytes, and only with a permit.
+//! Door 5: reads and writes the files of datastores, and only with a permit of door 4.
 //!
-//! It has no `ask.rs` and no `open.rs`, because it decides nothing: it acts with the permit that it is given, on the descriptor for which that permit
-//! was granted (invariant S5). Every verb asks the permit first whether it covers that object; if it does not, the caller has a bug and nothing is
-//! done.
+//! The crate has no `ask.rs` and no `open.rs`, because it decides nothing: it acts with the permit that it is given, on the descriptor for which that
+//! permit was granted (invariant S5). Every function that gets a permit first checks that the permit covers that object. If it does not, the caller
+//! has a bug, and nothing is done.
 //!
-//! Every function here may wait for the disk, unless it is called with [`CachedOnly`]; the passage runs it off the asynchronous workers.
-//! Nothing beneath a datastore's root is ever reached through a link, a `..` or a mount.
+//! Every function here may wait for the disk, unless it is called with [`CachedOnly`]. So the passage does not call these functions on the threads of
+//! asynchronous tasks. Nothing beneath a datastore's root is ever reached through a link, a `..` or a mount.
 //!
-//! One way leads from a path to a change:
-//! [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
+//! The calls for a request, in order: [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
 //! [`make_collection`], [`delete`] or [`set_acl`].
 
 mod patience;

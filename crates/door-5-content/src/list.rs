@@ -25,9 +25,9 @@ pub struct Listing {
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
-    /// How many of `names` were looked at.
+    /// How many of `names` were examined.
     given: usize,
-    /// The number of the last event before the directory was asked for names.
+    /// The number of the last event that the watch had received before the names were read.
     last_event: u64,
     unreadable: u64,
     /// How many names were left out because no path can contain them.
@@ -37,11 +37,11 @@ pub struct Listing {
 /// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name in the directory.
+    /// The name of the entry in the directory.
     pub name: Word,
-    /// Its metadata from the kernel; `None` as long as only its directory was read.
+    /// The metadata of the entry from the kernel; `None` if only the directory was read, and not the entry itself.
     pub meta: Option<Meta>,
-    /// What door 4 judges before the entry is shown.
+    /// The description of the entry by which door 4 judges whether it may be shown.
     pub subject: Subject,
 }
 
@@ -54,7 +54,7 @@ pub fn list(permit: &AccessPermit, node: &Node) -> Result<Listing, Refusal> {
     listing(node)
 }
 
-/// The work of [`list`].
+/// [`list`] without the check of the permit.
 pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
     node.needs(NodeKind::Directory, "listing")?;
     Ok(Listing {
@@ -70,9 +70,9 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read: if an entry has a state, its
-    /// ACL may be remembered. Links, special files, mounts and names that no request can contain are left out, and so are entries that vanished
-    /// meanwhile.
+    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read, because door 4 may remember the
+    /// ACL for the state of the entry. Links, special files, mounts and names that no request can contain are left out, and so are entries that
+    /// vanished meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
@@ -120,7 +120,7 @@ impl Listing {
         Some(Entry { name: Word::new(name), meta: Some(meta), subject })
     }
 
-    /// What door 4 judges of an entry, if the kernel need not be asked about the entry.
+    /// The description of an entry for door 4, if the watch reported no change of the entry since the names were read.
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, self.last_event) {
@@ -134,14 +134,14 @@ impl Listing {
         };
         let version = watch.version(self.directory.acls(), self.watched??, named.inode);
         let object = ObjectId { inode: named.inode, ..self.directory.object() };
-        // For such a version, door 4 does not look at owner, group and mode.
+        // Door 4 does not use owner, group and mode of a subject with `Version::Watched`.
         let (uid, gid, mode) = (u32::MAX, u32::MAX, 0);
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads the ACLs of entries by name, if the kernel was not asked about the entries themselves. This takes half the time of opening them. If no
-    /// change of an entry was reported, its name still leads to the object that was listed. All other entries are left unread, and so are entries
-    /// without an ACL, because their mode was not read.
+    /// Reads ACLs by name, for entries whose metadata was not read. Opening the entries would take twice the time. If no change of an entry was
+    /// reported, its name still leads to the object that was listed. The ACLs of all other entries stay unread. An entry without an ACL stays unread,
+    /// too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
@@ -158,7 +158,7 @@ impl Listing {
                     read.push(entry);
                 }
                 Ok(None) => {}
-                // The system call is absent before Linux 6.13.
+                // The system call `getxattrat` does not exist before Linux 6.13.
                 Err(Errno::NOSYS) => break,
                 Err(_) => {}
             }
@@ -171,7 +171,7 @@ impl Listing {
         }
     }
 
-    /// Asks the kernel about an entry, if only its directory was read so far. Returns whether the entry still is the object that was judged. With
+    /// Reads the metadata of an entry, if only its directory was read so far. Returns whether the entry still is the object that door 4 judged. With
     /// [`CachedOnly`](crate::CachedOnly) the answer is also false if the kernel would have to wait for a disk.
     pub fn describe<P: Patience>(&self, entry: &mut Entry, _: P) -> bool {
         if entry.meta.is_none() {
@@ -197,7 +197,7 @@ impl Listing {
         Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], but each entry about which the kernel has to be asked is opened, as by [`Listing::look`].
+    /// As [`Listing::next_batch`], but each entry whose metadata has to be read is opened with [`Listing::look`], which also reads its ACL.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].
@@ -212,7 +212,7 @@ impl Listing {
         })
     }
 
-    /// Looks at `at_most` names at a time until at least one entry is found; none at the end.
+    /// Calls `look` for `at_most` names at a time until at least one entry is found; returns no entry at the end of the directory.
     fn batch<E>(
         &mut self,
         at_most: usize,
@@ -221,7 +221,7 @@ impl Listing {
     ) -> Result<Vec<E>, Refusal> {
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at)? {
-            // The events are read after the names: if an inode number was used again meanwhile, the watch knows that now.
+            // The events are read after the names: if an inode number was reused meanwhile, the watch knows it now.
             at.watch.into_iter().for_each(Watch::drain);
             let names = self.names.clone();
             let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
@@ -232,7 +232,7 @@ impl Listing {
         Ok(batch)
     }
 
-    /// The state of an entry, which determines its ACL; `None` if the state cannot be relied on.
+    /// The state of an entry, which determines its ACL; `None` if the ACL might change without a change of the state.
     fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
@@ -261,7 +261,7 @@ impl Listing {
         Ok(self.given == self.names.len())
     }
 
-    /// Notes the number of the last event before the directory is asked for names.
+    /// Notes the number of the last event before names are read.
     fn note_events(&mut self, at: LookedAt<'_>) {
         let Some(watch) = at.watch else { return };
         let follow = || self.directory.mount().filter(|mount| watch.follow(*mount, self.directory.fd()));
@@ -275,10 +275,11 @@ impl Listing {
         self.unreadable
     }
 
-    /// Calls `see` for each file and directory that was left out because no path can contain its name. `see` gets the name, and what door 4 judges.
+    /// Calls `see` for each file and directory that was left out because no path can contain its name. `see` gets the name, and the description for
+    /// door 4.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the directory or one of these objects cannot be read, and what `see` refuses.
+    /// [`Refusal::Io`] when the directory or one of these objects cannot be read, and the refusals of `see`.
     pub fn each_unspelled<E: From<Refusal>>(
         &self,
         mut see: impl FnMut(&[u8], &Subject) -> Result<(), E>,
@@ -332,7 +333,7 @@ impl Listing {
     }
 }
 
-/// Whether it is the object that was judged.
+/// Whether the metadata is that of the object that door 4 judged.
 fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
     (meta.object, meta.kind) == (judged.object, judged.kind)
 }
@@ -343,7 +344,7 @@ fn served(found: &Statx) -> Option<Meta> {
     Meta::of(found).filter(|_| !is_mount)
 }
 
-/// Whether the kernel was not asked for any name so far.
+/// Whether no name was read from the kernel so far.
 #[cfg(test)]
 pub(crate) fn is_from_memory(listing: &Listing) -> bool {
     listing.reading.is_at_its_beginning()

@@ -55,23 +55,23 @@ impl FromStr for LockToken {
 /// A lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Its token.
+    /// The lock token.
     pub token: LockToken,
     /// The datastore of the path.
     pub datastore: DatastoreName,
     /// The locked path.
     pub path: StorePath,
-    /// Whether it is a directory that is locked.
+    /// Whether the path is that of a directory.
     pub is_directory: bool,
-    /// Whether everything beneath is locked, too.
+    /// Whether everything beneath the path is locked, too (`Depth: infinity`).
     pub is_deep: bool,
     /// Whether the lock is exclusive: no other lock exists at the same time.
     pub is_exclusive: bool,
-    /// The owner: no other user may use its token.
+    /// The user who took the lock: no other user may use the token.
     pub user: UserId,
-    /// What the client said about the owner, as XML.
+    /// The description of the owner from the client, as XML.
     pub said: String,
-    /// When it ends, in seconds since the epoch.
+    /// When the lock ends, in seconds since the epoch.
     pub until: i64,
 }
 
@@ -104,7 +104,7 @@ impl Lock {
         self.is_directory && self.is_deep
     }
 
-    /// Whether it covers the resource at a path.
+    /// Whether the lock covers the resource at a path.
     pub fn covers(&self, path: &StorePath) -> bool {
         self.path == *path || self.is_deep && is_beneath(path, &self.path)
     }
@@ -124,13 +124,13 @@ pub struct LockAsk {
     pub path: StorePath,
     /// Whether the path is that of a directory.
     pub is_directory: bool,
-    /// Whether everything beneath is to be locked, too.
+    /// Whether everything beneath the path is to be locked, too (`Depth: infinity`).
     pub is_deep: bool,
-    /// Whether no other lock may exist at the same time.
+    /// Whether the lock is to be exclusive: no other lock may exist at the same time.
     pub is_exclusive: bool,
-    /// The user who asks for it.
+    /// The user who requests the lock.
     pub user: UserId,
-    /// What the client says about the owner, as XML.
+    /// The description of the owner from the client, as XML.
     pub said: String,
     /// The duration, in seconds.
     pub seconds: i64,
@@ -151,7 +151,7 @@ const BY_TOKEN: u8 = b't';
 const AT: u8 = b'a';
 const BENEATH: u8 = b'b';
 
-/// The locks of a house.
+/// The locks in all datastores of a house.
 #[derive(Clone, Copy)]
 pub struct Locks<'s> {
     store: &'s dyn LockStore,
@@ -161,7 +161,7 @@ pub struct Locks<'s> {
 }
 
 impl<'s> Locks<'s> {
-    /// The locks at this time.
+    /// The locks that exist at this time.
     pub fn new(store: &'s dyn LockStore, unix_seconds: i64, limits: Limits) -> Self {
         Locks { store, now: unix_seconds, limits }
     }
@@ -169,7 +169,7 @@ impl<'s> Locks<'s> {
     /// A lock that blocks a user's operation, because `tokens` has no token that this user may use for that lock.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be read.
+    /// [`Refusal::Locks`] when the locks cannot be read.
     pub fn in_the_way(
         &self,
         datastore: &DatastoreName,
@@ -183,10 +183,10 @@ impl<'s> Locks<'s> {
         Ok(found?)
     }
 
-    /// The locks that conflict with the one that is asked for.
+    /// The locks that conflict with the requested one.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be read.
+    /// [`Refusal::Locks`] when the locks cannot be read.
     pub fn against(&self, ask: &LockAsk) -> Result<Vec<Lock>, Refusal> {
         let (now, mut found) = (self.now, Ok(Vec::new()));
         self.store.read(&mut |rows| found = around(rows, now, &ask.datastore, &ask.path, ask.is_deep))?;
@@ -196,17 +196,17 @@ impl<'s> Locks<'s> {
     /// The locks that cover the resource at a path.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be read.
+    /// [`Refusal::Locks`] when the locks cannot be read.
     pub fn covering(&self, datastore: &DatastoreName, path: &StorePath) -> Result<Vec<Lock>, Refusal> {
         let (now, mut found) = (self.now, Ok(Vec::new()));
         self.store.read(&mut |rows| found = covering(rows, now, datastore, path))?;
         Ok(found?)
     }
 
-    /// Whether there is any lock beneath a path, also one that is over. Then each entry has to be looked up.
+    /// Whether there is any lock beneath a path, also one that has ended. If so, the locks of each entry beneath the path have to be looked up.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be read.
+    /// [`Refusal::Locks`] when the locks cannot be read.
     pub fn any_beneath(&self, datastore: &DatastoreName, path: &StorePath) -> Result<bool, Refusal> {
         let mut found = Ok(Vec::new());
         self.store.read(&mut |rows| found = tokens(rows, BENEATH, datastore, path, 1))?;
@@ -254,7 +254,7 @@ impl<'s> Locks<'s> {
     /// Changes the time at which a lock ends.
     ///
     /// # Refuses
-    /// [`Refusal::NoSuchLock`] if the lock is over, belongs to another user, or does not cover the path.
+    /// [`Refusal::NoSuchLock`] if the lock has ended, belongs to another user, or does not cover the path.
     pub fn refresh(
         &self,
         (datastore, path): (&DatastoreName, &StorePath),
@@ -298,7 +298,7 @@ impl<'s> Locks<'s> {
     /// The tokens of the locks at a path and beneath it, also of locks on resources that no longer exist.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be read.
+    /// [`Refusal::Locks`] when the locks cannot be read.
     pub fn at_or_beneath(
         &self,
         datastore: &DatastoreName,
@@ -312,7 +312,7 @@ impl<'s> Locks<'s> {
     /// The tokens of the locks of these users, in every datastore.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be read.
+    /// [`Refusal::Locks`] when the locks cannot be read.
     pub fn of_users(&self, users: &BTreeSet<UserId>) -> Result<Vec<LockToken>, Refusal> {
         let (now, mut found) = (self.now, Ok(Vec::new()));
         self.store.read(&mut |rows| found = of_users(rows, now, users))?;
@@ -322,9 +322,9 @@ impl<'s> Locks<'s> {
     /// Ends locks, for example after their resources were deleted or renamed.
     ///
     /// # Refuses
-    /// [`Refusal::Locks`] when they cannot be written.
+    /// [`Refusal::Locks`] when the locks cannot be written.
     pub fn end(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
-        // Usually there are none, and then no write transaction is needed.
+        // Usually there is no lock to end, and no write transaction is needed.
         if tokens.is_empty() {
             return Ok(());
         }
@@ -438,7 +438,7 @@ fn at_or_beneath(
     Ok(at.chain(beneath(rows, now, datastore, path)?).collect())
 }
 
-/// Every lock of a datastore, also those that are over.
+/// Every lock of a datastore, also those that have ended.
 fn all(rows: &dyn LockRows, datastore: &DatastoreName) -> Result<Vec<Lock>, LocksError> {
     at_or_beneath(rows, i64::MIN, datastore, &StorePath::root())
 }
@@ -456,7 +456,7 @@ fn self_and_above(path: &StorePath) -> Vec<StorePath> {
     all
 }
 
-/// The locks that the rows of one kind give for a path, without locks that are over. Some may be of another path with the same digest.
+/// The locks that the index of one kind has for a path, without locks that have ended. Some may be of another path with the same digest.
 fn locks(
     rows: &dyn LockRows,
     now: i64,
@@ -515,7 +515,7 @@ fn remove(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), LocksError> {
     places(lock).into_iter().try_for_each(|key| rows.delete(&key))
 }
 
-/// The keys under which a lock is found: at its path, and from everything above.
+/// The keys by which a lock is found: one for its path, and one for each directory above.
 fn places(lock: &Lock) -> Vec<Vec<u8>> {
     let key = |kind, path: &StorePath| [prefix(kind, &lock.datastore, path), lock.token.0.to_vec()].concat();
     let above = self_and_above(&lock.path);

@@ -1,8 +1,8 @@
-//! The entries of a directory: names, and the objects that have them.
+//! Reads and remembers the names in a directory, with the inode number of each.
 //!
-//! A file system that stamps every change of a file also stamps every change of a directory: an entry added, removed or renamed. So the names in a
-//! directory are remembered under the state of the directory, in the portions in which the kernel returned them. While the state stays the same, one
-//! question for the state replaces the reading of 2,000 names.
+//! On some file systems every change of a directory (an entry is added, removed or renamed) gives the directory a new time stamp. On these file
+//! systems the names in a directory are remembered under its time stamp, in the portions in which the kernel returned them. While the time stamp
+//! stays the same, one `statx` replaces the reading of some 2,000 names.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
@@ -25,50 +25,50 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// The number of bytes that the kernel uses for each entry, without the name (linux/dirent.h).
 const ENTRY_BYTES: usize = 20;
 
-/// For this time after a change, in seconds, another change may have the same stamp: the clock for time stamps advances in ticks.
+/// For this many seconds after a change, another change may get the same time stamp: the kernel's clock for time stamps advances in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// When entries are looked at, and the sources of what is known about them by then. By default nothing is known.
+/// The time at which entries are examined, and where results of earlier examinations are remembered. By default nothing is remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
-    /// How often the wall clock had been set.
+    /// How often the wall clock was set before this moment. Time stamps from before and after a setting cannot be compared.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The watch that receives changes from the kernel, if there is one.
+    /// The watch that receives reports of changes from the kernel, if there is one.
     pub watch: Option<&'w Watch>,
     /// The remembered names of directories.
     pub names: Option<&'w NamesMemo>,
 }
 
 impl LookedAt<'_> {
-    /// Whether every change from now on has another stamp than `changed`, which is in seconds and nanoseconds.
+    /// Whether every change from now on gets a time stamp other than `changed` (seconds and nanoseconds).
     pub(crate) fn can_tell_from_later(self, changed: (i64, u32)) -> bool {
         changed.0.saturating_add(SETTLED_SECONDS) <= self.unix_seconds
     }
 }
 
-/// The names that one reading of a directory gave.
+/// The names from one read of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// All names, one after the other.
     text: String,
     each: Vec<NameEnd>,
-    /// The position of the next names in the directory; `None` at its end.
+    /// The position of the next names in the directory; `None` at the end of the directory.
     next: Option<u64>,
-    /// How many names were left out because they cannot be shown.
+    /// How many names were left out because no URL can contain them.
     not_shown: u64,
 }
 
 #[derive(Debug)]
 struct NameEnd {
     inode: u64,
-    /// Where its name ends in `text`.
+    /// Where the name ends in `Names::text`.
     end: u32,
     kind: FileType,
 }
 
-/// One name.
+/// One entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<'n> {
     pub(crate) name: &'n str,
@@ -81,12 +81,12 @@ impl Names {
         self.each.len()
     }
 
-    /// How many names no path can contain.
+    /// How many names were left out because no URL can contain them.
     pub(crate) fn not_shown(&self) -> u64 {
         self.not_shown
     }
 
-    /// The names in a range of places.
+    /// The entries whose indices are in `places`.
     pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
         let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
         let mut begin = first.map_or(0, |name| name.end as usize);
@@ -122,7 +122,8 @@ impl NamesMemo {
         NamesMemo { memo: Memo::new(seed, bytes), not_shown: AtomicU64::new(0) }
     }
 
-    /// How many names were read that cannot be shown to clients, because no URL can contain them. A name is counted again whenever it is read again.
+    /// The number of names that were read and cannot be shown to clients, because no URL can contain them. A name counts again whenever it is read
+    /// again.
     pub fn not_shown(&self) -> u64 {
         self.not_shown.load(Ordering::Relaxed)
     }
@@ -137,7 +138,7 @@ impl std::fmt::Debug for NamesMemo {
 /// A directory being read.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// A descriptor of its own, because the position in the directory belongs to the descriptor; `None` until anything has to be read.
+    /// A second descriptor of the directory, only for this value: the position in a directory belongs to the descriptor. `None` until names are read.
     cursor: Option<OwnedFd>,
     /// The present position of the descriptor.
     position: u64,
@@ -168,7 +169,7 @@ impl Reading {
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names. There may be none before the end of the directory, if its entries are never served.
+    /// The next names. May be empty before the end of the directory, if the entries that were read are never served.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);
@@ -181,7 +182,8 @@ impl Reading {
         if let Some(memo) = at.names.filter(|_| names.not_shown > 0) {
             memo.not_shown.fetch_add(names.not_shown, Ordering::Relaxed);
         }
-        // The names may be newer than `state`. This does no harm, because then the directory never has that state again.
+        // The directory may have changed after its state was read. This does no harm: the directory never has that state again, so these names are
+        // not found.
         Ok(match state {
             None => Held::new(names),
             Some((memo, key)) => {
@@ -220,7 +222,7 @@ impl Reading {
                     bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
                 }
             }
-            // If much of the buffer is left, there are no more names: the next round of the loop finds none and returns.
+            // If the kernel filled only a part of the buffer, there are no more names: the next round of the loop finds none and returns.
             if entries.is_buffer_empty() && bytes > BUFFER_BYTES / 2 {
                 names.next = Some(self.position);
                 return Ok(names);
@@ -229,12 +231,13 @@ impl Reading {
     }
 }
 
-/// The memo and the key for the names of a directory, from a position on, in its present state; `None` if the state cannot be relied on.
+/// The memo and the key for the names of a directory, from a position on, in its present state; `None` if the directory might change without a change
+/// of its state.
 fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names>, MemoKey)> {
     let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
     let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
-    // An encrypted directory shows other names when a key is added or removed, without another stamp.
+    // An encrypted directory shows other names when a key is added or removed, and its time stamp stays the same.
     if found.stx_attributes.contains(StatxAttributes::ENCRYPTED) || !at.can_tell_from_later(changed) {
         return None;
     }
@@ -244,16 +247,16 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     Some((memo, key.key()))
 }
 
-/// Whether a URL can contain a name on a disk: the name is UTF-8, without backslashes and control characters, and does not begin as the server's own
-/// names do. This is also true of the server's own names, `.` and `..`, which are left out for other reasons.
+/// Whether a URL can contain a name on a disk. Such a name is UTF-8 without backslashes and control characters, and does not begin with the prefix of
+/// the server's own names. Also returns true for `.`, `..` and the server's own names, which are left out for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
     let is_fine = |name: &str| matches!(name, "." | "..") || reserved(name) || entry_name(name).is_ok();
     std::str::from_utf8(name).is_ok_and(is_fine)
 }
 
-/// The name, if a request can ask for it and its entry may be a file or a directory.
+/// Returns the name if a request can contain it and its entry can be a file or a directory.
 pub(crate) fn servable(name: &[u8], kind: FileType) -> Option<&str> {
-    // Not every file system tells the kind here; then opening the entry shows it.
+    // Some file systems do not tell the kind in a listing; for these it is checked when the entry is opened.
     let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
     std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())
 }
@@ -264,7 +267,7 @@ pub(crate) fn reserved(name: &str) -> bool {
         .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Calls `see` for each entry of a directory, from the descriptor's position on, until `see` breaks off. This includes reserved names, links, and
+/// Calls `see` for each entry of a directory, from the descriptor's position on, until `see` returns `Break`. Includes reserved names, links, and
 /// names that no path can contain.
 pub(crate) fn each_entry(
     directory: BorrowedFd<'_>,

@@ -21,18 +21,18 @@ pub struct Node {
     tree: Tree,
 }
 
-/// What the kernel said about a node when it was opened.
+/// The metadata of a node at the time when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Size of a file, in bytes.
     pub bytes: u64,
     /// When the bytes were last written, in seconds and nanoseconds.
     pub modified: (i64, u32),
-    /// When anything about it last changed, in seconds and nanoseconds.
+    /// When bytes or metadata last changed, in seconds and nanoseconds.
     pub changed: (i64, u32),
-    /// When it was made, in seconds and nanoseconds; not every file system knows.
+    /// When it was made, in seconds and nanoseconds; `None` if the file system does not record it.
     pub born: Option<(i64, u32)>,
-    /// Which object it is.
+    /// The device and inode of the object.
     pub object: ObjectId,
     /// A file or a directory.
     pub kind: NodeKind,
@@ -42,14 +42,14 @@ pub struct Meta {
     pub gid: u32,
     /// The permission bits.
     pub mode: u32,
-    /// How many names it has; 0 once the last one is gone.
+    /// How many names (hard links) the object has; 0 after the last name was removed.
     pub links: u32,
 }
 
 impl Meta {
     /// Content of a strong entity tag, without the quotes. It contains everything that can tell two states of the bytes apart. This includes the time
-    /// of the last change, because the time of the last write can be set back. The tag is as fine as the kernel's clock for files: a nanosecond from
-    /// Linux 6.13 on, about 4 ms before.
+    /// of the last change, because the time of the last write can be set back. Two states within one step of the kernel's clock for files may get the
+    /// same tag: a step is a nanosecond from Linux 6.13 on, and about 4 ms before.
     pub fn validator(&self) -> String {
         let mut text = String::with_capacity(64);
         self.push_validator(&mut text);
@@ -73,13 +73,13 @@ impl Meta {
         }
     }
 
-    /// What door 4 judges.
+    /// Describes the object for door 4.
     pub(crate) fn subject(&self, version: Option<Version>, acl: StoredAcl) -> Subject {
         let Meta { object, kind, uid, gid, mode, .. } = *self;
         Subject { object, kind, uid, gid, mode, version, acl }
     }
 
-    /// From the kernel's answer; `None` for anything but a file or a directory.
+    /// The metadata from the result of `statx`; `None` for anything but a file or a directory.
     pub(crate) fn of(found: &Statx) -> Option<Self> {
         match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::RegularFile => Some(Self::of_kind(found, NodeKind::File)),
@@ -114,7 +114,7 @@ fn push_hex(to: &mut String, number: u64) {
     }
 }
 
-/// The last step of splitmix64. It is one-to-one, so two inodes never have the same validator, and no inode number is shown.
+/// The last step of splitmix64. It is one-to-one, so two inode numbers never give the same result, and the validator does not show the inode number.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -123,7 +123,7 @@ fn mixed(inode: u64) -> u64 {
 }
 
 impl Node {
-    /// Describes an opened file or directory. `said` returns a name of it for the operator.
+    /// Describes an opened file or directory. `said` returns its name for messages to the operator.
     pub(crate) fn describe(
         file: Arc<OwnedFd>,
         tree: Tree,
@@ -135,7 +135,7 @@ impl Node {
         Ok(Node { meta, file, tree })
     }
 
-    /// The same descriptor, described afresh.
+    /// The same descriptor, with metadata that is read now.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.
@@ -143,12 +143,12 @@ impl Node {
         Node::describe(self.file.clone(), self.tree.clone(), &|| self.label())
     }
 
-    /// What door 4 judges: the object, its owner, its mode and the ACL it has now.
+    /// Describes the object for door 4: its identity, owner, mode, and present ACL.
     pub fn subject(&self) -> Subject {
         self.meta.subject(None, stored_up_to(self.fd(), self.acls(), limits::ACL_BYTES_MAX))
     }
 
-    /// Which object it is.
+    /// The device and inode of the object.
     pub fn object(&self) -> ObjectId {
         self.meta.object
     }
@@ -158,7 +158,7 @@ impl Node {
         self.meta.kind
     }
 
-    /// What the kernel said about it when it was opened.
+    /// The metadata of the object at the time when it was opened.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -175,7 +175,7 @@ impl Node {
     /// something that is never served: a link, a mount, a pipe, a device.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
-        // The kind is asked for first: a pipe or a device is never opened.
+        // The kind is checked first, because a pipe or a device must not be opened.
         let checked = is_served(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
         let file = checked.and_then(|()| open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty()));
         let file = file.map_err(|errno| match errno {
@@ -195,17 +195,17 @@ impl Node {
         self.file.as_fd()
     }
 
-    /// The dialect of ACLs in its tree.
+    /// The dialect of ACLs in the object's tree.
     pub fn acls(&self) -> AclDialect {
         self.tree.acls
     }
 
-    /// The id of its file system, if the times can be relied on.
+    /// The id of the file system, if it gives every change a new time stamp (`file_systems.rs`).
     pub(crate) fn stamping(&self) -> Option<u64> {
         self.tree.state.stamping
     }
 
-    /// The id of the mount it is in.
+    /// The id of the mount that contains the object.
     pub(crate) fn mount(&self) -> Option<u64> {
         self.tree.state.mount
     }
@@ -215,7 +215,7 @@ impl Node {
         &self.tree.state.turn
     }
 
-    /// The state of the tree it is in.
+    /// The state that all nodes beneath the same open root share.
     pub(crate) fn tree_state(&self) -> &Arc<TreeState> {
         &self.tree.state
     }
@@ -225,7 +225,7 @@ impl Node {
         format!("device {} inode {}", self.meta.object.device, self.meta.object.inode)
     }
 
-    // INVARIANT: S5, no verb acts on an object its permit was not granted for.
+    // INVARIANT: S5, no function acts on an object for which its permit was not granted.
     /// Whether the permit grants `wanted` on this very object.
     pub(crate) fn covered(&self, permit: &AccessPermit, wanted: AccessMask) -> Result<(), Refusal> {
         match permit.covers(self.object(), wanted) {
@@ -257,7 +257,7 @@ impl Node {
         Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)
     }
 
-    /// Which object an entry of this directory is, of any kind; `None` when there is no such entry.
+    /// The object that has a name in this directory, of any kind; `None` when there is no such entry.
     pub(crate) fn entry(&self, name: &str) -> Result<Option<ObjectId>, Refusal> {
         match stat_entry(self.fd(), name) {
             Ok(found) => Ok(Some(object_of(&found))),
@@ -281,7 +281,7 @@ impl Node {
     }
 }
 
-/// The name, if an entry may have it.
+/// Returns the name if an entry of a directory may have it.
 pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
     match check_entry_name(name) {
         Ok(()) => Ok(name),

@@ -6,7 +6,7 @@ pub trait Patience: Copy {
     /// Whether a call may wait.
     const MAY_WAIT: bool;
 
-    /// The result of a call that was asked for a `T`.
+    /// The result of a call for a value of type `T`.
     type Of<T>;
 
     /// Makes the result of a call from a value that is ready.
@@ -15,7 +15,7 @@ pub trait Patience: Copy {
     /// Continues with the result of another call, unless that call would have had to wait.
     ///
     /// # Errors
-    /// Those of `next`.
+    /// The errors of `next`.
     fn and_then<T, U, E>(
         found: Self::Of<T>,
         next: impl FnOnce(T) -> Result<Self::Of<U>, E>,
@@ -24,7 +24,7 @@ pub trait Patience: Copy {
     /// Calls `blocking`, or `cached`, which returns [`Cached::WouldWait`] if it would have to wait.
     ///
     /// # Errors
-    /// Those of the function that is called.
+    /// The errors of the function that is called.
     fn choose<W, T, E>(
         with: W,
         blocking: impl FnOnce(W) -> Result<T, E>,
@@ -34,17 +34,17 @@ pub trait Patience: Copy {
     /// Does work that always has to wait. With [`CachedOnly`] the work is not done.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The errors of `work`.
     fn wait<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<Self::Of<T>, E> {
         Self::choose((), |()| work(), |()| Ok(Cached::WouldWait))
     }
 }
 
-/// The call may wait. Not for asynchronous workers.
+/// The call may wait. Not to be used on the threads of asynchronous tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking;
 
-/// The call may not wait: what the kernel and this process have in memory has to be enough.
+/// The call may not wait: it uses only data that the kernel and this process have in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CachedOnly;
 
@@ -53,7 +53,7 @@ pub struct CachedOnly;
 pub enum Cached<T> {
     /// The result.
     Ready(T),
-    /// Nothing was done: ask again with [`Blocking`].
+    /// Nothing was done: repeat the call with [`Blocking`].
     WouldWait,
 }
 

@@ -1,4 +1,4 @@
-//! Sends bytes of a file to a socket through a pipe: the kernel passes on the pages of the file without a copy.
+//! Sends bytes of a file to a socket through a pipe: the kernel passes the pages of the file on without copying them.
 
 use crate::read::Reader;
 use crate::refuse::Refusal;
@@ -6,10 +6,11 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// The capacities to ask the kernel for, in bytes, the largest first. The pages in the pipe are the file's own.
+/// The capacities to ask the kernel for, in bytes, the largest first. A full pipe needs no memory of its own: it refers to the pages of the file in
+/// the page cache.
 const ROOM_BYTES: [usize; 2] = [8 << 20, 1 << 20];
 
-/// A pipe.
+/// A pipe of the kernel, to send a file to a socket.
 #[derive(Debug)]
 pub struct Pipe {
     out: OwnedFd,

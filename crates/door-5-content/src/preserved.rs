@@ -1,4 +1,4 @@
-//! What a file keeps when its content is replaced: its owner, its rights, and the attributes that clients and people put on it.
+//! The metadata that a file keeps when its content is replaced: owner, rights, and the attributes that clients and people have set.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -12,7 +12,8 @@ use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, flistxattr, fremovexattr};
 use rustix::io::{self, Errno};
 use std::collections::BTreeMap;
 
-/// POSIX's own ACL. With one, the group bits of the mode are no longer the group's rights, so the mode alone must not be copied.
+/// The attribute with the POSIX ACL of a file. If a file has one, the group bits of its mode are not the rights of the group, so the mode alone must
+/// not be copied.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
 /// The most bytes of attributes that are preserved: all of them are in memory at once.
@@ -21,7 +22,7 @@ const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
 /// The longest list of attribute names that the kernel returns, in bytes.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 
-/// Owner, mode, POSIX ACL, our ACL under either of its names, and every other `user.` attribute.
+/// Owner, mode, POSIX ACL, the ACL of this server (in `security.` or `user.`), and every other `user.` attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Preserved {
     uid: u32,
@@ -32,7 +33,7 @@ pub(crate) struct Preserved {
 }
 
 impl Preserved {
-    /// What `target` has now.
+    /// Reads all of these from `target`.
     pub(crate) fn of(target: &Node) -> Result<Preserved, Refusal> {
         let refuse = |errno| Refusal::io(errno, "reading the attributes of", &target.label());
         let now = target.again()?;
@@ -56,7 +57,7 @@ impl Preserved {
         })
     }
 
-    /// Gives all of this to `file`, and removes the attributes that only `file` has.
+    /// Writes all of these to `file`, and removes the attributes that only `file` has.
     pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
         let fd = file.fd();
         let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
@@ -105,8 +106,7 @@ impl Preserved {
     }
 }
 
-/// The mode for a file whose group is a different one, or that lacks the ACL entries for single users. The group gets only the rights that everybody
-/// has.
+/// The mode for a file that could not get the old group or the old POSIX ACL. Its group gets only the rights that everybody has.
 fn narrowed(mode: u32) -> u32 {
     mode & (0o707 | ((mode & 0o7) << 3))
 }

@@ -11,19 +11,19 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::fremovexattr;
 use rustix::io::{self, Errno};
 
-/// The extended attribute that contains them.
+/// The extended attribute that contains the dead properties of an object.
 pub(crate) const ATTRIBUTE: &str = "user.enfilade.properties";
 
 /// A dead property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// The namespace of its name; empty if it has none.
+    /// The XML namespace of the name; empty if the name has none.
     pub namespace: String,
-    /// Its name in the namespace.
+    /// The name in the namespace.
     pub name: String,
-    /// The language of its value, if the client gave it.
+    /// The language of the value (`xml:lang`), if the client sent one.
     pub language: Option<String>,
-    /// Its value, as XML that is complete by itself.
+    /// The value, as XML that needs no namespace declarations from outside.
     pub value: String,
 }
 
@@ -34,9 +34,9 @@ pub enum PropertyChange {
     Set(Property),
     /// Removes the property.
     Remove {
-        /// The namespace of its name.
+        /// The XML namespace of the name.
         namespace: String,
-        /// Its name.
+        /// The name in the namespace.
         name: String,
     },
 }
@@ -50,10 +50,10 @@ pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, R
     read(node)
 }
 
-/// Changes an object's dead properties, all or none. `judge` is asked in the turn of the change.
+/// Makes all of the changes to an object's dead properties, or none. `judge` is the caller's last check, in the turn of the change.
 ///
 /// # Refuses
-/// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written; and what `judge` refuses.
+/// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written; and the refusals of `judge`.
 pub fn change_properties<E: From<Refusal>>(
     permit: &AccessPermit,
     node: &Node,
@@ -64,7 +64,7 @@ pub fn change_properties<E: From<Refusal>>(
     change(node, changes, judge)
 }
 
-/// The work of [`properties`].
+/// [`properties`] without the check of the permit.
 pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
     let refuse = |errno| Refusal::io(errno, "reading the properties of", &node.label());
     let Some(bytes) = attribute(node.fd(), ATTRIBUTE, PROPERTIES_BYTES_MAX).map_err(refuse)? else {
@@ -76,14 +76,14 @@ pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
     })
 }
 
-/// The work of [`change_properties`].
+/// [`change_properties`] without the check of the permit.
 pub(crate) fn change<E: From<Refusal>>(
     node: &Node,
     changes: &[PropertyChange],
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let refuse = |errno| match errno {
-        // The kernel returns these when one file's attributes do not fit any more.
+        // The kernel returns these errors when the attributes of one file are too large together.
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
         errno => Refusal::io(errno, "keeping properties on", &node.label()),
     };

@@ -1,7 +1,7 @@
-//! How much of its quota a datastore has used. A walk counts the bytes once, and each change by this process updates the count.
+//! How much of its quota a datastore has used. A tree walk counts the bytes once, and each change by this process updates the count.
 //!
-//! Changes by other processes are seen at the next walk. So each of several servers admits what fits by its own count, and a datastore exceeds its
-//! quota by no more than the servers write between two walks.
+//! Changes by other processes are counted only by the next tree walk. Each of several servers admits uploads by its own count. So a datastore can
+//! exceed its quota, by at most the bytes that these servers write between two tree walks.
 
 use crate::patience::Blocking;
 use crate::refuse::Refusal;
@@ -18,7 +18,7 @@ pub struct Fill(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// The bytes of files that have got their names; `None` before the first walk. [`Fill::used`] walks under the lock.
+    /// The bytes of complete files; `None` before the first tree walk. [`Fill::used`] holds the lock during its tree walk.
     done: Mutex<Option<u64>>,
     /// The bytes reserved for running uploads.
     promised: AtomicU64,
@@ -33,7 +33,7 @@ pub struct QuotaReservation {
 }
 
 impl Fill {
-    /// Counts the content by a walk over all files.
+    /// Counts the bytes of all files with a tree walk.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
@@ -83,7 +83,8 @@ impl Fill {
 
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // If more is removed than was counted, a file was removed before its upload was counted. Then the next use counts anew.
+        // If more is removed than was counted, a file was removed before its upload was counted. In that case the count is discarded, and the next
+        // use counts anew.
         *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }
@@ -107,7 +108,7 @@ impl QuotaReservation {
         if more == 0 {
             return Ok(());
         }
-        // This is done under the lock, so that two uploads at the same time do not both get the same space.
+        // The lock is held here, so that two uploads at the same time do not both get the same space.
         let done = self.fill.0.done.lock().unwrap_or_else(PoisonError::into_inner);
         let promised = &self.fill.0.promised;
         let used = done.unwrap_or(0).saturating_add(promised.load(Ordering::Relaxed));
@@ -131,7 +132,7 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The bytes of all files beneath a root that have a path.
+/// The bytes of all files beneath a root whose path a request can contain.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
     let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
     let mut walk = TreeWalk::begin(&budget);
@@ -171,7 +172,7 @@ mod tests {
         drop(fill.take(&root, 100, 50).unwrap());
         fill.freed(5);
         assert_eq!(fill.used(&root).unwrap(), 45);
-        // A store over its quota gives no more space, but an upload of nothing is allowed.
+        // A datastore over its quota refuses an upload of one byte, but not an upload of no bytes.
         assert!(fill.take(&root, 10, 1).is_err() && fill.take(&root, 10, 0).is_ok());
         // A file is removed before its upload is counted.
         fill.freed(46);

@@ -1,4 +1,4 @@
-//! Reading a file, at any offset and on the descriptor that was judged.
+//! Reads a file at any offset, through the descriptor that door 4 judged.
 
 use crate::node::{Meta, Node};
 use crate::patience::Cached;
@@ -9,7 +9,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{self, IoSliceMut, ReadWriteFlags, preadv2};
 
-/// How much the kernel reads ahead unasked (`read_ahead_kb`), in bytes.
+/// How many bytes the kernel reads ahead by default (`read_ahead_kb`).
 const USUAL_READAHEAD_BYTES: u64 = 128 * 1024;
 
 /// A file that may be read.
@@ -29,10 +29,10 @@ pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
     Ok(Reader { reads_properties, ..reader(node)? })
 }
 
-/// The work of [`read`].
+/// [`read`] without the check of the permit.
 pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     node.needs(NodeKind::File, "reading")?;
-    // This is only advice: a file system may ignore it, and a small file is read ahead as a whole anyway.
+    // `fadvise` is only advice: a file system may ignore it, and a small file is read ahead as a whole anyway.
     if node.meta().bytes > USUAL_READAHEAD_BYTES {
         let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
     }
@@ -49,12 +49,12 @@ impl Reader {
         &self.node
     }
 
-    /// Whether its dead properties may be read, too.
+    /// Whether the caller may also read the dead properties of the file.
     pub(crate) fn reads_properties(&self) -> bool {
         self.reads_properties
     }
 
-    /// What the kernel said about the file when it was opened.
+    /// The metadata of the file at the time when it was opened.
     pub fn meta(&self) -> &Meta {
         self.node.meta()
     }

@@ -10,24 +10,24 @@ use std::fmt::Display;
 /// A refusal of door 5.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The path leads to nothing that can be served: there is no entry, or a link or another file system is in the way.
+    /// The path leads to nothing that can be served: there is no entry, or the path leads through a link or into another file system.
     #[error("`{0}` does not exist")]
     Absent(String),
-    /// The directory in which it should be does not exist.
+    /// The directory that should contain the object does not exist.
     #[error("the parent directory of `{0}` does not exist")]
     ParentAbsent(String),
     /// An object with this name exists already.
     #[error("`{0}` exists already")]
     Exists(String),
-    /// A file where a directory is needed, or the other way round.
+    /// A file where a directory is needed, or a directory where a file is needed.
     #[error("{what} needs a {needed}")]
     WrongKind {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
         /// `file` or `directory`.
         needed: &'static str,
     },
-    /// A directory that is not empty, even if what it contains is never shown.
+    /// The directory is not empty. Its entries may be of kinds that are never shown.
     #[error("directory `{0}` is not empty")]
     NotEmpty(String),
     /// The file system, or a quota of the file system, is full.
@@ -35,7 +35,7 @@ pub enum Refusal {
     NoSpace {
         /// The operation.
         what: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: String,
     },
     /// The datastore's quota is used up.
@@ -43,7 +43,7 @@ pub enum Refusal {
     OverQuota {
         /// The quota, in bytes.
         quota: u64,
-        /// What is used, in bytes, with running uploads.
+        /// The used bytes, with those of running uploads.
         used: u64,
     },
     /// The datastore's directory cannot be opened.
@@ -51,25 +51,25 @@ pub enum Refusal {
     RootUnavailable {
         /// The directory.
         path: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: String,
     },
-    /// The datastore's directory overlaps with something the server itself reads or writes.
+    /// The datastore's directory overlaps with a reserved path.
     #[error(
         "the datastore's directory `{path}` overlaps with `{reserved}`, which the server reserves for its own files (keys, facts, certificates, configuration): give the datastore another directory"
     )]
     Reserved {
         /// The directory.
         path: String,
-        /// What it overlaps with.
+        /// The reserved path.
         reserved: String,
     },
     /// A system call failed.
     #[error("{what} failed: {errno}")]
     Io {
-        /// What failed.
+        /// The operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: String,
     },
     /// The name now belongs to another object than the one that was judged.
@@ -80,7 +80,7 @@ pub enum Refusal {
     NotCovered {
         /// The rights that are needed.
         wanted: AccessMask,
-        /// The object that they are needed on.
+        /// The object on which these rights are needed.
         object: ObjectId,
     },
     /// A pipe, a socket or a device; as an entry of a directory also a link or a mount.
@@ -91,16 +91,16 @@ pub enum Refusal {
     AclNotWritable {
         /// The object.
         what: String,
-        /// Why, and what to do.
+        /// The reason, and what the operator can do.
         why: String,
     },
     /// A name longer than the file system allows.
     #[error("the name `{0}` is too long for the file system")]
     TooLong(String),
-    /// A tree is larger than one request may work through, or takes too long, or the client is gone.
+    /// A tree is larger than one request may process, or takes too long, or the client has disconnected.
     #[error("the tree was not processed to its end: {0}")]
     TooMuch(&'static str),
-    /// A lock covers the resource, and the request has no token of it.
+    /// A lock covers the resource, and the request does not contain the lock token.
     #[error("`{0}` is locked")]
     Locked(String),
     /// The lock does not exist, belongs to another user, or does not cover the path.
@@ -130,12 +130,12 @@ pub enum Refusal {
         now_at(kept.as_deref())
     )]
     NotTakenBack {
-        /// Where it took place.
+        /// The path at which the COPY or MOVE took place.
         path: String,
-        /// The present path of the replaced object, if an object was replaced and is kept.
+        /// The present path of the object that was replaced, if there was one and it still exists.
         kept: Option<String>,
     },
-    /// The user may not change every member of a directory.
+    /// The user may not change every member of a directory, which a lock with `Depth: infinity` needs.
     #[error(
         "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
     )]
@@ -148,7 +148,7 @@ pub enum Refusal {
     BadName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Why the name is not allowed.
         why: PathRefused,
     },
 }
@@ -198,13 +198,13 @@ impl Refusal {
         }
     }
 
-    /// For a directory in which `entries` entries could not be looked at.
+    /// For a directory in which `entries` entries could not be examined.
     pub(crate) fn unlisted(path: &impl Display, entries: u64) -> Self {
         let errno = format!("{entries} entries could not be looked at; see the kernel's log");
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 
-    /// For a lookup of `name` that failed: everything that cannot be served looks absent.
+    /// For a lookup of `name` that failed. A link, another file system, or a name that is too long counts as absent.
     pub(crate) fn lookup(errno: Errno, name: &str) -> Self {
         match errno {
             errno if is_absent(errno) => Refusal::Absent(name.to_owned()),

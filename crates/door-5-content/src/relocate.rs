@@ -1,5 +1,5 @@
-//! Renames objects, and gives copies their names. The object that had the new name before is removed only after the new object has got that name and
-//! the caller has judged the whole replaced object once more.
+//! Renames objects, and gives copies their names. The replaced object, which had the new name before, is removed last: after the new object has got
+//! the name, and after the caller has judged the whole replaced object once more.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
@@ -17,7 +17,7 @@ use rustix::io::{self, Errno};
 /// How many names are tried for an object that cannot get its own name back.
 const NAMES_MAX: usize = 100;
 
-/// The place of an entry: its directory and its name there.
+/// The place of an entry: a directory, and a name in it.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
     /// The directory.
@@ -32,7 +32,7 @@ pub struct EntryRef<'a> {
 #[must_use = "what was replaced is kept until `complete` or `take_back` is called"]
 pub struct Relocated {
     target: Node,
-    /// The name it had before, if it had one.
+    /// The directory and name that `target` had before, if it had a name.
     from: Option<(Node, String)>,
     to: (Node, String),
     replaced: Option<(Temporary, Node)>,
@@ -42,16 +42,16 @@ pub struct Relocated {
 }
 
 impl Relocated {
-    /// Whether the directory of the new name still was where it was found, right after the object got its name. A change that replaced a file, or
-    /// that removed one of two names of the same file, cannot be undone. So it stays, wherever that directory is.
+    /// The result of a check right after the object got its name: whether the directory of that name was still at its path. Always `Ok` for a change
+    /// that cannot be undone: it replaced a file, or removed one of two names of the same file.
     ///
     /// # Refuses
-    /// What `still_there` refused.
+    /// The refusal of this check.
     pub fn still_there(&self) -> Result<(), Refusal> {
         self.still_there.clone()
     }
 
-    /// Removes the replaced object, with everything in it. What cannot be removed keeps its reserved name and is removed later.
+    /// Removes the replaced object, with everything in it. If it cannot be removed, it keeps its reserved name, and is removed later.
     pub fn complete(self) {
         drop(self.reserved);
         if let Some((temporary, replaced)) = self.replaced {
@@ -60,7 +60,7 @@ impl Relocated {
     }
 
     /// Undoes the change: every name leads to the same object as before. If another process took one of the names meanwhile, the new object keeps its
-    /// name, and the replaced object gets a free name in the same directory, which is returned.
+    /// name. The replaced object then gets a free name in the same directory, which is returned.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel refuses.
@@ -159,12 +159,12 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
     std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
 }
 
-/// Gives `target` another name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before the names
-/// change, and `still_there` right afterwards ([`Relocated::still_there`]), in the same turn.
+/// Gives `target` another name. `replaced` is the object that has the new name now and loses it. `judge` is the caller's last check, right before the
+/// names change. `still_there` is called right afterwards ([`Relocated::still_there`]), in the same turn.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken; and what `judge`
-/// refuses.
+/// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken; and the refusals
+/// of `judge`.
 pub fn rename<E: From<Refusal>>(
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
     (making, to): (&AccessPermit, EntryRef<'_>),
@@ -187,7 +187,7 @@ fn right_to_make(kind: NodeKind) -> AccessMask {
     }
 }
 
-/// The work of [`rename`].
+/// [`rename`] without the check of the permits.
 pub(crate) fn relocate<E: From<Refusal>>(
     target: &Node,
     from: EntryRef<'_>,
@@ -252,7 +252,8 @@ fn change_names(
         Some(replaced) if (target.kind(), replaced.kind()) == (NodeKind::File, NodeKind::File) => {
             rename(RenameFlags::empty()).map(|()| None)
         }
-        // Both names exist at every moment. The replaced object has the old name of `target` afterwards, and gets a reserved one.
+        // The two names are exchanged, so both exist at every moment. Afterwards the replaced object has the old name of `target`, and then gets a
+        // reserved name.
         Some(replaced) => {
             lock(replaced);
             rename(RenameFlags::EXCHANGE)?;
@@ -271,7 +272,7 @@ fn refused(errno: Errno, name: &str) -> Refusal {
     }
 }
 
-/// A copy that is being made. It is hidden until it is complete. If it is dropped before it has its name, nothing of it remains.
+/// A copy of a directory that is being made. It is hidden until it is complete. If it is dropped before it has its name, nothing of it remains.
 #[derive(Debug)]
 pub struct Draft {
     directory: Option<Temporary>,
@@ -279,7 +280,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory that is to be in `directory`, with the ACL and owner it inherits there. It is filled like any other directory.
+    /// Begins a directory that is to be in `directory`, with the ACL and owner that it inherits from `directory`. The caller fills it like any other
+    /// directory.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when its ACL cannot be stored.
@@ -300,8 +302,8 @@ impl Draft {
         &self.node
     }
 
-    /// Gives the new directory its name. `replaced` is the object that has the name now, and that loses it. `judge` is asked right before, in the
-    /// same turn.
+    /// Gives the new directory its name. `replaced` is the object that has the name now and loses it. `judge` is the caller's last check, right
+    /// before the names change. `still_there` is called right afterwards, in the same turn.
     ///
     /// # Refuses
     /// As [`rename`].
@@ -330,8 +332,8 @@ impl Draft {
     }
 }
 
-/// Renames an object from its reserved name to `name`, in the place of `replaced`. Returns whether the two exchanged their names, so that
-/// `replaced` has the reserved name now, and the result of `still_there`.
+/// Renames an object from its reserved name to `name`, in the place of `replaced`. Returns whether the two objects exchanged their names (`replaced`
+/// has the reserved name in that case), and the result of `still_there`.
 fn give_name<E: From<Refusal>>(
     (temporary, target): (&mut Temporary, &Node),
     name: &str,
@@ -382,7 +384,7 @@ pub fn copy_properties(permit: &AccessPermit, from: &Node, to: &Node) -> Result<
 }
 
 impl Upload {
-    /// Copies the dead properties of the original, too, if the reader may read them.
+    /// Copies the dead properties of the file that `reader` reads to the upload, if the caller may read them.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when they cannot be read or written.
@@ -393,8 +395,8 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now, and that loses it. `judge` is
-    /// asked right before, in the same turn.
+    /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now and loses it. `judge` is the caller's
+    /// last check, right before the names change. `still_there` is called right afterwards, in the same turn.
     ///
     /// # Refuses
     /// As [`rename`].

@@ -1,7 +1,7 @@
 //! Reserved paths: what the server itself reads and writes (keys, facts, certificates, configuration). No datastore reaches them (invariant S8).
 //!
-//! A root is judged when it is opened, by its descriptor and not by what a configuration file or a link says. Nothing beneath an open root is
-//! judged again, because links and other mounts are not followed there (`root.rs`).
+//! The root directory of a datastore is compared with the reserved paths when it is opened: the open directory counts, not its path in the
+//! configuration. Objects beneath an open root are not compared, because links and other mounts are not followed there (`root.rs`).
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, makedev, openat, readlinkat, statx};
@@ -25,7 +25,7 @@ pub struct Reserved {
     pub certificates: BTreeSet<PathBuf>,
     /// No datastore may contain one of these files. A datastore may lie in the same directory as one.
     pub files: BTreeSet<PathBuf>,
-    /// The directory in the data directory that is for datastores.
+    /// The subdirectory of the data directory in which datastores may be.
     pub datastores: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ impl ReservedPaths {
         ReservedPaths(RwLock::new(reserved))
     }
 
-    /// Changes the reserved paths. Roots that are open stay open: close them, so that they are judged again.
+    /// Changes the reserved paths. Roots that are open stay open: close them, so that they are checked again when they are opened.
     pub fn change(&self, change: impl FnOnce(&mut Reserved)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -45,7 +45,7 @@ impl ReservedPaths {
     }
 
     /// The first reserved path that contains `path`, equals it or lies in it. This is for a directory that does not exist yet. The caller must have
-    /// resolved every link in `path`. [`crate::Root::open`] judges the directory again once it exists.
+    /// resolved every link in `path`. [`crate::Root::open`] checks the directory again once it exists.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |above: &Path| {
@@ -60,11 +60,11 @@ impl ReservedPaths {
         reserved.all().find(overlaps).map(|(own, _)| own.clone())
     }
 
-    /// The first reserved path that overlaps with an open directory. Compares device and inode of both and of the directories above them, and their
-    /// places on their file systems, which a bind mount does not change.
+    /// The first reserved path that overlaps with an open directory. Compares device and inode of both and of the directories above them. Also
+    /// compares their paths within their file systems, which a bind mount does not change.
     ///
     /// # Errors
-    /// When the kernel does not answer: then the directory must not be served.
+    /// The error of a failed system call; the directory must not be served.
     pub(crate) fn overlap(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let reserved = self.now();
         if reserved.directories.is_empty() && reserved.certificates.is_empty() && reserved.files.is_empty() {
@@ -97,13 +97,13 @@ impl ReservedPaths {
 }
 
 impl Reserved {
-    /// Each reserved path, and whether it is a directory (then nothing in it may be served).
+    /// Each reserved path, and whether it is a directory; nothing in a reserved directory may be served.
     fn all(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
         let directories = self.directories.iter().chain(&self.certificates).map(|path| (path, true));
         directories.chain(self.files.iter().map(|path| (path, false)))
     }
 
-    /// Compares places on file systems, because a directory may be mounted at more than one path.
+    /// Compares the paths within file systems, because a directory may be mounted at more than one path.
     fn overlap_on_disk(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let mounts = std::fs::read("/proc/self/mountinfo")
             .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;
@@ -170,7 +170,7 @@ fn real(path: &Path) -> PathBuf {
     joined.unwrap_or_else(|| path.to_owned())
 }
 
-/// The place of a file or directory on its file system.
+/// The file system of a file or directory, and the path within that file system.
 struct OnDisk {
     /// The device number of the file system, as the kernel lists it.
     device: Vec<u8>,
@@ -182,7 +182,7 @@ impl OnDisk {
         self.device == other.device && self.path.starts_with(&other.path)
     }
 
-    /// The place of the object at a path; `None` if there is no object.
+    /// Finds the object at a path; `None` if there is no object.
     fn at(path: &Path, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
         match io::retry_on_intr(|| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())) {
             Ok(opened) => OnDisk::of(opened.as_fd(), mounts),
@@ -191,7 +191,7 @@ impl OnDisk {
         }
     }
 
-    /// The place of an open file or directory; `None` if its mount is not listed.
+    /// Finds an open file or directory; `None` if its mount is not listed.
     fn of(opened: BorrowedFd<'_>, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
         use std::os::fd::AsRawFd as _;
         let found = io::retry_on_intr(|| statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID))?;

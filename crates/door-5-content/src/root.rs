@@ -1,4 +1,4 @@
-//! A datastore's root directory: the one descriptor everything else is opened beneath.
+//! A datastore's root directory: everything else in the datastore is opened beneath its descriptor.
 
 use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
 use crate::file_systems::stamping_file_system;
@@ -36,7 +36,7 @@ pub struct Usage {
 
 impl Root {
     /// Opens a datastore's directory, whose ACLs have this dialect. Links in `path` itself are followed, because the operator configured it. The
-    /// opened directory is judged, and not the path.
+    /// opened directory is compared with the reserved paths, not `path`.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when it is absent or no directory, [`Refusal::Reserved`] when it overlaps with a reserved path.
@@ -72,7 +72,7 @@ impl Root {
         self.tree.acls
     }
 
-    /// The same directory with another dialect of ACLs. Both have the same turn.
+    /// The same directory, with the same turn, and with another dialect of ACLs.
     #[must_use]
     pub fn with_acls(&self, acls: AclDialect) -> Root {
         Root { tree: Tree { acls, ..self.tree.clone() }, ..self.clone() }
@@ -98,7 +98,7 @@ impl Root {
     /// Opens the object at `path`. With [`CachedOnly`](crate::CachedOnly) only if the kernel need not wait for a disk.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is nothing, and also when a link or another file system is in the way.
+    /// [`Refusal::Absent`] when there is no such object, and also when `path` leads through a link or into another file system.
     pub fn find<P: Patience>(&self, path: &StorePath, _: P) -> Result<P::Of<Node>, Refusal> {
         let relative = if path.is_root() { "." } else { path.as_str() };
         P::choose(
@@ -123,8 +123,8 @@ impl Root {
         let open = |flags| open_cached(self.directory.as_fd(), relative, flags);
         let opened = self.tree.state.known.check(relative, || open(OPENING_NOTHING));
         match opened.and_then(|()| open(NODE_FLAGS)) {
-            // The kernel never answers from memory that a file on the way is no directory. But a path that leads through a file must be refused as
-            // fast as a path that leads through nothing, because the file may be hidden.
+            // If a component before the last is a file, the kernel always returns EAGAIN here. But such a path must be refused as fast as a path with
+            // an absent component, so that the time does not reveal a hidden file.
             Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
             // The kernel does not have the whole path in memory, or does not know the flag (before 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(Cached::WouldWait),
@@ -141,7 +141,7 @@ impl Root {
         node
     }
 
-    /// Whether the way to a path leads through a file, as far as the kernel has that in memory.
+    /// Whether a component of a path, except the last, is a file, as far as the kernel has the path in memory.
     fn leads_through_a_file(&self, path: &StorePath) -> bool {
         let mut above = path.split().map(|(parent, _)| parent);
         while let Some(path) = above.filter(|path| !path.is_root()) {
@@ -171,7 +171,7 @@ impl Root {
         }
     }
 
-    /// Does `work` while no other thread of this process changes a name of the datastore.
+    /// Calls `work` while no other thread of this process can change a name in the datastore.
     pub fn in_turn<R>(&self, work: impl FnOnce() -> R) -> R {
         let _turn = self.tree.state.turn.take();
         work()

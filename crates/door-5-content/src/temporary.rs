@@ -1,5 +1,5 @@
-//! Files and directories that are being made: each is in the directory of its later name, under a reserved name that no request can contain, and is
-//! removed unless it gets its own name.
+//! Files and directories that are being made. Each is in the directory that will contain it later, under a reserved name that no request can contain.
+//! It is removed unless it gets its final name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::Node;
@@ -12,10 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::{self, Errno};
 
-/// What every reserved name begins with.
+/// The prefix of every reserved name.
 pub(crate) const RESERVED: &str = ".enfilade-";
 
-/// How many random names are tried. One in 2^64 is taken, so a second try is hardly ever needed.
+/// How many random names are tried. A name has 64 random bits, so a second try is hardly ever needed.
 const TRIES_MAX: usize = 4;
 
 /// A file or directory under a reserved name.
@@ -24,13 +24,13 @@ pub(crate) struct Temporary {
     directory: Node,
     name: String,
     kind: NodeKind,
-    /// False once it has its own name.
+    /// Whether the object is removed when this value is dropped: false once the object has its final name.
     to_remove: bool,
 }
 
 impl Temporary {
-    /// Makes an empty file only this process's user can open. It is locked while it is being written, so that an abandoned file can be told from one
-    /// in use.
+    /// Makes an empty file that only the user of this process can open. The file is locked while it is being written, so that no process takes it for
+    /// an abandoned one.
     pub(crate) fn file(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -39,7 +39,7 @@ impl Temporary {
         })
     }
 
-    /// Makes an empty directory only this process's user can enter. It is locked like a file.
+    /// Makes an empty directory that only the user of this process can enter, and locks it as [`Temporary::file`] does.
     pub(crate) fn directory(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         Self::locked(directory, || {
             let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
@@ -53,7 +53,7 @@ impl Temporary {
     }
 
     /// Makes a file or directory and locks it. Before it is locked, another process may take it for an abandoned object, and lock it or remove its
-    /// name. Then another one is made.
+    /// name. If that happens, another file or directory is made.
     fn locked(
         directory: &Node,
         make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,
@@ -93,7 +93,7 @@ impl Temporary {
         }
     }
 
-    /// Gives an object a reserved name in the place of its own.
+    /// Renames an object from its own name to a reserved name.
     pub(crate) fn take_over(directory: &Node, name: &str, node: &Node) -> Result<Temporary, Refusal> {
         let fd = directory.fd();
         let (temporary, ()) = Self::make(directory, node.kind(), |reserved| {
@@ -102,7 +102,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Exchanges its name with that of an object in `directory`. That object has the reserved name afterwards. The caller has the turn.
+    /// Exchanges the reserved name with the name of an object in `directory`, which has the reserved name afterwards. The caller must have the turn.
     pub(crate) fn exchange(&mut self, directory: &Node, name: &str, kind: NodeKind) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::EXCHANGE))?;
@@ -110,7 +110,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives it a free name in another directory. The caller has the turn.
+    /// Gives the object a free name in another directory. The caller must have the turn.
     pub(crate) fn move_to(&mut self, directory: &Node, name: &str) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::NOREPLACE))?;
@@ -118,23 +118,23 @@ impl Temporary {
         Ok(())
     }
 
-    /// From now on it is content, which stays when this is dropped.
+    /// From now on the object is content: it is not removed when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.to_remove = false;
     }
 
-    /// From now on it is removed when this is dropped.
+    /// From now on the object is removed when this value is dropped.
     pub(crate) fn let_go(mut self) -> Self {
         self.to_remove = true;
         self
     }
 
-    /// The directory it is in.
+    /// The directory that contains the object.
     pub(crate) fn place(&self) -> &Node {
         &self.directory
     }
 
-    /// Gives it a free name. The caller has the turn.
+    /// Gives the object a free name in the same directory. The caller must have the turn.
     pub(crate) fn become_new(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let renamed = io::retry_on_intr(|| {
@@ -143,7 +143,7 @@ impl Temporary {
         match renamed {
             Ok(()) => self.to_remove = false,
             Err(Errno::EXIST) => return Err(Refusal::Exists(name.to_owned())),
-            // Some file systems (ZFS before 2.2, NFS) have no such rename.
+            // Some file systems (ZFS before 2.2, NFS) do not support `RENAME_NOREPLACE`.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 return self.become_new_without_noreplace(name);
             }
@@ -152,7 +152,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// As [`Temporary::become_new`], but it loses the name again if `still_there` refuses. A directory that is no longer empty then keeps its name.
+    /// As [`Temporary::become_new`], but the object loses the name again if `still_there` refuses. Only a directory that is no longer empty keeps its
+    /// name.
     pub(crate) fn become_new_if(
         &mut self,
         name: &str,
@@ -169,8 +170,9 @@ impl Temporary {
         }
     }
 
-    /// A file gets the name as a hard link, which never replaces anything either, but directories cannot have hard links. For a directory, the name
-    /// is looked up first. If another process takes the name after that, the rename can replace only an empty directory.
+    /// [`Temporary::become_new`] on file systems without `RENAME_NOREPLACE`. A file gets the name as a hard link, which never replaces anything.
+    /// Directories cannot have hard links, so the name of a directory is looked up before the rename. If another process takes the name in between,
+    /// the rename can replace only an empty directory.
     fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let named = match self.kind {
@@ -181,7 +183,7 @@ impl Temporary {
             NodeKind::Directory => io::retry_on_intr(|| renameat(directory, &self.name, directory, name)),
         };
         match named {
-            // A file has two names now; the reserved one is removed when this is dropped.
+            // A file has two names now; the reserved one is removed when this value is dropped.
             Ok(()) => self.to_remove = self.kind == NodeKind::File,
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {
                 return Err(Refusal::Exists(name.to_owned()));
@@ -191,7 +193,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives it the name of the object that it replaces. The caller has the turn and has checked that the name still belongs to that object.
+    /// Gives the object the name of the object that it replaces. The caller must have the turn, and must have checked that the name still belongs to
+    /// that object.
     pub(crate) fn become_instead(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         io::retry_on_intr(|| renameat(directory, &self.name, directory, name))
@@ -218,18 +221,18 @@ impl Drop for Temporary {
     }
 }
 
-/// Locks an object that is about to get a reserved name, so that no other process takes it for an abandoned one.
+/// Locks an object that is about to get a reserved name, so that no other process takes it for abandoned.
 pub(crate) fn lock(node: &Node) {
     // On a file system without locks, abandoned objects cannot be told from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
 }
 
-/// Unlocks an object that has its own name.
+/// Unlocks an object that has its final name.
 pub(crate) fn unlock(node: &Node) {
     let _ = flock(node.fd(), FlockOperation::Unlock);
 }
 
-/// How an object of this kind is unlinked.
+/// The flags with which `unlinkat` removes an object of this kind.
 pub(crate) fn removal(kind: NodeKind) -> AtFlags {
     match kind {
         NodeKind::File => AtFlags::empty(),

@@ -1,5 +1,4 @@
-//! The verbs behind the permit check, on real directories. A permit is made in door 4 only, so what is tested here is
-//! the work each verb does after it has asked the permit.
+//! Tests on real directories. Only door 4 can make a permit, so these tests call the inner functions, which do not check a permit.
 
 mod acls;
 mod changes;
@@ -17,7 +16,7 @@ use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use std::path::{Path, PathBuf};
 
-/// A directory that is removed with everything in it.
+/// A temporary directory, which is removed with everything in it when the value is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -34,7 +33,7 @@ impl Scratch {
         self.0.join("root").join(path)
     }
 
-    /// A path next to the datastore.
+    /// A path in the temporary directory, outside the datastore.
     fn outside(&self, path: &str) -> PathBuf {
         self.0.join(path)
     }
@@ -84,12 +83,12 @@ pub(crate) fn code<T>(result: Result<T, Refusal>) -> &'static str {
     }
 }
 
-/// What a new object inherits, without an owner.
+/// An inheritance with this ACL, and without an owner.
 fn given(bytes: &[u8]) -> Inheritance {
     Inheritance { acl: bytes.to_vec(), owner: None }
 }
 
-/// The verbs, without a judge in their turn.
+/// [`collection::make`] with checks that always succeed.
 fn make(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Node, Refusal> {
     collection::make(directory, name, from_start, || Ok(()), || Ok(()))
 }

@@ -1,11 +1,11 @@
-//! What all nodes beneath a root share.
+//! The state and the settings that all nodes beneath a root share.
 
 use crate::kinds::KnownPaths;
 use enfilade_access::ObjectId;
 use enfilade_facts::vocabulary::AclDialect;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What all nodes beneath a root share.
+/// The state and the settings that all nodes beneath a root share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) state: Arc<TreeState>,
@@ -25,16 +25,16 @@ pub(crate) struct TreeState {
     pub(crate) mount: Option<u64>,
 }
 
-/// The mutex for changes of names. To compare which object has a name and to change the name are two system calls. So within one process, one thread
-/// at a time does both; between processes only the comparison helps. The mutex contains the names that must not change even after a turn
-/// ([`ReservedNames`]).
+/// The mutex for changes of names. To check which object has a name, and to change the name, are two system calls. Only one thread of a process at a
+/// time makes the two, so no other thread can change the name between them. Against other processes there is only the check. The mutex contains the
+/// names that must not change even after a turn ([`ReservedNames`]).
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 
 /// A name in a directory.
 pub(crate) type Name = (ObjectId, String);
 
-/// The turn of one thread, which ends when this is dropped.
+/// The turn of one thread. The turn ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct MyTurn<'t>(pub(crate) MutexGuard<'t, Vec<Name>>);
 

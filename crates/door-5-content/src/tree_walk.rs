@@ -1,11 +1,11 @@
-//! The one walk through a tree. COPY, MOVE, DELETE, locks on trees, the propagation of ACLs, reviews and the count of a quota all go this way.
+//! The tree walk. COPY, MOVE, DELETE, locks on trees, the propagation of ACLs, reviews and the count of a quota use it.
 //!
-//! A walk yields each member of a directory once, and the end of each directory after everything that is in it. It enters a directory only if its
-//! caller says so, with the permit to list it. A [`TreeBudget`] bounds it in entries and in time, and ends it when the client is gone.
+//! A tree walk yields each member of a directory once, and then the end of the directory. It enters a directory only if the caller passes the permit
+//! to list the directory. A [`TreeBudget`] bounds the entries and the time, and ends the tree walk when the client has disconnected.
 //!
-//! Three loops over directories do not use it. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and keeps one directory
-//! open between two parts of its answer (`passage/src/listing.rs`). Emptying a temporary directory (`emptying.rs`) and removing what killed processes
-//! left (`abandoned.rs`) work on names that no walk yields: reserved names, and names that no path can contain.
+//! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and keeps
+//! one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and `abandoned.rs`
+//! removes the temporary objects of killed processes. Both need names that no tree walk yields: reserved names, and names that no path can contain.
 
 use crate::list::{Listing, list, listing};
 use crate::names::LookedAt;
@@ -18,10 +18,10 @@ use std::collections::VecDeque;
 use std::fmt::{self, Display};
 use std::rc::Rc;
 
-/// How many entries are taken from a directory at once.
+/// How many entries are read from a directory at once.
 const BATCH: usize = 1024;
 
-/// How a walk names the entries that it meets.
+/// The type of the paths in a tree walk.
 pub trait TreePath: Clone + Display {
     /// The path of an entry of this directory; `None` if it would be longer than a path may be.
     fn of_entry(&self, name: &str) -> Option<Self>;
@@ -33,14 +33,14 @@ impl TreePath for StorePath {
     }
 }
 
-/// For the operator of the machine, whose paths may be longer than those of requests.
+/// For the operator of the machine: paths may be longer than those of requests.
 impl TreePath for String {
     fn of_entry(&self, name: &str) -> Option<Self> {
         Some(if self.is_empty() { name.to_owned() } else { format!("{self}/{name}") })
     }
 }
 
-/// How many entries a request may work through in trees, and for how long.
+/// How many entries a request may process in trees, and for how long.
 pub struct TreeBudget<'b> {
     entries: u64,
     entries_left: Cell<u64>,
@@ -50,8 +50,8 @@ pub struct TreeBudget<'b> {
 }
 
 impl<'b> TreeBudget<'b> {
-    /// A budget of `entries` entries, and of `seconds` seconds from now on by a clock in milliseconds. `keep_going` returns whether a client still
-    /// waits for the result.
+    /// A budget of `entries` entries, and of `seconds` seconds from now on. `tick_millis` is a clock in milliseconds. `keep_going` returns whether a
+    /// client still waits for the result.
     pub fn new(
         entries: u64,
         seconds: u64,
@@ -74,7 +74,7 @@ impl<'b> TreeBudget<'b> {
     }
 
     /// Counts a member that the caller may see. Hidden members are not counted, because the limit would reveal them. Only the time limit bounds how
-    /// many of them are looked at.
+    /// many hidden members are examined.
     ///
     /// # Refuses
     /// [`Refusal::TooMuch`].
@@ -105,32 +105,32 @@ impl fmt::Debug for TreeBudget<'_> {
     }
 }
 
-/// A directory that a walk entered.
+/// A directory that a tree walk entered.
 #[derive(Debug)]
 pub struct Directory<P, C> {
-    /// Where it is.
+    /// The path.
     pub path: P,
-    /// Its descriptor.
+    /// The open object.
     pub node: Node,
     /// The caller's value for this directory.
     pub carried: C,
 }
 
-/// What a walk met, and the directory in which it met that.
+/// A directory, and something that a tree walk met in it.
 pub type In<P, C, M> = (Rc<Directory<P, C>>, M);
 
 /// A file or directory in a directory.
 #[derive(Debug)]
 pub struct Member<P> {
-    /// Where it is.
+    /// The path.
     pub path: P,
-    /// Its name.
+    /// The name in the directory.
     pub name: Word,
-    /// Its descriptor.
+    /// The open object.
     pub node: Node,
 }
 
-/// What a walk meets next in a directory.
+/// Something that a tree walk meets in a directory.
 #[derive(Debug)]
 pub enum Met<P> {
     /// A file, or a directory that may be entered.
@@ -141,34 +141,35 @@ pub enum Met<P> {
     Unserved,
     /// Something failed.
     Failed {
-        /// What failed, and how the walk goes on.
+        /// What failed, and how the tree walk goes on.
         what: Failed,
-        /// The path of what failed.
+        /// The path of the entry or directory that failed.
         path: P,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// The end of the directory: everything in it was met. Its listing shows the names that no path can contain.
+    /// The end of the directory: every entry was met. [`Listing::each_unspelled`] gives the entries that were left out because no path can contain
+    /// their names.
     Leave(Listing),
 }
 
-/// What failed in a walk.
+/// What failed in a tree walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may know its path.
     Entry,
-    /// The directory cannot be read to its end; the walk goes on in the one above.
+    /// The directory cannot be read to its end; the tree walk goes on in the directory above.
     Directory,
-    /// The budget is used up at this member; the walk is over.
+    /// The budget is used up at this member; the tree walk is over.
     Budget,
 }
 
-/// A member of a directory, which was not opened.
+/// A member of a directory; the member was not opened.
 #[derive(Debug)]
 pub struct Unopened {
-    /// Its name.
+    /// The name in the directory.
     pub name: Word,
-    /// What it is.
+    /// Whether it is a file or a directory.
     pub kind: NodeKind,
     /// The size of a file.
     pub bytes: u64,
@@ -180,14 +181,14 @@ struct Level<P, C> {
     entries: VecDeque<Unopened>,
 }
 
-/// A walk through a tree. Each directory has a path and carries a value of the caller's.
+/// A tree walk. Each directory has a path, and a value `C` of the caller.
 pub struct TreeWalk<'b, P, C> {
     levels: Vec<Level<P, C>>,
     budget: &'b TreeBudget<'b>,
 }
 
 impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
-    /// A walk without a directory: call [`TreeWalk::enter`] next.
+    /// A tree walk that has entered no directory yet: call [`TreeWalk::enter`] next.
     pub fn begin(budget: &'b TreeBudget<'b>) -> Self {
         TreeWalk { levels: Vec::new(), budget }
     }
@@ -234,7 +235,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         self.levels.last().map(|level| &*level.directory)
     }
 
-    /// Continues in the order of names in the directory that was entered last. All names of that directory are in memory then.
+    /// Makes the tree walk meet the entries of the directory that was entered last in the order of their names. For this, all names of that directory
+    /// are read into memory.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be read.
@@ -245,7 +247,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(())
     }
 
-    /// What is met next, and in which directory; `None` at the end of the walk.
+    /// What is met next, and in which directory; `None` at the end of the tree walk.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not be told to enter a directory")]
     pub fn next(&mut self) -> Option<In<P, C, Met<P>>> {
         loop {
@@ -281,11 +283,11 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         }
     }
 
-    /// The next entry, without opening it, and its directory; `None` at the end of the walk. If only kinds and sizes are needed, this takes one
-    /// system call for each file instead of four. The budget does not apply here.
+    /// The next entry, without opening it, and its directory; `None` at the end of the tree walk. If only kinds and sizes are needed, this method
+    /// takes one system call for each file instead of four. The budget does not apply here.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when a directory cannot be read; the walk then goes on in it.
+    /// [`Refusal::Io`] when a directory cannot be read; the next call goes on in the same directory.
     pub fn next_unopened(&mut self) -> Result<Option<In<P, C, Unopened>>, Refusal> {
         while let Some(level) = self.levels.last_mut() {
             if let Some(entry) = level.next()? {
@@ -296,8 +298,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(None)
     }
 
-    /// Enters a directory that the walk did not open, for the operator or the server's own tasks. Does nothing if the directory is gone, or if its
-    /// path is longer than a path may be.
+    /// Enters a directory that the tree walk did not open, for the operator or the server's own tasks. Does nothing if the directory is gone, or if
+    /// its path is longer than a path may be.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be opened.
@@ -319,7 +321,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
 impl<P: TreePath, C> Level<P, C> {
     /// Reads more entries; returns whether there were any.
     fn read_on(&mut self) -> Result<bool, Refusal> {
-        // A walk does not use what is remembered of states.
+        // The default `LookedAt` has no watch, so each entry comes with its metadata.
         let batch = self.listing.next_batch(BATCH, LookedAt::default())?;
         let is_over = batch.is_empty();
         let unopened = batch.into_iter().filter_map(|entry| {
@@ -339,7 +341,7 @@ impl<P: TreePath, C> Level<P, C> {
         }
     }
 
-    /// The next entry. At the end of a directory, fails if some of its entries could not be looked at, because a copy must not omit them silently.
+    /// The next entry. At the end of a directory, fails if some of its entries could not be examined, because a copy must not omit them silently.
     fn next_or_unlisted(&mut self) -> Result<Option<Unopened>, Refusal> {
         match (self.next()?, self.listing.unreadable()) {
             (None, count @ 1..) => Err(Refusal::unlisted(&self.directory.path, count)),

@@ -1,4 +1,4 @@
-//! The names that only one thread may change at a time.
+//! Reserves names during the turn of a thread, and checks that a name may change.
 
 use crate::node::Node;
 use crate::refuse::Refusal;
@@ -6,8 +6,8 @@ use crate::tree::{MyTurn, Name, ReservedNames};
 use std::sync::Arc;
 
 impl MyTurn<'_> {
-    /// Whether a name may change. It may not change while a tree that was moved from or to this name is judged once more, because the move may have
-    /// to be undone.
+    /// Whether a name may change. A reserved name may not change: a tree was moved from or to it and is judged once more, and the move may have to be
+    /// undone.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`].
@@ -19,8 +19,8 @@ impl MyTurn<'_> {
         }
     }
 
-    /// Reserves two names: no other thread of this process changes them until the result is dropped, even after the turn. The turn is that of
-    /// `target`'s tree.
+    /// Reserves two names: no other thread of this process changes them until the result is dropped, even after the turn has ended. `self` must be
+    /// the turn of the tree that contains `target`.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
         let state = Arc::clone(target.tree_state());
         let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));

@@ -16,7 +16,7 @@ use rustix::io::{self, Errno};
 /// The most bytes that are copied through memory at once, if the kernel does not copy by itself.
 const COPY_BYTES: usize = 1 << 20;
 
-/// The size, in bytes, from which on it is worth reserving disk space beforehand.
+/// Disk space is reserved in advance only for uploads of at least this many bytes.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
 /// A file being uploaded. If it is dropped before [`Upload::finish`], nothing of it remains.
@@ -81,14 +81,15 @@ impl Upload {
         Self::begin_replacement(directory, name, target)
     }
 
-    /// The work of [`Upload::create`].
+    /// [`Upload::create`] without the check of the permit.
     pub(crate) fn begin_new(
         directory: &Node,
         name: &str,
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // This is checked again when the upload is finished. It is checked here, too, so that no client sends a gigabyte in vain.
+        // Whether the name is free is checked again when the upload is finished. It is checked here, too, so that no client sends a whole file in
+        // vain.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
@@ -101,7 +102,7 @@ impl Upload {
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
     }
 
-    /// The work of [`Upload::replace`].
+    /// [`Upload::replace`] without the check of the permit.
     pub(crate) fn begin_replacement(directory: &Node, name: &str, target: &Node) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "replacing a file")?;
         target.needs(NodeKind::File, "replacing content")?;
@@ -118,13 +119,13 @@ impl Upload {
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much space.
     pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
-        // If the file system does not answer, a full disk shows when bytes are written.
+        // If the call fails, a full disk is noticed when bytes are written.
         let free = io::retry_on_intr(|| fstatvfs(self.file.fd()))
             .map_or(u64::MAX, |found| found.f_bfree.saturating_mul(found.f_frsize));
         if bytes <= free { Ok(()) } else { Err(Refusal::io(Errno::NOSPC, "making room for", &self.name)) }
     }
 
-    /// Lets the file system reserve space for the first `bytes` bytes of the file, if it can. These include the bytes that were written already.
+    /// Lets the file system reserve space for the first `bytes` bytes of the file, if it can. The bytes that were written already are among them.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much space.
@@ -137,7 +138,7 @@ impl Upload {
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
                 Err(Refusal::io(errno, "making room for", &self.name))
             }
-            // Reserving is optional: other errors show when bytes are written.
+            // Reserving is optional: the causes of other errors are noticed when bytes are written.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -157,8 +158,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends at most `at_most` bytes of a file, from `offset` on; returns how many there were. The kernel copies by itself if it can, and only
-    /// shares blocks if the file system can do that.
+    /// Appends at most `at_most` bytes of a file, from `offset` on; returns how many were appended. If possible, the kernel copies the bytes without
+    /// passing them through this process, or the file system only shares its blocks.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when the disk is full, [`Refusal::Io`] when the file cannot be read.
@@ -172,7 +173,7 @@ impl Upload {
                 self.bytes += copied as u64;
                 Ok(copied as u64)
             }
-            // Between two file systems, or on one that does not support it.
+            // The kernel cannot copy between these two file systems, or the file system does not support it.
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 let mut buffer = vec![0; count.min(COPY_BYTES)];
                 let read = reader.read_at(offset, &mut buffer)?;
@@ -214,13 +215,14 @@ impl Upload {
         self.finish_if(|| Ok(()), || Ok(()))
     }
 
-    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is asked in the turn in which the file gets its name. `still_there`
-    /// is asked in the same turn, after a new file got its name; if it refuses, the file loses the name again, because another process may have
-    /// begun to remove the directory meanwhile. `still_there` is not asked about a replacement: the new file has the ACL of the old one, so a user
-    /// who may remove the old file may remove the new one. The replacement stays, even if the directory is moved afterwards.
+    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is the caller's last check, in the turn in which the file gets its
+    /// name. `still_there` is called in the same turn, after a new file got its name. If `still_there` refuses, the file loses the name again,
+    /// because another process may have begun to remove the directory meanwhile. `still_there` is not called for a replacement. The new file has the
+    /// ACL of the old one, so a user who may remove the old file may remove the new one. The replacement stays, even if the directory is moved
+    /// afterwards.
     ///
     /// # Refuses
-    /// As [`Upload::finish`], and what `judge` and `still_there` refuse: nothing has changed then.
+    /// As [`Upload::finish`], and the refusals of `judge` and `still_there`. After a refusal nothing has changed.
     pub fn finish_if<E: From<Refusal>>(
         self,
         judge: impl FnOnce() -> Result<(), E>,
@@ -255,8 +257,8 @@ impl Upload {
 const RENEWALS_MAX: usize = 4;
 
 /// Puts the file in the place of `target`. An ACL that was changed during the upload must not be undone by the copy that was made when the upload
-/// began. So the two are compared just before the rename, and once more just after it, because another process may have changed it in between. A
-/// change later than that finds the old file without a name ([`acl_write::set_acl`]).
+/// began. So the ACL of `target` is compared with the copy just before the rename. It is compared once more just after the rename, because another
+/// process may have changed it in between. A later change is refused, because the old file has no name any more ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,
@@ -281,7 +283,7 @@ fn replace<E: From<Refusal>>(
     judge()?;
     turn.may_change(&directory, name)?;
     directory.still_is(name, target)?;
-    // A sync takes long enough for another change.
+    // The ACL may change again during the sync, so it is compared again.
     for _ in 0..RENEWALS_MAX {
         if !renew()? {
             break;

@@ -1,10 +1,11 @@
-//! The kernel reports every change of an ACL on whole file systems (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). If it does so, it need not even
-//! be asked for the state of an entry: while no change is reported, the state stays the same.
+//! The kernel can report every change of an ACL on a whole file system (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). If it does, the metadata of
+//! an entry need not be read for the entry's state: while no change is reported, the state stays the same.
 //!
-//! The kernel reports a change before the process that makes it goes on. So after [`Watch::drain`] every change before the call is known.
-//! Each event has a number. For all inodes with the same low bits, the number of the last event is kept. An object's [`Version`] is its file system
-//! and that number. The reuse of an inode's number is reported as well. So are mounts, because a mount on a name hides the object that has the name:
-//! after a mount every object has another version.
+//! The kernel reports a change before the system call that makes it returns. So after [`Watch::drain`] every change before the call is known. Each
+//! event gets a number. Inodes whose numbers have the same low bits share a slot, which keeps the number of the last event about one of them. An
+//! object's [`Version`] contains its file system and the number in its slot. The kernel reports removals, too, so a new object with the number of a
+//! removed inode has another version. It also reports mounts, because a mount on a name hides the object that has the name: after a mount every
+//! object has another version.
 
 use enfilade_access::Version;
 use enfilade_facts::vocabulary::AclDialect;
@@ -19,35 +20,35 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many numbers are kept: a power of two.
+/// The number of slots: a power of two.
 const KEPT: usize = 1 << 16;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Events identify an object by its handle (linux/fanotify.h).
 const REPORT_FID: u32 = 0x200;
 const OVERFLOW: u64 = 0x4000;
 const IS_FID: u8 = 1;
-/// A mount's id that no other mount ever has (linux/stat.h, from Linux 6.8 on).
+/// Requests the id of a mount that no other mount ever has (linux/stat.h, from Linux 6.8 on).
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-/// ext2 to ext4, and XFS: there a handle begins with the inode's number, and a directory has the same number in its entries.
+/// The file systems ext2 to ext4, and XFS. Their handles begin with the inode's number, and the entries of their directories contain the same number.
 const TELLING: [u32; 2] = [0xef53, 0x5846_5342];
 
 /// Receives the kernel's reports of changes.
 pub struct Watch {
     group: Fanotify,
-    /// Tells when something is mounted or unmounted.
+    /// `/proc/self/mountinfo`, which reports when something is mounted or unmounted.
     mounts: Option<File>,
     /// The lock is held while events are noted.
     followed: Mutex<Followed>,
     /// The number of the last event.
     last_event: AtomicU64,
-    /// The number of the last event that may be about an inode with these low bits.
+    /// For each slot, the number of the last event about one of its inodes.
     last: Box<[AtomicU64]>,
-    /// The number of the last event that does not tell its object. Any object may have changed then.
+    /// The number of the last event that does not contain an inode. Any object may have changed at that event.
     last_of_all: AtomicU64,
 }
 
 struct Followed {
-    /// Mounts, and whether the kernel reports changes there.
+    /// For each mount, whether the kernel reports changes on its file system.
     mounts: HashMap<u64, bool>,
     buffer: Vec<u8>,
 }
@@ -56,7 +57,7 @@ impl Watch {
     /// Begins to receive reports, if the kernel lets this process do so.
     ///
     /// # Errors
-    /// The reason why it does not, in words.
+    /// The reason why the kernel sends no reports, in words.
     pub fn new() -> Result<Self, String> {
         let flags = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
         let group = Fanotify::init(flags | InitFlags::from_bits_retain(REPORT_FID), EventFFlags::empty())
@@ -106,7 +107,7 @@ impl Watch {
         }
     }
 
-    /// The state of an object on a followed file system.
+    /// The state of an object on a file system on which the kernel reports changes.
     pub(crate) fn version(&self, acls: AclDialect, file_system: u64, inode: u64) -> Version {
         Version::Watched { acls, file_system, changes: self.last_of(inode) }
     }

@@ -1,5 +1,5 @@
-//! The access log: one line per audit event, on standard error: JSON, or plain text on a terminal. It contains no secret, and control characters in a
-//! path are escaped, so that an event is always one line.
+//! The access log: one line per audit event, written to standard error as JSON, or as plain text if that is a terminal. It contains no secret.
+//! Control characters in a path are escaped, so that an event is always one line.
 
 use crate::issued::record_of;
 use crate::output;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// How many events may wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer collects events after the first one: waking it for each event costs more than writing the event.
+/// How long the writer waits for further events after the first event: to wake its thread for each event costs more than to write the event.
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Passes events to a thread that writes them, so that a slow terminal delays no request, and the time of a request does not depend on
@@ -38,7 +38,7 @@ struct Waiting {
     lost: u64,
 }
 
-/// Reused buffers.
+/// The buffers of the writer, which are used again for each write.
 #[derive(Default)]
 struct Writing {
     events: Vec<Event>,
@@ -67,7 +67,7 @@ impl AccessLog {
         Ok(log)
     }
 
-    /// Writes everything that waits, in one piece.
+    /// Writes all waiting events at once.
     pub(crate) fn write(&self) {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Writing { events, text } = &mut *writing;
@@ -109,15 +109,15 @@ impl Audit for AccessLog {
     }
 }
 
-/// Builds a line by hand: this runs for every request, and a tree of JSON values would cost as much as all doors.
+/// Builds the JSON line by hand. It is built for every request, and a tree of JSON values would take as much time as all five doors.
 fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
-    // Work of the server itself has no id.
+    // An event of the server's own work has no request id.
     if event.id != RequestId::default() {
         let _ = write!(line, r#","request":"{}""#, event.id);
     }
     if !event.proxy_id.is_empty() {
-        // Only letters, digits and `-._` are taken from a proxy.
+        // The id from a proxy has only letters, digits and `-._`, so it needs no escaping.
         let _ = write!(line, r#","proxy_request":"{}""#, event.proxy_id);
     }
     for (name, text) in [
@@ -148,7 +148,7 @@ fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = writeln!(line, r#","lost_before":{lost_before}}}"#);
 }
 
-/// A line for people.
+/// Builds the line of plain text, for a terminal.
 fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let Event { peer, verb, authid, status, millis, bytes, .. } = event;
     let authid: &str = if authid.is_empty() { "-" } else { authid };
@@ -161,7 +161,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
         false => format!(" {}: {}", event.code, event.reason),
     };
     let text = format!("{peer} {authid} {verb} {target} {status}{reason}");
-    // A terminal obeys control characters.
+    // A terminal obeys control characters, so they are escaped.
     let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", text.escape_debug());
     let _ = match lost_before {
         0 => writeln!(line),
@@ -169,7 +169,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
 }
 
-/// Drops all events, for commands that ask the doors without serving.
+/// Drops all events: for commands that ask the doors but serve no client.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

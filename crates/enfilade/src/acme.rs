@@ -1,6 +1,7 @@
 //! Certificates of a public certificate authority (ACME, RFC 8555): the server obtains one for the names of `[tls] acme`, and renews it.
 //!
-//! Servers that share a data directory share the account and the certificate: one of them obtains it, and each of them answers the challenges.
+//! Servers that share a data directory share the account and the certificate: one server obtains the certificate, and each server answers the
+//! challenges.
 
 mod answers;
 mod https;
@@ -25,9 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often the age of the certificate is checked: a lost file is soon replaced.
+/// How often the certificate is checked. The time is short, so that a lost certificate file is soon replaced.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// The waits after the first, second, … failure. Let's Encrypt counts at most five failed validations of a name in an hour.
+/// The waits after the first, second, third and every later failure. Let's Encrypt allows at most five failed validations of a name in an hour.
 const WAITS: [Duration; 4] = [
     Duration::from_secs(60),
     Duration::from_secs(900),
@@ -40,12 +41,12 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(300);
 /// Obtains and renews the certificate.
 struct Client {
     data: PathBuf,
-    /// The bundle.
+    /// The path of the bundle: certificate, intermediates and key.
     place: PathBuf,
     names: Vec<String>,
     /// The URL of the authority's directory.
     directory: String,
-    /// The URL of an e-mail address.
+    /// The operator's e-mail address, as a `mailto:` URL.
     contact: Option<String>,
     roots: Option<PathBuf>,
     answers: Arc<Answers>,
@@ -53,12 +54,12 @@ struct Client {
     challenges: Vec<Challenge>,
 }
 
-/// The directory of account, challenges and record in the data directory.
+/// The directory for the account, the answers to challenges and the record, in the data directory.
 fn place(data: &Path) -> PathBuf {
     data.join("acme")
 }
 
-/// The bundle of the certificate for these names; `None` if certificates are not in a directory.
+/// The path of the bundle for the names in `[tls] acme`; `None` if there are no names, or if a crt-list names the certificates.
 pub(crate) fn bundle(tls: &Tls, data: &Path) -> Option<PathBuf> {
     let first = tls.acme_names().first()?;
     match tls.place(data) {
@@ -69,7 +70,7 @@ pub(crate) fn bundle(tls: &Tls, data: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Starts the task that obtains and renews the certificate, if one is configured. A call of `again` lets it try now.
+/// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. A notification of `again` makes the task try at once.
 pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, again: &Arc<Notify>) -> anyhow::Result<()> {
     let tls = &home.config.tls;
     let Some(bundle) = bundle(tls, &home.data) else { return Ok(()) };
@@ -119,7 +120,7 @@ impl Client {
         if !self.is_due() {
             return Ok(());
         }
-        // Another server may be obtaining it. Its certificate is seen at the next look.
+        // Without the lock there is nothing to do: another server obtains the certificate, and the next check finds it.
         let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
             return Ok(());
         };
@@ -149,7 +150,7 @@ impl Client {
         Ok(())
     }
 
-    /// The kind of challenge to try: the one that worked last, then the others in turn.
+    /// The kind of challenge for the next attempt: the kind that last worked, and after each failure the next kind of the list.
     fn kind(&self, failures: usize) -> Challenge {
         let worked = Record::read(&self.data).challenge;
         let first = self.challenges.iter().position(|kind| Some(*kind) == worked).unwrap_or(0);
@@ -157,7 +158,7 @@ impl Client {
         kind.copied().unwrap_or(Challenge::TlsAlpn)
     }
 
-    /// Whether the certificate is missing, is of another authority, lacks a name, or has used up two thirds of its time.
+    /// Whether the certificate is missing, comes from another authority, lacks a name, or has less than a third of its lifetime left.
     fn is_due(&self) -> bool {
         let leaf = std::fs::read(&self.place).ok();
         let leaf = leaf.and_then(|pem| Leaf::read(&pem, &mut enfilade_tls::Room::default()).ok());
@@ -182,7 +183,7 @@ impl Client {
         Ok(leaf)
     }
 
-    /// Opens the account of this authority, or creates it.
+    /// Opens the account at the authority, or creates one.
     async fn account(&self) -> anyhow::Result<Account> {
         let file = place(&self.data).join(format!("account-{}.json", self.authority()));
         let https =
@@ -202,7 +203,7 @@ impl Client {
         Ok(account)
     }
 
-    /// Why there is no account.
+    /// The error for an account that cannot be opened or created.
     fn no_account(&self, why: instant_acme::Error) -> anyhow::Error {
         match why {
             instant_acme::Error::Json(_) => anyhow::anyhow!(

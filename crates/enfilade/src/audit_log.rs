@@ -1,5 +1,4 @@
-//! The audit log: one line per change, on standard error together with the access log. The facts keep each change until it was
-//! written.
+//! The audit log: one line per change, on standard error together with the access log. The facts keep each change until its line was written.
 
 use crate::output;
 use enfilade_sources::lmdb::{Lmdb, ShippingError};
@@ -11,7 +10,7 @@ use std::time::Duration;
 /// How often the thread checks for changes to write. If there are none, the check reads two atomic counters.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Starts a thread that writes changes as they come. If nothing reads standard error only this thread waits.
+/// Starts a thread that writes changes as they are committed. If nothing reads standard error, only this thread waits.
 pub(crate) fn follow(source: &Arc<Lmdb>) -> std::io::Result<()> {
     let source = Arc::clone(source);
     std::thread::Builder::new().name("change-log".into()).spawn(move || {
@@ -31,7 +30,7 @@ pub(crate) fn follow(source: &Arc<Lmdb>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the changes that were not written yet.
+/// Writes a line for each change that has no line yet.
 fn ship(source: &Lmdb) -> Result<(), ShippingError> {
     source.ship(|entries| {
         let mut text = String::new();

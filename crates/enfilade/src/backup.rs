@@ -1,4 +1,4 @@
-//! Makes backups of the whole house, for a command or in a server.
+//! Makes backups of a whole installation (facts, keys, certificates, configuration), for a command or in a server.
 
 mod parts;
 pub(crate) mod schedule;
@@ -16,16 +16,16 @@ use enfilade_sources::lmdb::Lmdb;
 use parts::Parts;
 use std::path::{Path, PathBuf};
 
-/// The file of a backup with the facts.
+/// The name of the file with the facts, in a backup.
 pub(crate) const FACTS: &str = "facts.backup";
-/// Attempts, if keys or certificates are replaced while a backup is made.
+/// The most attempts to make a backup. An attempt fails if keys or certificates are replaced while it runs.
 const TRIES: usize = 5;
 
-/// Where a backup goes.
+/// The place where a backup is written.
 pub(crate) enum Target<'a> {
     /// A new directory.
     Directory(&'a Path),
-    /// One file, encrypted if there is a lock.
+    /// One file, encrypted if there is a [`Lock`].
     Archive(&'a Path, Option<Lock>),
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct Made {
     pub(crate) bytes: u64,
 }
 
-/// Makes a backup. `more` makes files that belong to it besides the house's own. `progress` counts records.
+/// Makes a backup. `more` returns further files for the backup. `progress` counts the records of the facts.
 ///
-/// The facts are gathered between two readings of all other files, which must be equal: so the backup is of one moment.
+/// All other files are read before the facts are gathered, and again after that. Both readings must be equal, so that the backup shows one moment.
 pub(crate) fn make(
     installation: &Installation,
     lmdb: &Lmdb,
@@ -89,7 +89,7 @@ fn try_to_make(
     let Parts { mut items, outside } = Parts::of(installation)?;
     items.extend(more()?);
     let now = clock::now().unix_seconds;
-    // The records lie in an unnamed file where the facts are, so that an encrypted backup leaves nothing readable elsewhere.
+    // The records are gathered in an unnamed file in the data directory, so that an encrypted backup leaves no readable copy in another place.
     let facts = Gathered::of(&|look| lmdb.with_view(look), &installation.data, now, progress)
         .context("the facts cannot be copied")?;
     let origin = facts.origin.clone();
@@ -109,7 +109,7 @@ fn try_to_make(
     Ok(Made { manifest, bytes })
 }
 
-/// A path that does not depend on the working directory.
+/// The path in a form that does not depend on the working directory.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

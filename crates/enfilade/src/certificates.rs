@@ -1,4 +1,4 @@
-//! The server's certificates: it loads them at the start, reads their keys at handshakes, and replaces both while it runs.
+//! The certificates of the server: loads them at the start, reads their keys at handshakes, and replaces certificates and keys while the server runs.
 
 mod served;
 mod ticket_keys;
@@ -27,10 +27,10 @@ const HOT_MAX: usize = 16_384;
 /// The most bad files to log; `enfilade certs check` shows all.
 const TOLD_MAX: usize = 100;
 
-/// The files of the configured certificates, and their parsed keys. It outlives the snapshots of the certificates.
+/// The files of the configured certificates, and their parsed keys. A keeper is used longer than one snapshot of the certificates.
 pub(crate) struct Keeper {
     pub(crate) files: CertificateFiles,
-    /// The part of the configuration that it was made from: the place, and the directory of issuers.
+    /// The part of the configuration that the keeper was made from: the place, and the directory of issuers.
     made_of: (CertificatePlace, Option<PathBuf>),
     digest: Digest,
     seed: MemoSeed,
@@ -38,12 +38,12 @@ pub(crate) struct Keeper {
     index: PathBuf,
     /// Whether the index was used without checking the files for changes.
     pub(crate) believes: bool,
-    /// The index that an earlier start wrote.
+    /// The index that an earlier start of the server wrote.
     known: Mutex<Option<LeafIndex>>,
     memo: KeyMemo,
-    /// Files that are being read for a handshake; other handshakes that need one of them wait for it.
+    /// Files that are being read for a handshake. Other handshakes that need the same file wait for the result.
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
-    /// Limits how many keys are read at the same time. Only handshakes that need a key wait here.
+    /// Limits how many keys are read at the same time. Only a handshake that needs a key from a file waits for it.
     turns: Semaphore,
     /// Files that could not be used by a handshake, with the reason: each is logged once, not once for each handshake.
     told: Mutex<HashMap<String, String>>,
@@ -52,7 +52,7 @@ pub(crate) struct Keeper {
 #[derive(Clone)]
 struct Loaded {
     ready: Ready,
-    /// Whether it may be remembered. A file that could not be read is read again at the next handshake.
+    /// Whether the memo may keep the result. A file that could not be read is read again at the next handshake.
     is_lasting: bool,
 }
 
@@ -85,7 +85,7 @@ impl Keeper {
         })
     }
 
-    /// Whether it was made from this configuration.
+    /// Whether this keeper was made from this configuration, and can stay in use.
     pub(crate) fn is_of(&self, tls: &Tls, data: &Path) -> bool {
         // The issuers are read only when a keeper is made, so with issuers every reload makes a new keeper.
         self.made_of == (tls.place(data), tls.issuers.clone()) && tls.issuers.is_none()
@@ -104,7 +104,7 @@ impl Keeper {
         format!("{} cannot be used", self.place())
     }
 
-    /// Reads every leaf. Returns the usable certificates and the bad ones; it is an error if none is usable.
+    /// Reads every leaf certificate. Returns the usable certificates and the bad ones; it is an error if none is usable.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
         let began = clock::nanos();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -131,7 +131,7 @@ impl Keeper {
         Ok((looked.certificates, looked.bad))
     }
 
-    /// Writes the index for the next start. Without an index that start only takes longer.
+    /// Writes the index for the next start. Without an index, the next start only takes longer.
     pub(crate) fn write_down(&self, certificates: &Certificates) {
         let place = self.files.place().path();
         if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {
@@ -139,7 +139,8 @@ impl Keeper {
         }
     }
 
-    /// Reads every key before the server listens. An unusable certificate stops the start; the error names all of them.
+    /// Reads every key before the server listens. If a certificate is unusable, the server does not start, and the error names all unusable
+    /// certificates.
     pub(crate) fn verify_all(
         &self,
         certificates: &Certificates,
@@ -164,7 +165,7 @@ impl Keeper {
         self.files.verify(certificates, threads(), done)
     }
 
-    /// The TLS configuration for a handshake: from the memo, or read now, off the async workers. Handshakes that need the same file at the
+    /// The TLS configuration for a handshake: from the memo, or read now, in a thread for blocking work. Handshakes that need the same file at the
     /// same time share one read.
     pub(crate) async fn config(self: &Arc<Self>, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let key = self.memo.key(permit, &self.digest);
@@ -182,7 +183,7 @@ impl Keeper {
     }
 
     async fn read(self: &Arc<Self>, path: PathBuf, policy: Arc<Policy>) -> Loaded {
-        // The semaphore is never closed, so this does not fail.
+        // This does not fail, because the semaphore is never closed.
         let _turn = self.turns.acquire().await;
         let keeper = Arc::clone(self);
         let read =
@@ -195,7 +196,7 @@ impl Keeper {
         read.await.unwrap_or_else(ended)
     }
 
-    /// Logs a file that a handshake could not use, unless the same reason was logged for it.
+    /// Logs a file that a handshake could not use, unless the same reason was already logged for that file.
     pub(crate) fn tell_once(&self, refusal: &Refusal) {
         let Refusal::Unusable { file, why } = refusal else { return };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -29,7 +29,7 @@ fn millis(id: ClockId) -> i64 {
 }
 
 fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
-    // A clock before 1970 is read as 0: then nothing counts as expired.
+    // A clock before 1970 is read as 0, so that nothing counts as expired.
     Clocks {
         unix_seconds: unix_millis.div_euclid(1_000).max(0),
         tick_millis: u64::try_from(tick_millis).unwrap_or(0),
@@ -37,9 +37,9 @@ fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
     }
 }
 
-/// Both clocks, now.
+/// The present readings of the wall clock and of the tick.
 pub(crate) fn now() -> Clocks {
-    // The tick counts from the boot of the machine, including sleep: all processes read the same value.
+    // The tick counts milliseconds since the boot of the machine, including sleep. All processes read the same value.
     reading(wall_millis(), millis(ClockId::Boottime))
 }
 
@@ -49,15 +49,15 @@ pub(crate) fn nanos() -> u64 {
     (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
 }
 
-/// The offset of the wall clock and of the boot-time clock from the kernel's cheapest clock, which is at most one tick (4 ms) late. The
-/// offset changes only when the clock is set or the machine sleeps, so it is read ten times a second.
+/// The offsets of the wall clock and of the boot-time clock from the coarse monotonic clock, which is the cheapest to read and at most 4 ms late. The
+/// offsets change only when a clock is set or the machine sleeps, so it is enough to measure them ten times a second.
 struct Ahead {
     looked: AtomicI64,
     unix: AtomicI64,
     tick: AtomicI64,
 }
 
-/// How often the offsets are read again, in milliseconds.
+/// How often the offsets are measured, in milliseconds.
 const LOOK_AGAIN: i64 = 100;
 
 impl Ahead {
@@ -83,7 +83,7 @@ impl Ahead {
     }
 }
 
-/// The clocks of a server, with the health of its mirror. A reading takes about 20 ns.
+/// A function that reads the clocks of a server, and whether its mirrored records are current. A reading takes about 20 ns.
 pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let limit = u64::try_from(stale_limit).unwrap_or(0).saturating_mul(1_000);
     let ahead = Ahead::new();
@@ -95,14 +95,14 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     })
 }
 
-/// Never reached: the timer only serves to be cancelled when the clock is set.
+/// When the timer ends, in seconds since the epoch: in the year 4147. The timer only exists to be cancelled when the clock is set.
 const FAR_SECONDS: i64 = 1 << 36;
 
-/// Counts how often the wall clock was set since this call. The kernel then cancels timers that wait for a time of day, and the next read of
-/// the timer returns an error. Without such a timer every call counts as a change.
+/// A function that counts how often the wall clock was set since this call. When the clock is set, the kernel cancels each timer that waits for a
+/// time of day, and the next read of the timer returns an error. If no timer can be created, every call counts as a change.
 pub(crate) fn sets() -> ClockSets {
     let timer = timer().ok();
-    // Read and counted under one lock: no caller sees the old count after another saw the new one.
+    // The timer is read and the change is counted under one lock, so that no caller gets the old count after another caller got the new one.
     let count = Mutex::new(0_u64);
     Arc::new(move || {
         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +137,7 @@ mod tests {
             let (ticks, seconds) = late();
             assert!(ticks <= 50 && (0..=1).contains(&seconds.abs()), "{ticks} {seconds}");
         }
-        // As if the wall clock had been set by an hour, and the machine had slept for one.
+        // The offsets are now as if the wall clock had been set one hour ahead, and the machine had slept for one hour.
         ahead.unix.fetch_sub(3_600_000, Ordering::Relaxed);
         ahead.tick.fetch_sub(3_600_000, Ordering::Relaxed);
         assert!(late().0 > 3_000_000);
@@ -150,7 +150,7 @@ mod tests {
     fn setting_the_clock_is_counted_and_looking_at_it_is_not() {
         let sets = sets();
         assert_eq!([sets(), sets(), sets()], [0, 0, 0]);
-        // Only root may set the clock, and only to the present time.
+        // Only root may set the clock. The test sets it to the present time.
         let now = clock_gettime(ClockId::Realtime);
         if rustix::time::clock_settime(ClockId::Realtime, now).is_ok() {
             assert_eq!([sets(), sets()], [1, 1]);

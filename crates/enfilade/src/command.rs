@@ -1,4 +1,4 @@
-//! The commands. Each reads its arguments, calls functions of `admin`, and prints the result.
+//! The commands. Each command reads its arguments, calls functions of the crate `enfilade-admin`, and prints the result.
 
 mod access;
 mod acls;
@@ -34,7 +34,7 @@ use std::process::ExitCode;
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
     let cli = match cli {
-        // Only running servers have penalties: nothing is opened.
+        // Penalties are only in the memory of running servers, so neither the configuration nor the facts are opened.
         Cli { command: Command::Penalties(command), data, .. } => {
             penalties::run(&home::data_directory(data)?, command, json)?;
             return Ok(ExitCode::SUCCESS);
@@ -46,7 +46,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
         Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
-        // The data directory of a restore gets its name when it is complete.
+        // A restore gives its directory the name of the data directory only when the restore is complete.
         Command::Restore(command) => {
             return backup::restore(cli.data, command, json).map(|()| ExitCode::SUCCESS);
         }
@@ -120,7 +120,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Only these commands and `bootstrap` create a data directory: a command that shows or changes something must not create an empty one for a mistyped name.
+/// What a command does if there is no data directory. A command that only shows or changes something must not create an empty one for a mistyped
+/// name.
 fn if_missing(command: &Command) -> IfMissing {
     match command {
         Command::Serve(_) | Command::Init | Command::Import(_) => IfMissing::Create,
@@ -129,7 +130,7 @@ fn if_missing(command: &Command) -> IfMissing {
     }
 }
 
-/// The most similar name, for the error about one that does not exist.
+/// A hint with the most similar existing name, for the error that `name` does not exist.
 fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
     let similar = names.map(|known| (distance(known, name), known)).min();
     let similar = similar.filter(|(distance, _)| *distance <= 2);
@@ -139,7 +140,7 @@ fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
 /// How an administrator is made.
 const NEW_ADMINISTRATOR: &str = "run `enfilade user add NAME@local --password`, then `enfilade role assign --path / --auth-id NAME@local Admin`";
 
-/// Warns if the change took the last administrator away.
+/// Warns if a change removed the last administrator.
 fn warn_without_administrator(home: &Home, had_one: bool) -> anyhow::Result<()> {
     if had_one && !has_administrator(home)? {
         output::note(&format!(
@@ -153,7 +154,7 @@ fn has_administrator(home: &Home) -> anyhow::Result<bool> {
     Ok(enfilade_admin::has_administrator(home.source(), clock::now().unix_seconds)?)
 }
 
-/// What to do about a lost password, for a user that exists.
+/// Advice for a lost password, with the name of an existing user. It is empty if there is no such user.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
     let login = enfilade_admin::example_login(home.source(), clock::now().unix_seconds)?;
     Ok(login.map_or_else(String::new, |(ExampleLogin::Secret(login) | ExampleLogin::NoSecret(login))| {

@@ -36,7 +36,7 @@ pub(crate) struct Config {
 }
 
 impl Tls {
-    /// Where certificates are.
+    /// The place of the certificates: a crt-list or a directory.
     pub(crate) fn place(&self, data: &Path) -> CertificatePlace {
         match &self.crt_list {
             Some(list) => CertificatePlace::List(list.clone()),
@@ -56,7 +56,7 @@ impl Tls {
         self.acme.as_ref().map_or(&[], |names| &names.0)
     }
 
-    /// The key `index` in the type that `admin` uses.
+    /// The value of the key `index`, in the type of the crate `enfilade-admin`.
     pub(crate) fn index_use(&self) -> IndexUse {
         match self.index {
             UseOfIndex::Off => IndexUse::Off,
@@ -65,7 +65,7 @@ impl Tls {
         }
     }
 
-    /// The rules for door 1.
+    /// The rules by which door 1 (TLS) chooses a certificate.
     pub(crate) fn rules(&self) -> Rules {
         let matching = match self.r#match {
             Matching::ExactFirst => Match::ExactFirst,
@@ -76,7 +76,7 @@ impl Tls {
 }
 
 impl Passwords {
-    /// The rules in the type that checks passwords.
+    /// The rules for passwords, in the type of the crate `enfilade-admin`.
     pub(crate) fn rules(&self) -> PasswordRules {
         let seconds = |time: &Option<Duration>| time.as_ref().map_or(0, |time| time.seconds);
         PasswordRules {
@@ -91,7 +91,7 @@ impl Passwords {
 }
 
 impl Facts {
-    /// How the store is opened.
+    /// The options with which the store of facts is opened.
     pub(crate) fn terms(&self) -> Terms {
         Terms { group: self.group, map_bytes: self.map_mebibytes.map(MapSize::bytes) }
     }
@@ -124,7 +124,7 @@ fn keys() -> impl Iterator<Item = (String, Effect)> {
 }
 
 impl Config {
-    /// The keys that differ from this configuration and take effect only after a restart.
+    /// The keys that have another value in `changed`, and take effect only after a restart.
     pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<String>> {
         let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
         let value = |table: &toml::Table, key: &str| {
@@ -172,7 +172,7 @@ fn keys_of_environment() -> impl Iterator<Item = String> {
     variables().filter_map(|name| key_of_variable(&name))
 }
 
-/// Warnings about variables that begin like one that sets a key, with one `_` where two belong.
+/// Warnings about environment variables that set no key, because they have one `_` after the section instead of two.
 pub(crate) fn unread_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     let sections: BTreeSet<String> =
         keys().filter_map(|(key, _)| Some(key.split_once('.')?.0.to_ascii_uppercase())).collect();
@@ -241,7 +241,7 @@ fn with_environment(
             _ => toml::Value::from(value),
         };
         section.insert(key_in_section.to_owned(), value);
-        // The file was valid before, so the error is in the variable.
+        // Without this variable the configuration was valid, so the error is in the variable.
         let so_far = toml::Value::Table(table.clone()).try_into::<Config>();
         so_far.map_err(|why| anyhow::anyhow!("environment variable `{name}`: {}", why.message()))?;
     }

@@ -1,7 +1,7 @@
-//! Commands ask the running servers of a data directory about state that only these have in memory.
+//! Lets commands ask the running servers of a data directory about state that only the servers have, in memory.
 //!
-//! Each server listens on a Unix socket in the directory `control`. Its file mode admits the owner of the data directory, and the group of
-//! `[facts] group`. A client sends one line of JSON, and the server answers with one.
+//! Each server listens on a Unix socket in the directory `control`. The mode of the socket admits the owner of the data directory, and the group of
+//! `[facts] group`. A client sends one line of JSON, and the server answers with one line of JSON.
 
 use crate::output;
 use anyhow::{Context, ensure};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one side waits for a line of the other one.
+/// How long a server waits for the line of a client, and a client for the line of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
 const QUESTION_BYTES_MAX: u64 = 4_096;
-/// All entries of the table of penalties take less.
+/// The full table of penalties takes fewer bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A question to a server.
@@ -29,7 +29,8 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 pub(crate) enum Question {
     /// Which addresses and names are delayed or refused after failed logins?
     Penalties,
-    /// Forget the failures of an address or a name; without one, of all. The answer is what was delayed or refused.
+    /// Forget the failures of an address or a name, or of all of them (`None`). The answer lists the addresses and names that were delayed or
+    /// refused.
     Clear(Option<String>),
 }
 
@@ -42,13 +43,13 @@ pub(crate) struct Penalised {
     pub(crate) state: String,
     /// Failures in the last minute.
     pub(crate) failures: u32,
-    /// The end, in seconds since the epoch.
+    /// When the delay or refusal ends, in seconds since the epoch.
     pub(crate) until: i64,
     /// The process id of the server.
     pub(crate) server: u32,
 }
 
-/// Starts the thread that answers. Without it the server works, but commands cannot ask it.
+/// Starts the thread that answers commands. If it cannot listen, the server works, but commands cannot ask it.
 pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> anyhow::Result<()> {
     let directory = place(data);
     let listener = match listen(&directory, group) {
@@ -63,7 +64,7 @@ pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> any
     let house = Arc::clone(house);
     std::thread::Builder::new().name("control".into()).spawn(move || {
         for stream in listener.incoming() {
-            // A client that went away gets no answer.
+            // An error is ignored: it concerns only the client of this connection.
             match stream {
                 Ok(stream) => drop(answer(&stream, &house)),
                 Err(_) => std::thread::park_timeout(PATIENCE),
@@ -81,7 +82,7 @@ fn place(data: &Path) -> PathBuf {
 fn listen(directory: &Path, group: Option<u32>) -> anyhow::Result<UnixListener> {
     let at = || format!("`{}` cannot be used", directory.display());
     directory::make_for(directory, group).with_context(at)?;
-    // One server at a time takes a socket; the lock ends when the file is closed.
+    // The lock lets only one server at a time choose a socket. It ends when the file is closed.
     let turn = directory::open_for(&directory.join("turn"), group, |path| {
         File::options().write(true).create(true).truncate(false).open(path)
     });
@@ -95,7 +96,7 @@ fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
         match UnixStream::connect(short(&opened, number)) {
             Ok(_) => continue,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            // A server that ended left it.
+            // The socket is left from a server that has ended.
             Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(&path)?,
             Err(_) => continue,
         }
@@ -106,7 +107,7 @@ fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     Err(io::Error::other(format!("{PROCESSES_MAX} servers listen there already")))
 }
 
-/// A path of a socket that is short enough for its address, however long the path of the directory is.
+/// A path of a socket through `/proc/self/fd`. It is short enough for a socket address even if the path of the directory is long.
 fn short(directory: &File, number: usize) -> String {
     format!("/proc/self/fd/{}/{number}", directory.as_raw_fd())
 }
@@ -137,7 +138,7 @@ fn answer(stream: &UnixStream, house: &House) -> anyhow::Result<()> {
 /// Asks every running server of the data directory. Returns the answers, sorted.
 ///
 /// # Errors
-/// When no server runs, or one does not answer: then it is not known what holds there.
+/// When no server runs, or a server does not answer, so that its penalties are unknown.
 pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penalised>> {
     let directory = place(data);
     let mut all = Vec::new();

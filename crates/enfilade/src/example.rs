@@ -5,7 +5,8 @@ use enfilade_admin::{CertificatePlace, ExampleLogin, example_datastore, example_
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// An address at which a client on this machine reaches a listener. One on all addresses is reached at `localhost`, a name of the first certificate.
+/// An address at which a client on this machine reaches a listener. For a listener on all addresses it is `localhost`, which is a name of the first
+/// certificate.
 pub(crate) fn reachable(listener: SocketAddr) -> String {
     match listener.ip().is_unspecified() {
         true => format!("localhost:{}", listener.port()),
@@ -13,7 +14,7 @@ pub(crate) fn reachable(listener: SocketAddr) -> String {
     }
 }
 
-/// The certificate that clients have to trust: the self-signed one, if it exists or the next start creates it.
+/// The file of the certificate that clients have to trust: the self-signed certificate, if it exists or the next start creates it.
 pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
     let CertificatePlace::Directory(directory) = home.certificates() else { return None };
     let certificate = directory.join("localhost.crt");
@@ -29,7 +30,7 @@ pub(crate) fn command(home: &Home, rest: &str) -> String {
     }
 }
 
-/// A word as a shell reads it.
+/// A word for a shell, in quotes if it needs them.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -42,7 +43,7 @@ fn in_quotes(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A request that lists a datastore; `login` is a word for the shell. Without a secret in it curl asks for the secret.
+/// A curl command that lists a datastore. `login` is a word for the shell; if it contains no secret, curl asks for the secret.
 fn listing(home: &Home, login: &str, address: &str) -> String {
     let trust = authority(home).map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
     format!(
@@ -52,14 +53,14 @@ fn listing(home: &Home, login: &str, address: &str) -> String {
     )
 }
 
-/// The path of a datastore that exists, else of the list of datastores.
+/// The path of an existing datastore, or if there is none, of the list of datastores.
 pub(crate) fn path(home: &Home) -> String {
     let datastore = example_datastore(home.source()).ok().flatten();
     datastore.map_or_else(|| "/dav/".to_owned(), |name| format!("/dav/{name}/"))
 }
 
-/// What to try after a start, and its heading. `login` is that of a first start, as a word for the shell. Without it, a user with a password or a token
-/// is named. If there is none, the command sets a password.
+/// A command to try after a start, with its heading. `login` is the login that a first start created, as a word for the shell. Without it, the
+/// command names a user with a password or a token. If there is no such user, the command sets a password or creates a user.
 pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (&'static str, String) {
     if let Some(login) = login {
         return ("try:", listing(home, &login, address));
@@ -76,7 +77,7 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
     }
 }
 
-/// The first commands with this house: start the server, and list a datastore. `None` if nobody could log in.
+/// The first commands to try with this data directory: start the server, and list a datastore. `None` if nobody could log in.
 pub(crate) fn try_it(home: &Home) -> Option<Vec<String>> {
     let login = match example_login(home.source(), crate::clock::now().unix_seconds).ok()?? {
         ExampleLogin::Secret(login) => login.to_string(),
@@ -86,7 +87,8 @@ pub(crate) fn try_it(home: &Home) -> Option<Vec<String>> {
     Some(vec![command(home, "serve"), listing(home, &in_quotes(&login), &address)])
 }
 
-/// Creates the Fernet keys of a house that never issued a session. If the configuration names a key repository, its owner makes the keys.
+/// Creates the Fernet keys, if no session was ever issued from these facts. If the configuration names a key repository, the owner of that repository
+/// makes the keys, so nothing is created.
 pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
     match &home.config.identity.fernet_keys {
         Some(_) => Ok(false),

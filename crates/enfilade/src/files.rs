@@ -15,8 +15,8 @@ use enfilade_sources::lmdb::Lmdb;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread
-/// never waits for the reader of the log.
+/// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits
+/// for the program that reads the log.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let source = Arc::clone(&home.source);
     let mut mirror = Mirror::new(home.files.clone());
@@ -37,7 +37,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         loop {
             let began = clock::now();
             let mut problems = Vec::new();
-            // Only one of several servers, the mirror leader, reads the files; the facts contain what it finds.
+            // Only one of several servers, the mirror leader, reads the files. The other servers find the result in the facts.
             if source.mirror_leader().is_mine(began.tick_millis) {
                 problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
@@ -64,7 +64,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs that passwords of a Proxmox server lie next to its `user.cfg` and are not used: the server does not follow `shadow.json`.
+/// Logs if there are unused passwords of a Proxmox server next to `user.cfg`. They are not used because the server does not follow `shadow.json`.
 pub(crate) fn tell_passwords(home: &Home) {
     let has = |name: &str| home.files.directory().join(name).exists();
     if !has(SHADOW) || !has(FileName::Users.as_str()) {
@@ -127,7 +127,7 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     problems
 }
 
-/// The line of a problem and the reason, without its effects and without text from the file: metrics contain no names.
+/// The line number and the reason of a problem, for metrics. Its effects and text from the file are left out, because metrics contain no names.
 fn line_of(problem: &str) -> Option<(u32, String)> {
     let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
     let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 
 /// The administrator that the first start created.
 pub(crate) struct Settled {
-    /// The administrator.
+    /// The name of the administrator.
     pub(crate) admin: Userid,
     /// The administrator's password; shown once.
     pub(crate) password: String,
 }
 
-/// The file in the data directory with the first password, until that was shown on a terminal or in JSON. So it is not lost if the start fails
-/// after the administrator was made, and it does not get into a log or a journal.
+/// The name of the file with the first password, in the data directory. It is removed when the password was shown on a terminal or in JSON. So the
+/// password is not lost if the start fails after the administrator was made, and it gets into no log or journal.
 const FIRST_PASSWORD: &str = "initial-password";
 
 /// The administrator that the first start creates.
@@ -40,8 +40,8 @@ pub(crate) fn forget_first_password(data: &Path) {
     let _ = std::fs::remove_file(data.join(FIRST_PASSWORD));
 }
 
-/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already. It also completes a first start that failed: an
-/// `admin@local` that commands created meanwhile gets the new password.
+/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already. Also completes a first start that failed. If
+/// commands created `admin@local` in the meantime, that user gets the new password.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     self_made::make_own(
         &home.data,
@@ -69,7 +69,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let path = home.data.join(DATASTORES).join(name.as_str());
         let group = home.config.facts.group;
         make_directory(&home.data.join(DATASTORES), group)?;
-        // Servers of several users share the datastore like the facts.
+        // Servers that run as several users share the datastore through the group, like the facts.
         make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
@@ -78,7 +78,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let line = format!("{password}\n");
     atomic::write_shared(&home.data.join(FIRST_PASSWORD), line.as_bytes(), home.config.facts.group)
         .context("the file for the first password cannot be written")?;
-    // The user comes last but for its role: if the process ends before the user is made, the next start begins again.
+    // The user is made after everything else except its role: if the process ends before that, the next start begins again.
     // The password is generated, so the rules for passwords do not apply.
     let ctx = ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() };
     let secret = Secret::new(password.as_bytes()).context("the generated password is empty")?;
@@ -133,7 +133,7 @@ impl Settled {
         }
     }
 
-    /// The login for the pasted command of `serve`.
+    /// The login in the command that `enfilade serve` prints for an operator to copy.
     pub(crate) fn login(&self, home: &Home) -> String {
         match std::io::stdout().is_terminal() {
             true => format!("'{}:{}'", self.admin, self.password),
@@ -141,7 +141,7 @@ impl Settled {
         }
     }
 
-    /// After the password itself was printed its file is not needed.
+    /// Removes the file with the password if the password itself was printed.
     pub(crate) fn was_shown(&self, home: &Home, json: bool) {
         if json || std::io::stdout().is_terminal() {
             forget_first_password(&home.data);

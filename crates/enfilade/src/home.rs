@@ -1,4 +1,4 @@
-//! The data directory, and a house built on it.
+//! The data directory, and the [`House`] of a server on it.
 
 use crate::access_log::NoLog;
 use crate::config::{self, Config};
@@ -44,9 +44,9 @@ pub(crate) struct Home {
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
     pub(crate) files: FileSet,
-    /// Paths that no datastore may reach.
+    /// The reserved paths, which no datastore may contain.
     pub(crate) reserved: Arc<ReservedPaths>,
-    /// The key of token hashes; `None` if it is lost.
+    /// The key that makes the hashes of API tokens; `None` if it is lost.
     pub(crate) hash_key: Option<SecretKey>,
     /// The rules for new passwords.
     pub(crate) passwords: PasswordRules,
@@ -108,7 +108,8 @@ impl Installation {
                 data.display()
             ),
         }
-        // Paths below it are written to `datastore.cfg`, where the meaning of a relative path would depend on its reader.
+        // The path must be absolute: paths below it are written to `datastore.cfg`, and a relative path there would depend on the working directory
+        // of its reader.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config_file = config.map(Path::to_path_buf);
@@ -121,7 +122,7 @@ impl Installation {
         config::path(&self.data, self.config_file.as_deref())
     }
 
-    /// Paths that no datastore may reach.
+    /// The reserved paths, which no datastore may contain.
     pub(crate) fn reserved(&self) -> Reserved {
         reserved(&self.data, &self.config, self.config_file.as_deref())
     }
@@ -137,7 +138,7 @@ impl Installation {
     }
 }
 
-/// Whether there is a data directory.
+/// Whether this directory has a store of facts, and so is a data directory.
 pub(crate) fn is_house(data: &Path) -> bool {
     // A restore that was killed may have left only `facts.new`.
     ["facts", "facts.new"].iter().any(|name| data.join(name).exists())
@@ -157,7 +158,8 @@ fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
     owner::check(data)
 }
 
-/// What an operator may put into a new data directory, of which one entry is enough.
+/// Names of files and directories that an operator may put into a new data directory. If one of them exists, [`refuse_foreign`] accepts the
+/// directory.
 const PREPARED: [&str; 12] = [
     "enfilade.toml",
     "keys",
@@ -173,13 +175,13 @@ const PREPARED: [&str; 12] = [
     "tfa.json",
 ];
 
-/// Refuses a directory of something else, so that a mistyped path does not get a data directory among its files.
+/// Refuses a directory with other files, so that no data directory is made at a mistyped path.
 fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let is_ours = |name: &&str| data.join(name).exists();
     if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
         return Ok(());
     }
-    // A new file system has `lost+found`. What cannot be listed is refused later.
+    // A new file system has `lost+found`. A directory that cannot be listed is refused later.
     let is_other =
         |name: &std::ffi::OsString| name != "lost+found" && !name.as_encoded_bytes().starts_with(b".");
     let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
@@ -227,7 +229,7 @@ impl Home {
         Ok(home)
     }
 
-    /// The key of token hashes.
+    /// The key that makes the hashes of API tokens.
     ///
     /// # Errors
     /// When tokens need another key, or the facts cannot be read.
@@ -237,7 +239,7 @@ impl Home {
         match (key, token_key::fault(&self.data, judged, self.hash_key.is_none())) {
             (Some(key), None) => {
                 if judged == TokenKey::Unrecorded {
-                    // The key also serves if it cannot be recorded: a full store still has to be served.
+                    // An error is ignored: the key can be used without a record, and a server must also serve a full store.
                     let _ = record_token_key(&self.change_context(), &key);
                 }
                 Ok(key)
@@ -248,18 +250,18 @@ impl Home {
         }
     }
 
-    /// The key of the file, which may be another one than the facts need.
+    /// The key from the file `keys/token-hash.key`. The facts may need another key.
     pub(crate) fn loaded_key(&self) -> Option<HashKey> {
         self.hash_key.as_ref().map(|key| HashKey::new(key.bytes()))
     }
 
-    /// A key for commands that ask the doors and check no secret: they also work, and revoke, while the key is lost.
+    /// A key for commands that ask the doors but check no secret. If the key is lost, it is a key of zeros, so that these commands still work.
     pub(crate) fn hash_key_to_ask(&self) -> HashKey {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
 
-    /// Accepts that the key of token hashes is lost: makes one where there is none, and records the one that is there. Returns how many tokens
-    /// need a new secret.
+    /// Accepts that the key of token hashes is lost. Makes a key if there is none, and records the existing or new key in the facts. Returns how many
+    /// tokens need a new secret.
     ///
     /// # Errors
     /// When the key cannot be made or recorded.
@@ -316,7 +318,7 @@ impl Home {
         said.map_or_else(|| vec![self.data.join(DATASTORES)], |roots| roots.0)
     }
 
-    /// Paths that no datastore may reach under another configuration.
+    /// The reserved paths under another configuration: no datastore may contain them.
     pub(crate) fn reserved_by(&self, config: &Config) -> Reserved {
         reserved(&self.data, config, self.config_file.as_deref())
     }
@@ -337,7 +339,7 @@ impl Home {
         shared.with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
-    /// The locks of files, which all servers of the data directory share.
+    /// The WebDAV locks, which all servers of the data directory share.
     pub(crate) fn locks(&self) -> anyhow::Result<Arc<dyn LockStore>> {
         let directory = self.data.join("locks");
         make_directory(&directory, self.config.facts.group)?;
@@ -349,7 +351,7 @@ impl Home {
         fernet_keys(&self.data, &self.config)
     }
 
-    /// Where the certificates are.
+    /// The place of the certificates.
     pub(crate) fn certificates(&self) -> CertificatePlace {
         self.config.tls.place(&self.data)
     }
@@ -364,7 +366,7 @@ impl Home {
         config::read(&self.data, self.config_file.as_deref())
     }
 
-    /// Updates the facts from the files that people edit. Faults in the files are reported; the command continues.
+    /// Updates the facts from the files that people edit. Problems in the files are printed as warnings, and the command continues.
     pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
         let problems = look(&self.source, &mut Mirror::new(self.files.clone()))?;
         problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
@@ -378,7 +380,7 @@ impl Home {
         self.house(self.hash_key_to_ask(), Arc::new(NoLog), sync_channel(1).0, alone, None)
     }
 
-    /// A house on these facts.
+    /// The state of a server on these facts.
     pub(crate) fn house(
         &self,
         hash_key: HashKey,
@@ -457,7 +459,7 @@ pub(crate) fn server_change_context<'a>(
     }
 }
 
-/// How long sessions last.
+/// The configured lifetimes of sessions.
 pub(crate) fn terms(config: &Config) -> SessionTerms {
     let identity = &config.identity;
     SessionTerms {
@@ -466,7 +468,7 @@ pub(crate) fn terms(config: &Config) -> SessionTerms {
     }
 }
 
-/// How long keys are needed.
+/// The configuration that decides how long a Fernet key is needed.
 pub(crate) fn key_terms(config: &Config) -> KeyTerms {
     let SessionTerms { token_seconds, expired_seconds } = terms(config);
     KeyTerms { max_active: config.identity.max_active_keys, token_seconds, expired_seconds }

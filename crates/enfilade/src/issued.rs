@@ -1,11 +1,11 @@
-//! The record of an issued session, which has everything that its token claims.
+//! Converts the claim in the token of a session into the record of the session, and back. The record has everything that the token claims.
 
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, TrustId};
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Lent, Methods, Scope};
 use enfilade_sources::files::issued::{IssuedBy, IssuedFor, IssuedSession};
 
-/// The record of a claim.
+/// The record of the session that has this claim.
 pub(crate) fn record_of(claim: &Claim) -> IssuedSession {
     let scope = match claim.scope {
         Scope::Unscoped => IssuedFor::Nothing,
@@ -23,7 +23,7 @@ pub(crate) fn record_of(claim: &Claim) -> IssuedSession {
     IssuedSession { own, chain, user, scope, lent, methods, issued_at, expires_at }
 }
 
-/// The claim of a record.
+/// The claim of the session that has this record.
 pub(crate) fn claim_of(session: &IssuedSession) -> Claim {
     let IssuedSession { own, chain, user, scope, lent, methods, issued_at, expires_at } = *session;
     let scope = match scope {

@@ -11,9 +11,9 @@ use enfilade_sources::files::fernet_keys::Found;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the repository is read. A key is published long before it signs, so no token is refused in between.
+/// How often the repository is read. A new key is in the repository long before it signs, so every server knows it by then, and no token is refused.
 const EVERY: Duration = Duration::from_millis(500);
-/// Revocations that no longer match any token are deleted every 1,200 turns (10 minutes).
+/// The number of readings of the repository (10 minutes) after which revocations that no longer match any token are deleted.
 const PURGE_EVERY: u32 = 1_200;
 
 /// The keys; `None` if the repository is empty.
@@ -31,7 +31,7 @@ fn ring(found: &Found) -> anyhow::Result<KeyRing> {
     Ok(KeyRing::new(&keys)?)
 }
 
-/// Reads the keys now and whenever they change, in a thread of its own.
+/// Reads the keys now, and then periodically in a thread of its own. The thread also rotates the keys when they are due, and deletes old revocations.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (keys, house) = (home.fernet_keys(), Arc::clone(house));
     let (source, files) = (Arc::clone(&home.source), home.files.clone());
@@ -54,7 +54,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     std::thread::Builder::new().name("keys".into()).spawn(move || {
         for turn in 1_u32.. {
             std::thread::park_timeout(EVERY);
-            // If the keys cannot be read, another warning says so.
+            // If the keys cannot be read, `look` has logged a warning.
             if let Some(every) = every.filter(|_| watch.is_readable()) {
                 match rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every) {
                     Ok(None) => {}
@@ -62,7 +62,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                         output::note(&format!("keys rotated: key {} signs from now on", rotation.primary));
                         not_turned.clear();
                     }
-                    // A key that is still needed delays the rotation; the warning at the start said so.
+                    // A key that is still needed delays the rotation; a warning at the start said so.
                     Err(Error::Invalid(_)) => {}
                     Err(why) => {
                         let why = format!("warning: the keys were not rotated: {why}");
@@ -76,7 +76,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             look(&house, &keys, &mut watch, &mut told);
             if turn % PURGE_EVERY == 0 {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
-                // A failure is harmless: the next turn tries again.
+                // A failure is harmless: the deletion is tried again 10 minutes later.
                 let _ = purge_revocations(&ctx, terms.expired_seconds + 1_800);
             }
         }

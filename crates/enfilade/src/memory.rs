@@ -1,7 +1,7 @@
 //! Settings of the allocator for freed memory.
 //!
-//! The C library returns large freed blocks to the system, but after each it raises the threshold, up to 32 MiB, and keeps twice that in
-//! each arena. So one password hash of 19 MiB would make every thread keep its freed memory.
+//! The C library (glibc) returns freed blocks above a threshold to the system. Each time it raises the threshold to the size of the block, up to 32
+//! MiB, and keeps twice as much in each arena. So after one password hash of 19 MiB, every thread would keep its freed memory.
 
 /// Freed blocks of this many bytes or more are returned to the system.
 #[cfg(target_env = "gnu")]
@@ -10,7 +10,7 @@ const HANDED_BACK_BYTES: libc::c_int = 1 << 20;
 #[cfg(target_env = "gnu")]
 const KEPT_BYTES: libc::c_int = 2 << 20;
 
-/// Fixes the threshold (mallopt(3)).
+/// Sets fixed thresholds, which the C library no longer raises (mallopt(3)).
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "a function of libc for which no crate has a safe wrapper")]
 pub(crate) fn hand_back() {

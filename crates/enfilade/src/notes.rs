@@ -1,5 +1,5 @@
-//! Queue of a server's log lines to standard error: a thread that logs never waits for the reader. On a terminal a line is plain text, elsewhere it
-//! is JSON, like the lines of requests and changes.
+//! The queue of a server's log lines to standard error, so that a thread that logs never waits for the reader of the log. On a terminal a line is
+//! plain text. Elsewhere it is JSON, like the lines of requests and changes.
 //!
 //! A bounded number of lines waits in memory for one thread that writes them. Lines that do not fit are counted, and the log shows the
 //! count in their place.
@@ -16,7 +16,7 @@ const LINES_MAX: usize = 4_096;
 /// The longest line in the queue, in bytes; a longer one is truncated.
 const LINE_BYTES_MAX: usize = 4_096;
 
-/// The queue of this process, once it serves.
+/// The queue of this process. Only a server has one.
 static NOTES: OnceLock<Notes> = OnceLock::new();
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Notes {
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<String>,
-    /// The number of dropped lines since the last queued one.
+    /// The number of lines that were dropped since the queue was last emptied.
     lost: u64,
 }
 
@@ -101,12 +101,12 @@ pub(crate) fn hand_over() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the whole queue; this call waits for the reader.
+/// Writes the whole queue. This call waits for the reader of the log.
 pub(crate) fn write() {
     NOTES.get().into_iter().for_each(Notes::write);
 }
 
-/// Writes a line that is not the result of a command to standard error; a server queues it.
+/// Writes a note or warning to standard error. A server only puts it into the queue.
 pub(crate) fn note(text: &str) {
     let Some(notes) = NOTES.get() else {
         let _ = writeln!(std::io::stderr(), "{text}");

@@ -5,20 +5,20 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The server takes requests.
+/// Reports that the server takes requests.
 pub(crate) fn ready() {
     tell("READY=1");
 }
 
-/// The server reads its configuration again; [`ready`] follows.
+/// Reports that the server reads its configuration again. A call of [`ready`] must follow.
 pub(crate) fn reloading() {
-    // The manager needs the time of the notification by `CLOCK_MONOTONIC`.
+    // The service manager needs the time of the notification, by `CLOCK_MONOTONIC`.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
 }
 
-/// The server takes no new connections and ends.
+/// Reports that the server accepts no new connections and will end.
 pub(crate) fn stopping() {
     tell("STOPPING=1");
 }
@@ -30,6 +30,6 @@ fn tell(text: &str) {
         [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
         _ => SocketAddr::from_pathname(&name),
     };
-    // An unreachable manager does not stop the server.
+    // An error is ignored: the server also runs if the service manager cannot be reached.
     let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
 }

@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Datastores that may be in use at once.
+/// The most datastores that may be in use at the same time.
 const STORES_MAX: usize = 131_072;
-/// Roots without active operations are closed after this many ticks at the latest: until then a replaced directory is not noticed.
+/// After so many ticks ([`TICK`]), the open directories of datastores without active operations are closed. Until then the server does not notice
+/// that a directory was replaced.
 const LET_GO_TICKS: u32 = 4;
-/// How often the thread looks for changes.
+/// How often the thread checks whether the facts have changed.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The directory in which each server counts its operations.
@@ -47,7 +48,7 @@ fn own(home: &Home) -> anyhow::Result<Ledger> {
     let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), home.config.facts.group)
         .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
     let data = home.data.clone();
-    // On an error clients see no operations of other servers; the command line shows the error.
+    // If the operations of other servers cannot be read, clients do not see them; the command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
     Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).with_processes(everybody))
 }
@@ -60,10 +61,10 @@ pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
     Ok(living.iter().filter_map(|words| Process::read(words.count(), |at| words.word(at))).collect())
 }
 
-/// How often directories of datastores are checked: quota usage and warnings are at most this old.
+/// How often the directories of datastores are checked. The used bytes of quotas, and warnings, are at most this old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts a thread that closes roots without active operations when the facts change, and periodically.
+/// Starts a thread that closes the open directories of datastores without active operations: when the facts change, and periodically.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {

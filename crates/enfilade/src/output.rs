@@ -29,7 +29,7 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
 
 pub(crate) use enfilade_facts::vocabulary::to_rfc3339 as time;
 
-/// A name as a word of a shell, in a command to copy.
+/// A name as one word of a shell, for commands to copy.
 pub(crate) fn word(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._+-/".contains(c);
     match !name.is_empty() && name.chars().all(is_plain) {
@@ -60,7 +60,7 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// A number and what it counts, such as `1 session` or `2 sessions`.
+/// A number with its noun, such as `1 session` or `2 sessions`.
 pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }

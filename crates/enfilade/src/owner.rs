@@ -1,4 +1,4 @@
-//! The owner of the data directory: the user that the server runs as. What a command of root makes belongs to the owner, too
+//! The owner of the data directory: the user that the server runs as. Files that root creates in the data directory get the same owner
 //! (`sources/src/files/directory.rs`).
 
 use anyhow::{Context, bail};
@@ -9,8 +9,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Refuses a user that cannot use the data directory: neither its owner, nor root, nor a member of the group it is shared with. A directory that
-/// does not exist is accepted.
+/// Refuses a user that cannot use the data directory: neither its owner, nor root, nor a member of the group that shares it. A directory that does
+/// not exist is accepted.
 pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
     let meta = match std::fs::metadata(data) {
         Ok(meta) => meta,
@@ -28,8 +28,8 @@ pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// Makes this process run as the owner of the data directory, so that it may do exactly what the server may. Only root can; for every other caller
-/// nothing changes. Only one thread may run yet: the system calls act on one thread, and later threads inherit its user.
+/// Makes this process run as the owner of the data directory, so that it has exactly the permissions of the server. Only root can do this; for other
+/// users nothing changes. The process may have only one thread: the system calls act on one thread, and later threads inherit its user.
 pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     let Ok(meta) = std::fs::metadata(data) else { return Ok(()) };
     if !geteuid().is_root() || meta.uid() == 0 {
@@ -44,8 +44,8 @@ pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     change().with_context(|| format!("this process cannot become user {}", name_of(meta.uid())))
 }
 
-/// A warning if the owner of the data directory, whose server serves this directory, cannot read or write it. Changes the user of this process as
-/// [`become_owner`] does, so it is the last step of a command.
+/// A warning if the owner of the data directory cannot read and write `directory`, which the owner's server serves. Changes the user of this process
+/// as [`become_owner`] does, so it must be the last step of a command.
 pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     become_owner(data).ok()?;
     access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).err()?;

@@ -1,13 +1,13 @@
-//! What the kernel says about this process: processor time, memory, descriptors.
+//! Reads what this process uses, from the kernel: processor time, memory, descriptors.
 
 use enfilade_faces::ProcessUse;
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
 
-/// Ticks of a second in `/proc/self/stat`: Linux shows programs 100 on all machines of today.
+/// The number of ticks in a second, in `/proc/self/stat`. Linux shows 100 to all programs.
 const TICKS: u64 = 100;
 
-/// Reads `/proc`. What cannot be read is 0.
+/// Reads `/proc`. A value that cannot be read is 0.
 pub(crate) fn read() -> ProcessUse {
     let stat = read_to_string("/proc/self/stat").unwrap_or_default();
     // The name of the program, in brackets, may contain blanks.
@@ -29,7 +29,7 @@ pub(crate) fn read() -> ProcessUse {
     }
 }
 
-/// The number after a word at the beginning of a line.
+/// The number after `word`, which is at the beginning of a line.
 fn number(file: &str, word: &str) -> u64 {
     let text = read_to_string(file).unwrap_or_default();
     let rest = text.lines().find_map(|line| line.strip_prefix(word));

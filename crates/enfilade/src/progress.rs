@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The progress bar of one task.
 pub(crate) struct Progress {
     what: &'static str,
-    /// When it was last drawn; `None` without a terminal.
+    /// When the bar was last drawn, in milliseconds since the boot of the machine; `None` without a terminal.
     drawn: Option<u64>,
     has_drawn: bool,
 }
@@ -25,7 +25,7 @@ impl Progress {
 
     /// Shows the progress: `done` of `all`.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
-        // Reading the clock costs more than most records.
+        // To read the clock takes longer than to process most records, so it is read only for every 1,024th record.
         if done.is_multiple_of(1024) {
             self.at(done, all);
         }
@@ -45,7 +45,7 @@ impl Progress {
     }
 }
 
-/// Runs the work, and shows its progress meanwhile.
+/// Runs the work, and shows its progress in the meantime.
 pub(crate) fn shown<R>(what: &'static str, all: usize, work: impl FnOnce(&AtomicUsize) -> R) -> R {
     let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Secrets from the terminal, which does not show them, or from standard input.
+//! Reads secrets from the terminal, which does not show them, or from standard input.
 
 use anyhow::{Context, bail};
 use enfilade_facts::vocabulary::Secret;
@@ -31,7 +31,7 @@ pub(crate) fn from_stdin() -> anyhow::Result<Secret> {
         .context("the password is empty, longer than 511 bytes or holds a NUL byte")
 }
 
-/// The terminal with its former settings, which it gets back when this is dropped.
+/// The former settings of the terminal. They are restored when this value is dropped.
 struct Hidden(Termios);
 
 impl Drop for Hidden {
@@ -40,7 +40,7 @@ impl Drop for Hidden {
     }
 }
 
-/// Asks on standard error, and reads a line from the terminal at standard input.
+/// Asks on standard error, and reads a line from the terminal at standard input, which does not show the typed text.
 pub(crate) fn hidden(question: &str) -> anyhow::Result<Secret> {
     let before = tcgetattr(stdin()).context("standard input is not a terminal")?;
     let mut silent = before.clone();

@@ -1,4 +1,4 @@
-//! The protocols that this program speaks. A new one is a crate (`crates/face-*`) and a line in this table.
+//! The protocols of this program. A new protocol is a crate (`crates/face-*`) and a line in the table [`MAIN`].
 
 use enfilade_faces::{Faces, Route, Router};
 

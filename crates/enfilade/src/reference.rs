@@ -187,7 +187,7 @@ fn add_command(command: &Command, before: &str, rows: &mut Vec<Vec<Value>>) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     rows.push(vec![json!(name), json!(""), json!(""), json!(""), json!(about)]);
     let is_root = before.is_empty();
-    // Global arguments are shown once; help and version are everywhere.
+    // Global arguments are shown once, at the root. Every command has `--help` and `--version`, so these are not shown.
     let own = |arg: &&Arg| {
         (is_root || !arg.is_global_set()) && !matches!(arg.get_id().as_str(), "help" | "version")
     };

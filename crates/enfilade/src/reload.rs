@@ -1,8 +1,9 @@
-//! SIGHUP: the configuration is read first, and an error in it changes nothing.
+//! The reload at SIGHUP. The configuration is read first; an error in it changes nothing.
 //!
-//! Changed certificates are used for new connections; open connections continue, and an unusable file leaves the old certificate in use. An
-//! unusable file on a line of a crt-list with options is an error that changes nothing.
-//! Mirrored files are always followed, section by section: a reload only logs their problems again, and these do not stop it.
+//! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
+//! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
+//!
+//! The files that people edit are followed all the time. A reload only logs their problems again, and these problems do not stop it.
 
 use crate::certificates::{Keeper, Served, count_of};
 use crate::config::Check;

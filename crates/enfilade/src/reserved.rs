@@ -1,4 +1,4 @@
-//! The reserved paths: directories and files that the server itself reads or writes. No datastore may reach them.
+//! The reserved paths: directories and files that the server itself reads or writes. No datastore may contain one of them, or lie in one.
 
 use crate::config::{self, Config};
 use enfilade_admin::{CertificatePlace, Reserved};
@@ -6,10 +6,10 @@ use enfilade_tls::CrtList;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The directory in the data directory that is for datastores.
+/// The name of the directory for datastores, in the data directory. Datastores may lie in it.
 pub(crate) const DATASTORES: &str = "datastores";
 
-/// Every directory and file the server itself reads or writes (invariant S8).
+/// Every directory and file that the server itself reads or writes.
 pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
     let Config { tls, identity, facts, backup, .. } = config;
     let backups = backup.directory.clone().map(PathBuf::from);

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
-/// How long a certificate of a server is valid, from an hour before now: clients of Apple refuse more than 825 days.
+/// How many days a certificate for a server is valid from now. Apple's clients refuse certificates that are valid for more than 825 days in all.
 const SERVER_DAYS: i64 = 824;
-/// How long the local CA is valid. Clients trust it once, by hand.
+/// How many days the local CA is valid: ten years, because people install its certificate in clients by hand.
 const AUTHORITY_DAYS: i64 = 3652;
-/// Clocks of clients may be slow.
+/// How many seconds before now a new certificate becomes valid, because clocks of clients may be slow.
 const EARLIER: i64 = 3600;
-/// The first start's certificate is made again when this number of days is left.
+/// A certificate that the server made is renewed when fewer days than this are left.
 const RENEW_DAYS: i64 = 30;
 /// The longest common name (X.520's ub-common-name).
 const COMMON_NAME_MAX: usize = 64;
@@ -33,7 +33,7 @@ pub(crate) const OWN: &str = "localhost.pem";
 /// A host name, a wildcard name or an IP address, as a certificate has it.
 ///
 /// # Errors
-/// When the text is none.
+/// When the text is none of these.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(address.to_string());
@@ -44,7 +44,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
         (1..=63).contains(&label.len()) && !label.starts_with('-') && label.bytes().all(is_letter)
     };
     let is_name = text.len() <= 253 && text.strip_prefix("*.").unwrap_or(&text).split('.').all(is_label);
-    // A last label of digits only is a mistyped address.
+    // A text with a last label of digits only is a mistyped IP address.
     let ends_in_digits =
         text.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
     match is_name && !ends_in_digits {
@@ -59,9 +59,9 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
 pub(crate) struct Made {
     /// The bundle that a server uses: certificate and key.
     pub(crate) bundle: String,
-    /// The certificate that clients have to trust: this one, or the local CA's.
+    /// The certificate that clients have to trust: this certificate, or that of the local CA.
     pub(crate) trusted: String,
-    /// The certificate as read.
+    /// The parsed certificate.
     pub(crate) leaf: Leaf,
 }
 
@@ -101,7 +101,7 @@ fn terms(names: &[String], days: i64, now: i64) -> anyhow::Result<CertificatePar
     params.distinguished_name = rcgen::DistinguishedName::new();
     let mut serial = [0; 16];
     getrandom::fill(&mut serial).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
-    // A positive number of always the same length.
+    // The serial number must be positive; it always has the same length.
     serial[0] = serial[0] & 0x7f | 0x40;
     params.serial_number = Some(SerialNumber::from_slice(&serial));
     Ok(params)
@@ -109,7 +109,7 @@ fn terms(names: &[String], days: i64, now: i64) -> anyhow::Result<CertificatePar
 
 /// The local CA of a data directory.
 pub(crate) struct Authority {
-    /// Its certificate, in PEM.
+    /// The certificate of the CA, in PEM.
     pub(crate) certificate: String,
     /// The file of the certificate.
     pub(crate) path: PathBuf,
@@ -117,12 +117,12 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Its directory in the data directory. The data directory is reserved, so no datastore reaches it.
+    /// The directory of the CA, in the data directory. The data directory is reserved, so no datastore contains the key of the CA.
     fn directory(data: &Path) -> PathBuf {
         data.join("ca")
     }
 
-    /// Reads it, if it was made.
+    /// Reads the local CA; `None` if none was made.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Option<Authority>> {
         let (path, key) = (Self::directory(data).join("ca.crt"), Self::directory(data).join("ca.key"));
         let read = |path: &Path| match std::fs::read_to_string(path) {
@@ -142,7 +142,7 @@ impl Authority {
         Ok(Some(Authority { certificate, path, key }))
     }
 
-    /// Makes it; `name` is its common name. An existing key without a certificate, which an interrupted command left, is used.
+    /// Makes the local CA with the common name `name`. If an interrupted command left a key without a certificate, that key is used.
     pub(crate) fn make(data: &Path, name: &str, now: i64) -> anyhow::Result<Authority> {
         let directory = Self::directory(data);
         make_place(data, &directory)?;
@@ -172,14 +172,14 @@ impl Authority {
             .with_context(|| format!("`{}` is not a certificate", self.path.display()))
     }
 
-    /// What its certificate says.
+    /// The parsed certificate of the CA.
     pub(crate) fn leaf(&self) -> anyhow::Result<Leaf> {
         Leaf::read(self.certificate.as_bytes(), &mut enfilade_tls::Room::default())
             .map_err(|why| anyhow::anyhow!("`{}`: {why}", self.path.display()))
     }
 }
 
-/// Takes the lock of a directory of certificates: of programs that start together, one makes a certificate.
+/// Takes the lock of a directory of certificates, so that only one of several processes makes a certificate.
 fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
     let path = place.join(".making.lock");
     let lock = FileLock::take(&path, Duration::from_secs(10))?;
@@ -187,13 +187,13 @@ fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
     Ok(lock)
 }
 
-/// Writes a file for the owner of the data directory, also if root calls.
+/// Writes a file that belongs to the owner of the data directory, also if this process runs as root.
 pub(crate) fn write_for_owner(data: &Path, path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     let written = std::fs::metadata(data).and_then(|owner| atomic::replace(path, bytes, mode, Some(&owner)));
     written.with_context(|| format!("`{}` cannot be written", path.display()))
 }
 
-/// Makes a directory of certificates or keys for the owner of the data directory, if it does not exist.
+/// Makes a directory of certificates or keys, if it does not exist. It belongs to the owner of the data directory.
 pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
     if place.exists() {
         return Ok(());
@@ -203,21 +203,21 @@ pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
     given.with_context(|| format!("`{}` cannot be given to the owner of the data directory", place.display()))
 }
 
-/// Writes a bundle, and next to it what clients have to trust, under the same name with `.crt`.
+/// Writes a bundle. Next to it, writes the certificate that clients have to trust, under the same name with `.crt`.
 pub(crate) fn install(data: &Path, place: &Path, made: &Made) -> anyhow::Result<()> {
     write_for_owner(data, place, made.bundle.as_bytes(), 0o600)?;
     write_for_owner(data, &place.with_extension("crt"), made.trusted.as_bytes(), 0o644)
 }
 
-/// The names of the first start's certificate: those that the configuration names, and this machine's own.
+/// The names of the first start's certificate: the names in the configuration, and localhost with its addresses.
 fn own_names(named: &[String]) -> Vec<String> {
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let new: Vec<String> = own.into_iter().filter(|own| !named.contains(own)).collect();
     [named, &new].concat()
 }
 
-/// Makes the first certificate if the certificate directory does not exist. The directory is renamed into place when it is complete: an empty
-/// one would stop the next start.
+/// Makes the first certificate, if the directory of certificates does not exist. The directory gets its name when it is complete: with an empty
+/// directory the next start would fail.
 pub(crate) fn make_own(
     data: &Path,
     place: &CertificatePlace,
@@ -226,7 +226,7 @@ pub(crate) fn make_own(
 ) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = place else { return Ok(()) };
     if directory.exists() {
-        // The current one is served as long as it is valid.
+        // A failure is only a warning: the present certificate is served as long as it is valid.
         if let Err(why) = make_own_again(data, directory, named, now) {
             crate::output::note(&format!(
                 "warning: `{}` cannot be made again: {why:#}",
@@ -235,7 +235,7 @@ pub(crate) fn make_own(
         }
         return Ok(());
     }
-    // A mistyped name must not become a directory with a certificate that nobody asked for.
+    // Only the default directory is made: a mistyped name in the configuration must not become a directory with an unwanted certificate.
     anyhow::ensure!(
         *directory == data.join("tls"),
         "certificate directory `{}` (`[tls] certificates`) does not exist: correct the name, or create the directory and add a certificate \
@@ -255,7 +255,7 @@ pub(crate) fn make_own(
     }
 }
 
-/// Makes the first start's certificate again, if Enfilade made the current one, and that lacks a name or expires soon.
+/// Makes the first start's certificate again, if Enfilade made the present one, and it lacks a name or expires soon.
 fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> anyhow::Result<()> {
     let place = directory.join(OWN);
     let is_due = || {
@@ -267,7 +267,7 @@ fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> 
     if is_due() != Some(true) {
         return Ok(());
     }
-    // Of servers that start together, one makes it.
+    // If several servers start together, only one of them makes the certificate.
     let _lock = lock(data, directory)?;
     if is_due() != Some(true) {
         return Ok(());
@@ -284,7 +284,8 @@ fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> 
     Ok(())
 }
 
-/// Makes each certificate again that expires soon: the first start's, and those that the local CA signed. Clients of the latter trust the new ones.
+/// Renews each certificate that expires soon: that of the first start, and those that the local CA signed. Clients that trust the CA also trust a
+/// renewed certificate.
 fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = place else { return Ok(()) };
     make_own_again(data, directory, named, now)?;
@@ -302,7 +303,7 @@ fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> a
         }
         let _lock = lock(data, directory)?;
         let mut names = leaf.names;
-        // The first one is the subject.
+        // The first name becomes the common name, so host names come before addresses.
         names.sort_by_key(|name| name.parse::<IpAddr>().is_ok());
         install(data, &place, &make(&names, Some(&authority), now)?)?;
         crate::output::note(&format!("`{}` was renewed with the local CA", place.display()));
@@ -310,7 +311,7 @@ fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> a
     Ok(())
 }
 
-/// Starts a thread that renews, once a day.
+/// Starts a thread that renews the certificates once a day.
 pub(crate) fn follow(home: &Home) -> anyhow::Result<()> {
     let (data, place, named) = (home.data.clone(), home.certificates(), home.config.tls.names().to_vec());
     std::thread::Builder::new().name("own certificates".into()).spawn(move || {
@@ -326,12 +327,12 @@ pub(crate) fn follow(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of the bundle for a certificate of this name.
+/// The file name of the bundle for a certificate with this name.
 pub(crate) fn file_of(name: &str) -> String {
     format!("{}.pem", name.replacen('*', "_", 1))
 }
 
-/// Whether Enfilade made a bundle: what clients have to trust is next to it.
+/// Whether Enfilade made a bundle. If so, the certificate that clients have to trust is next to it, with the extension `.crt`.
 fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)

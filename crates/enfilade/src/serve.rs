@@ -34,7 +34,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-/// Binds the sockets and closes them, if nothing is created yet: a first start that cannot listen must not leave a store without administrator.
+/// If there is no store of facts yet, binds the sockets and closes them. A first start that cannot listen must not leave a store without an
+/// administrator.
 pub(crate) fn try_to_listen(installation: &Installation, arguments: &Serve) -> anyhow::Result<()> {
     if installation.facts().exists() {
         return Ok(());
@@ -45,7 +46,7 @@ pub(crate) fn try_to_listen(installation: &Installation, arguments: &Serve) -> a
     runtime.block_on(async { Listeners::bind(&config).await.map(drop) })
 }
 
-/// The addresses of the command line count instead of those of the configuration.
+/// Replaces the addresses of the configuration by those of the command line.
 fn take(config: &mut Config, arguments: &Serve) {
     if let Some(listen) = &arguments.listen {
         config.tls.listen.clone_from(listen);
@@ -61,7 +62,7 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     useless.extend(unread_variables(variables()));
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
-    // Before anything is made or served: without the key every API token would fail as wrong.
+    // The key is checked before anything is made or served: without it, every secret of an API token would be refused as wrong.
     home.hash_key()?;
     if let Some(why) = token_key::lost_session_keys(&home.fernet_keys(), home.source())? {
         output::note(&format!("warning: {why}"));
@@ -70,22 +71,22 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
         .enable_all()
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
-    // Log lines from before the failure are written before the error.
+    // The queued log lines are written before the error.
     runtime.block_on(serve(&home, connections, json)).inspect_err(|_| notes::write())?;
-    // Threads that are blocked on a file system are not waited for.
+    // Threads that are blocked in a file system may not end, so this waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Raises the soft limit of descriptors to the hard limit: a listing holds a descriptor for each entry of a batch, and the usual soft
-/// limit of 1,024 is for programs with `select`. Returns the limit; `None` if there is no limit.
+/// Raises the soft limit of descriptors to the hard limit. A listing uses a descriptor for each entry of a batch, and the usual soft limit of 1,024
+/// only exists for programs that use `select`. Returns the new limit; `None` if there is no limit.
 fn raise_descriptor_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current
 }
 
-/// Descriptors reserved for files, in addition to a tenth of all.
+/// The number of descriptors that are not for connections but for files, in addition to a tenth of all descriptors.
 const DESCRIPTORS_LEFT: u64 = 256;
 
 /// Limits the number of connections by the number of descriptors.
@@ -102,7 +103,7 @@ fn within_descriptors(connections: u64, descriptors: Option<u64>) -> anyhow::Res
     Ok(most.min(connections))
 }
 
-/// The certificates at the start.
+/// The certificates that were loaded at the start.
 struct Loaded {
     tls: Tls,
     bad: Vec<BadCertificate>,
@@ -124,7 +125,7 @@ fn load(home: &Home, is_first_start: bool) -> anyhow::Result<Loaded> {
     Ok(Loaded { tls, bad, tickets, watched })
 }
 
-/// Opens the watch of changed files. Without it each entry of a listing needs a statx.
+/// Opens the watch that reports changed files. Without it, a listing needs a system call (statx) for each entry.
 fn hears_changes(home: &Home) -> Option<Watch> {
     match home.config.access.watch {
         false => None,
@@ -133,7 +134,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
-    // Before the setup: a port that is taken must not use up the first start, with its password.
+    // The sockets are bound before the first start is made: if a port is taken, the operator must not lose the first start and its password.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
@@ -218,7 +219,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Waits for the running requests, so long.
+/// Waits for the running requests, for at most `drain_seconds`.
 async fn empty(admission: &Admission, drain_seconds: u64) {
     output::note(&format!("stopping: no new connections; running requests have {drain_seconds} seconds"));
     let emptied = async {
@@ -270,7 +271,7 @@ async fn bind_optional(name: &str, addresses: Option<&Addresses>) -> anyhow::Res
     }
 }
 
-/// Starts the threads that follow changes outside this process, and those that clean up.
+/// Starts the threads that react to changes outside this process, and the threads that clean up.
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
@@ -285,7 +286,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     sweeping::follow(home, house)
 }
 
-/// Starts a thread that upgrades hashes of marked tokens, so that the request with the secret does not wait for it.
+/// Starts a thread that replaces the slow hashes of marked tokens by fast ones, so that the request with the secret does not wait for it.
 fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (source, files, reserved) =
         (Arc::clone(&home.source), home.files.clone(), Arc::clone(&home.reserved));
@@ -301,11 +302,11 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     Ok(upgrades)
 }
 
-/// Logs the first tokens with an unusable hash once; `enfilade doctor` shows all.
+/// Logs some of the API tokens with an unusable hash, once; `enfilade doctor` shows all.
 fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     const TOLD_MAX: usize = 20;
     let source = Arc::clone(&home.source);
-    // Checking a million tokens takes a while.
+    // This runs in a thread, because to check a million tokens takes a while.
     std::thread::Builder::new().name("hashes".into()).spawn(move || {
         let Ok(bad) = enfilade_admin::list_bad_hashes(&*source) else { return };
         for (token, why) in bad.iter().take(TOLD_MAX) {
@@ -321,7 +322,7 @@ fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that follows mounts.
+/// Starts a thread that tells the house which file systems are mounted, whenever that changes.
 fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     let mut watch = MountWatch::open().context("/proc/self/mountinfo cannot be opened")?;
@@ -338,7 +339,7 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The addresses of all listeners; a port 0 is replaced by the assigned one.
+/// The addresses of all listeners. Port 0 is replaced by the port that the kernel assigned.
 struct Bound {
     tls: Vec<SocketAddr>,
     operations: Vec<SocketAddr>,
@@ -372,7 +373,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     let path = example::path(home);
     output::line(&format!("  files       https://{}{path}", example::reachable(tls)));
     for name in home.config.tls.names().iter().filter(|_| tls.ip().is_unspecified()) {
-        // An IPv6 address stands in brackets in a URL.
+        // In a URL, an IPv6 address is written in brackets.
         let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };
         output::line(&format!("              https://{host}:{}{path}", tls.port()));
     }
@@ -404,7 +405,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     settled.inspect(|made| made.was_shown(home, json));
 }
 
-/// The extended attribute for new ACLs: it decides whether Samba can serve the same tree.
+/// The name of the extended attribute for new ACLs. It decides whether Samba can serve the same files.
 fn acl_note(home: &Home) -> &'static str {
     match enfilade_content::acl_place(&home.data) {
         Some(enfilade_content::AclPlace::Security) => "security.NTACL",

@@ -1,4 +1,4 @@
-//! Opens the store of facts for a server: waits for other processes that have it, upgrades it, and compacts it.
+//! Opens the store of facts for a server: waits for other processes that have it open, upgrades it, and compacts it.
 
 use crate::home::{Home, Installation};
 use crate::output;
@@ -11,13 +11,14 @@ use std::time::Duration;
 
 /// The time between two attempts to open a store that another process has.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// Attempts while another process restores, upgrades or compacts the store: 2 minutes. A starting server needs up to one minute for that.
+/// The most attempts while another process restores, upgrades or compacts the store: 2 minutes. Another server that starts needs up to one minute for
+/// this work.
 const WORK_TRIES: u32 = 600;
-/// Attempts to upgrade while other processes have the store open: 5 seconds. A server that starts at the same time closes it at once; a
-/// running server of the older version does not.
+/// The most attempts to upgrade while other processes have the store open: 5 seconds. Another server that starts at the same time closes the store at
+/// once; a running server of the older version does not.
 const CLOSE_TRIES: u32 = 25;
 
-/// Opens the data directory for a server. Of servers that start at the same time, one upgrades or compacts the store, and the others wait.
+/// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
 pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
     let mut tries = 0;
     loop {
@@ -48,7 +49,7 @@ fn try_to_open(installation: &Installation, is_first: bool) -> anyhow::Result<Ho
     Home::open(installation.clone())
 }
 
-/// The error of opening the store, if that is why the start failed.
+/// The error from opening the store, if the start failed for that reason.
 fn others(why: &anyhow::Error) -> Option<&OpenError> {
     match why.downcast_ref::<UpgradeError>() {
         Some(UpgradeError::Open(why)) => Some(why),
@@ -56,7 +57,8 @@ fn others(why: &anyhow::Error) -> Option<&OpenError> {
     }
 }
 
-/// Upgrades an older store if that takes less than a minute, so that a package can be updated without further commands. Refuses a larger one.
+/// Upgrades an older store if that takes less than a minute, so that a package can be updated without further commands. Refuses a store for which it
+/// takes longer.
 fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else { return Ok(()) };
     let plan = older.plan()?;

@@ -11,13 +11,13 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Pause between two transactions, so that other changes can run.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Starts the thread.
+/// Starts the thread that deletes the dependents of removed records.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (source, files, house) = (Arc::clone(&home.source), home.files.clone(), Arc::clone(house));
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
             let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
-            // Records that could not be deleted stay unreachable, and are deleted later.
+            // After an error the remaining records stay unreachable, and are deleted later.
             let more = sweep(&ctx).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });
         }

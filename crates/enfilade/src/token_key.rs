@@ -1,4 +1,4 @@
-//! The key of token hashes: found, made for a house that needs none yet, and refused if tokens need another one.
+//! The key that makes the hashes of API tokens: finds it, makes it if no token needs a lost key, and reports if tokens need another key.
 
 use crate::output;
 use enfilade_admin::{FernetKeys, TokenKey, judge_token_key};
@@ -7,12 +7,12 @@ use enfilade_identity::HashKey;
 use enfilade_sources::files::key::{self, SecretKey};
 use std::path::{Path, PathBuf};
 
-/// The file of the key.
+/// The path of the key file.
 pub(crate) fn path(data: &Path) -> PathBuf {
     data.join("keys/token-hash.key")
 }
 
-/// The key of the file. Where there is none, one is made if no token needs the lost one; else `None`.
+/// Reads the key from its file. If there is no file, makes a new key, or returns `None` if tokens need the lost key.
 pub(crate) fn find(
     data: &Path,
     group: Option<u32>,
@@ -25,7 +25,7 @@ pub(crate) fn find(
     Ok(Some(key::load_or_make(&path, group)?))
 }
 
-/// What is wrong with the key of a data directory; `None` if the facts need no other one.
+/// The problem with the key of a data directory, in words; `None` if no token needs another key.
 pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<String> {
     let TokenKey::Lost { tokens, since } = judged else { return None };
     let path = path(data);
@@ -41,7 +41,7 @@ pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<S
     ))
 }
 
-/// Judges the key file of a data directory; `None` if there is no file.
+/// Compares the key file of a data directory with the facts. Returns the result, and the key if there is a file.
 ///
 /// # Errors
 /// When the key or the facts cannot be read.
@@ -56,7 +56,7 @@ pub(crate) fn judge(
     Ok((judge_token_key(source, key.as_ref())?, key))
 }
 
-/// What `facts restore` says of a key that is not the one of the restored facts.
+/// A warning for `enfilade facts restore`, if the restored facts need another key than the present one.
 pub(crate) fn after_restore(data: &Path, group: Option<u32>, source: &dyn Source) -> Option<String> {
     let key = key::load(&path(data), group).ok();
     let key = key.as_ref().map(|key| HashKey::new(key.bytes()));
@@ -64,13 +64,13 @@ pub(crate) fn after_restore(data: &Path, group: Option<u32>, source: &dyn Source
     fault(data, judged, key.is_none())
 }
 
-/// Warns if this data directory issued sessions and has lost the keys of their tokens.
+/// A warning, if this data directory issued sessions and has lost the keys of their tokens.
 pub(crate) fn lost_session_keys(keys: &FernetKeys, source: &dyn Source) -> anyhow::Result<Option<String>> {
     let is_lost = !keys.directory().exists() && enfilade_admin::has_issued_sessions(source)?;
     Ok(is_lost.then(|| lost_sessions(keys.directory())))
 }
 
-/// What it means that the keys of sessions are missing.
+/// A text about missing keys of sessions: their effect, and the next step.
 pub(crate) fn lost_sessions(directory: &Path) -> String {
     format!(
         "the keys of sessions in `{}` are missing, and this data directory has issued sessions: a server that starts without keys accepts and issues \

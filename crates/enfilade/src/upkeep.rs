@@ -16,7 +16,7 @@ pub(crate) fn older(installation: &Installation) -> Result<Option<Older>, OpenEr
     Older::open(&installation.facts(), installation.config.facts.terms())
 }
 
-/// The author and the time of a change by this process.
+/// The audit record of a change by this process: its author, its description and its time.
 pub(crate) fn audit(what: String) -> AuditRecord {
     AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds, request: None }
 }

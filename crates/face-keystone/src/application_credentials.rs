@@ -16,7 +16,7 @@ fn user(call: &Call) -> Result<UserId, ApiError> {
     call.parameter(0).parse().map_err(|_| ApiError::missing("user", call.parameter(0)))
 }
 
-/// The permit for the call on credentials of the user.
+/// Asks door 4 for the permit for a call about a user's credentials.
 fn allow(call: &mut Call, user: &UserId) -> Result<ApiPermit, ApiError> {
     call.allow(&About { user: Some(user), ..About::default() })
 }
@@ -65,7 +65,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 pub(super) fn create(call: &mut Call) -> Outcome {
     let user = user(call)?;
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
-    // The roles of the credential are chosen below, from the session's roles.
+    // No roles are passed to door 4: the roles of the credential are chosen below, from those of the session.
     let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let value = call.json()?;
@@ -235,7 +235,7 @@ pub(super) fn show_rule(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "access_rule": body })))
 }
 
-/// Always refused: a rule exists as long as its credential, and is deleted with it.
+/// Always refused: an access rule belongs to a credential, and is deleted with the credential.
 pub(super) fn delete_rule(call: &mut Call) -> Outcome {
     rule_of_path(call)?;
     Err(ApiError::Message(

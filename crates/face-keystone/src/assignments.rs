@@ -142,11 +142,11 @@ struct Asked {
     with_names: bool,
 }
 
-/// One assignment, and the grant and role from which it follows if it is effective.
+/// One assignment. For an effective assignment, also the grant and the role from which it follows.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     key: GrantKey,
-    /// The grant; it differs from `key` if the assignment only follows from it.
+    /// The grant from which the assignment follows; equal to `key` if the assignment is itself a grant.
     from: GrantKey,
     /// The role that implies the role of the assignment.
     prior: Option<RoleId>,
@@ -291,10 +291,10 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
     asked.role.is_none_or(|role| role == row.key.role) && (!asked.only_inherited || is_below(&row.from.scope))
 }
 
-/// The grants that are found by grantee or scope and, if requested, their effective assignments.
+/// The grants of the requested grantee or scope or, if requested, the effective assignments that follow from them.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
-    // The scopes whose grants count on this scope.
+    // The scopes whose grants apply to the requested scope.
     let mut sources: Vec<GrantScope> = Vec::new();
     match scope {
         Some(GrantScope::Project(id)) => {
@@ -363,7 +363,7 @@ fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<V
     Ok(rows.into_iter().filter(|row| is_wanted(asked, row)).collect())
 }
 
-/// The effective assignments of a grant: for users only, on resources themselves, with every implied role.
+/// The effective assignments that follow from a grant: one for each user, each project, domain or system, and each role, with implied roles.
 fn following(
     view: &View<'_>,
     asked: &Asked,

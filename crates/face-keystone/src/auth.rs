@@ -84,7 +84,7 @@ pub(super) async fn login(
         _ => None,
     };
     if let Some(id) = trust {
-        // This is checked first, so that a refused request does not consume a use of the trust.
+        // Whether the session may be issued is checked before the use is counted, so that a refused request consumes no use of the trust.
         visit.would_issue(wanted)?;
         count_use(faces, visit.principal().authid.to_string(), id, trace.event.id).await?;
     }
@@ -98,7 +98,7 @@ pub(super) async fn login(
     Ok(ApiResponse { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
 }
 
-/// Counts a use of a limited trust before its session is made, so that two requests cannot share the last use.
+/// Counts a use of a trust with limited uses. Called before the session is issued, so that two requests cannot both get the last use.
 async fn count_use(faces: &Faces, who: String, id: TrustId, request: RequestId) -> Result<(), ApiError> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
@@ -127,7 +127,7 @@ pub(super) async fn change_password(
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.to_string());
     let id = match house.admit(&credential, from).await {
         Ok(visit) => visit.principal().user,
-        // The password is right but expired: it may still be changed.
+        // The password is correct but expired. The user may still change it.
         Err(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. })) => user,
         Err(refusal) => return Err(refusal.into()),
     };
@@ -203,7 +203,7 @@ fn scope(value: Option<&Value>) -> Result<ScopeRef, ApiError> {
     }
 }
 
-/// A user or a project: by id, or by name and domain.
+/// Reads a reference to a user or a project: an id, or a name and a domain.
 fn thing(value: &Value, place: &str) -> Result<ResourceRef, ApiError> {
     match (text(value, "id"), text(value, "name")) {
         (Some(id), _) => Ok(ResourceRef::Id(id)),
@@ -227,7 +227,7 @@ fn text(value: &Value, name: &str) -> Option<String> {
     value.get(name)?.as_str().map(str::to_owned)
 }
 
-/// A text that cannot be a secret is refused in the same way as a wrong secret.
+/// Reads a secret. A text that cannot be one is refused in the same way as a wrong secret.
 fn secret(value: &Value, name: &str) -> Result<Secret, ApiError> {
     let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
     Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())

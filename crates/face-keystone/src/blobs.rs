@@ -25,12 +25,12 @@ pub(super) fn ec2_id(access: &str) -> BlobId {
     id
 }
 
-/// The application credential that made an EC2 key, if one did.
+/// The application credential whose session made an EC2 key; empty if there is none.
 fn lineage_of(row: &Blob) -> &[CredentialId] {
     row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())
 }
 
-/// Whether the permit allows this credential in the list.
+/// Whether the permit allows to list this credential.
 fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
     permit.only_made_by().is_none_or(|by| lineage_of(row).contains(&by))
 }
@@ -153,7 +153,7 @@ impl Resource for Blob {
         let project = given.id::<ProjectId>("project_id")?.flatten();
         match (kind.as_str(), &project) {
             ("ec2", Some(project)) => about.lends = Some(Lends { project, roles: &[] }),
-            // Only EC2 keys record the credential that made them.
+            // Only EC2 keys record the application credential with which they were made.
             _ => about.lineage = Some(&[]),
         }
         let permit = call.allow(&about)?;
@@ -197,7 +197,7 @@ fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     Ok(edited)
 }
 
-/// The access key of an EC2 credential's blob, by which it is found, and the secret key.
+/// The access key and the secret key in the blob of an EC2 credential. The credential is found by the access key.
 fn keys_of(blob: &str) -> Result<(String, String), Error> {
     let value: Value = serde_json::from_str(blob)
         .map_err(|_| invalid("blob: expected a JSON object for an EC2 credential"))?;
@@ -210,8 +210,8 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
     }
 }
 
-/// Whether the blob of a key refers to no trust, no access token, and no application credential except the one that created the key. Otherwise a
-/// session made with the key would not match the blob.
+/// Whether the blob of a key names no trust, no access token, and no application credential except the one with which the key was made. A session
+/// that is issued for the key is limited by that application credential only, and not by others in the blob.
 pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
@@ -231,7 +231,8 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// A key for a project has its user's roles on the project. A project on which the user has no role is reported as not found.
+/// Checks the project of a new key: a session for the key gets the user's roles on the project. A project on which the user has no role is reported
+/// as not found.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,
@@ -263,7 +264,8 @@ fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
     })
 }
 
-/// The user of the path, and the permit for the call on all keys of the user, or on one key that was made with these application credentials.
+/// The user in the path, and the permit for the call. The call is about all keys of the user (`lineage` is `None`), or about one key that was made
+/// with the application credentials in `lineage`.
 fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), ApiError> {
     let (user, domain) = users::of_path(call, 0)?;
     let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };
@@ -290,7 +292,7 @@ pub(super) fn list_ec2(call: &mut Call) -> Outcome {
     Ok(super::listed(call, "credentials", rows))
 }
 
-/// The EC2 key of the path, if it is the user's.
+/// The EC2 key in the path, if it belongs to the user in the path.
 fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), ApiError> {
     let access = plain(call.parameter(1));
     let id = ec2_id(&access);

@@ -1,4 +1,4 @@
-//! API versions and JSON-home.
+//! The API versions, and the JSON-home document.
 
 use super::routes::V3;
 use super::{ApiResponse, Body};
@@ -13,7 +13,7 @@ pub(super) fn base(head: &Parts, connection: &Connection) -> String {
     let scheme = if connection.is_https { "https" } else { "http" };
     let host = head.uri.authority().map(|authority| authority.as_str());
     let host = host.or_else(|| head.headers.get(HOST).and_then(|host| host.to_str().ok()));
-    // A header that is not a host and port is not copied into the response.
+    // A `Host` that is not a plain host and port is not copied into the response.
     let is_plain = |host: &&str| host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:[]".contains(&b));
     format!("{scheme}://{}", host.filter(is_plain).unwrap_or("localhost"))
 }
@@ -42,7 +42,7 @@ pub(super) fn version(head: &Parts, base: &str) -> ApiResponse {
     }
 }
 
-/// JSON-home (draft-nottingham-json-home-03), in Keystone's form.
+/// The JSON-home document (draft-nottingham-json-home-03), in Keystone's form.
 fn home() -> Value {
     const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
     let mut resources = Map::new();

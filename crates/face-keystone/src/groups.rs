@@ -66,13 +66,13 @@ impl Resource for Group {
     fn create(call: &mut Call) -> Outcome {
         let (permit, given, (domain, _)) = permitted_in_domain::<Group>(call)?;
         let name = given.needed("name")?;
-        // This SID is a placeholder: the real SID is made with the record.
+        // This SID is a placeholder. The real SID is assigned when the record is created.
         let new = Group { domain, name, sid: Sid::EVERYONE, also: Vec::new(), gid: None, comment: None };
         created(call, (permit, given), &RecordId::New, &new)
     }
 }
 
-/// The users directly in a group.
+/// Lists the users directly in a group.
 pub(super) fn list_users(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Group::found(call)?;
     let (base, only, own) = (call.base.clone(), permit.only_domain(), permit.clone());
@@ -97,7 +97,7 @@ pub(super) fn list_users(call: &mut Call) -> Outcome {
     listing::answer(call, "users", &permit, Filters::of(&call.head, &[]), after, Box::new(source))
 }
 
-/// The group and the user of the path, and the permit for the call.
+/// The group and the user in the path, and the permit for the call.
 fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), ApiError> {
     let (group, user) = (call.parameter(0).to_owned(), call.parameter(1).to_owned());
     let (group_row, user_row) =
@@ -138,7 +138,7 @@ pub(super) fn remove_user(call: &mut Call) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// The groups that contain a user directly.
+/// Lists the groups that contain a user directly.
 pub(super) fn list_groups(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;

@@ -84,11 +84,11 @@ impl ApiResponse {
 
 /// The error of a call.
 pub(crate) enum ApiError {
-    /// A door refused, or the request is malformed.
+    /// A door refused the call, or the request is malformed.
     Failed(Failure),
     /// A status and a text for the client.
     Message(StatusCode, String),
-    /// The token in `X-Subject-Token` is invalid; only the log says why.
+    /// The token in `X-Subject-Token` is invalid. Only the log has the reason.
     Subject(Refusal),
 }
 
@@ -168,7 +168,7 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// Reads the facts of one revision.
+    /// Calls `look` with a view of the facts.
     fn look<R>(&self, look: impl FnOnce(&View<'_>) -> Result<R, ApiError>) -> Result<R, ApiError> {
         self.faces.house().source().read(look)?
     }
@@ -188,7 +188,7 @@ impl Call {
         place(&text).map(Some).ok_or_else(|| ApiError::missing("marker", &text))
     }
 
-    /// The domain of the session: its scope, else the domain of its project, else that of its user.
+    /// The first of these that exists: the domain for which the session is, the domain of its project, the domain of its user.
     fn own_domain(&self) -> Option<DomainId> {
         let session = self.visit.identity().session()?;
         Some(match session.claim.scope {
@@ -303,7 +303,7 @@ impl Asked<'_> {
         let (faces, base) = (faces.clone(), base.to_owned());
         let mut call = Call { faces, visit, head, route, parameters, body, base, id: trace.event.id };
         match route.call {
-            // These calls wait for no disk.
+            // These calls do not wait for a disk, so they need no blocking thread.
             V3Call::Validate => tokens::validate(&mut call),
             V3Call::Check => tokens::check(&mut call),
             V3Call::Ec2 => signatures::ec2(&mut call).await,
@@ -322,7 +322,7 @@ impl Asked<'_> {
     }
 }
 
-/// A response with a whole list that is in memory.
+/// The response for a list that is in memory as a whole.
 fn listed(call: &Call, many: &str, rows: Vec<Value>) -> ApiResponse {
     let url = format!("{}{}", call.base, call.head.uri.path());
     let links = json!({ "self": url, "next": null, "previous": null });
@@ -392,7 +392,7 @@ fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Opti
                 _ => None,
             };
             let why = match (status, failure) {
-                // Clients recognize this text and ask for a new password. Only a request with the correct password gets it.
+                // Clients recognize this text, and ask the user for a new password. Only a request with the correct password gets the text.
                 (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. }))) => {
                     format!("The password is expired and needs to be changed for user: {user}.")
                 }

@@ -19,14 +19,14 @@ const PAGE: usize = 500;
 /// The size of a piece of a response, in bytes. A piece may exceed it by one record.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The most memory of a response sent in pieces, in bytes: one piece in preparation, one in the queue and one being sent, each with
-/// the record that exceeds it.
+/// The most memory of a response that is sent in pieces, in bytes. One piece is being made, one is in the queue and one is being sent; each may
+/// exceed its size by one record.
 const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
-/// Takes a record and the position after it, from which the listing can continue.
+/// Receives a record, and the position after the record, from which the listing can continue.
 pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
 
-/// Reads the records after a position. Passes each one with the position after it, until the receiver stops.
+/// Reads the records after a position. Passes each record with the position after it to `Each`, until `Each` returns `Break`.
 pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), ApiError> + Send;
 
 /// Reads the records of a table after a position, until the first error.
@@ -91,7 +91,8 @@ impl Filters {
                 .map(|(name, value)| match name.split_once("__") {
                     None => (name, Compare::Equal, value),
                     Some((attribute, how)) => {
-                        // `icontains` and so on ignore case; here `contains`, `startswith` and `endswith` do so, too.
+                        // In Keystone, only comparisons with an `i` in front (`icontains`) ignore case. Here `contains`, `startswith` and `endswith`
+                        // ignore it, too.
                         let how = how.strip_prefix('i').unwrap_or(how);
                         let compare = COMPARES.iter().find(|(known, _)| *known == how);
                         (attribute.to_owned(), compare.map_or(Compare::Equal, |(_, compare)| *compare), value)
@@ -106,7 +107,7 @@ impl Filters {
         self.0.iter().all(|(name, compare, wanted)| match body.get(name) {
             None => true,
             Some(Value::Bool(is)) => {
-                // All other values mean true, also `?enabled` without a value.
+                // All other values mean true, and so does `?enabled` without a value.
                 let wanted = !["0", "false", "no", "off"].contains(&wanted.to_ascii_lowercase().as_str());
                 *is == wanted
             }
@@ -142,7 +143,7 @@ pub(super) fn form(query: &str) -> Vec<(String, String)> {
 
 /// Percent-decodes one part of a query; invalid escapes stay as they are.
 pub(super) fn plain(text: &str) -> String {
-    // No escape contains a plus, so each plus is replaced first.
+    // A plus means a space. It is replaced before the escapes are decoded, because an escape (`%2B`) may give a real plus.
     percent_decoded_leniently(&text.replace('+', " "))
 }
 
@@ -182,7 +183,7 @@ impl Listing {
             stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // A record beyond the limit shows that a next page exists.
+        // A matching record beyond the limit shows that there is a next page.
         self.is_over = broke || !stopped;
         if !broke && self.is_over {
             self.last_id = None;
@@ -210,7 +211,7 @@ pub(super) fn answer(
     let (rows, last_id, is_over) = (0, None, false);
     let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
     let house = std::sync::Arc::clone(call.faces.arc_house());
-    // Over HTTP/2 one connection holds many responses, so the first piece, which is not counted for the user, is short.
+    // The first piece does not count for the user's limit of memory. Over HTTP/2 a connection has many responses, so their first pieces are short.
     let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
     while !listing.is_over && listing.json.len() < first {
         house.source().read(|view| listing.go_on(view))??;
@@ -223,7 +224,7 @@ pub(super) fn answer(
     }
     let (sender, pieces) = mpsc::channel(1);
     let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
-    // The next piece is made when the queue has room: a client that does not read occupies no thread.
+    // The next piece is made only when the queue has room, so a client that does not read occupies no thread.
     tokio::runtime::Handle::current().spawn(async move {
         let held = std::sync::Arc::new(visit.share().answer(HELD_BYTES).await);
         while let Ok(place) = sender.reserve().await {

@@ -76,7 +76,7 @@ impl Resource for Project {
     }
 
     fn list(call: &mut Call) -> Outcome {
-        // Domains are not projects here, so no project has `is_domain`.
+        // In this server domains are not projects, so no project matches `is_domain=true`.
         let is_domain = query(&call.head, "is_domain").map(str::to_ascii_lowercase);
         match is_domain.is_some_and(|text| ["true", "1"].contains(&text.as_str())) {
             true => {
@@ -112,7 +112,7 @@ fn parent_id(row: &Project) -> String {
     row.parent.map_or(row.domain.to_keystone(), |parent| parent.to_string())
 }
 
-/// The permit to create a project, its domain and its parent. The default is the domain of the session.
+/// The permit to create a project, its domain and its parent. The default domain is that of the session.
 fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, Option<ProjectId>), ApiError> {
     let parent = given.text("parent_id")?.flatten();
     let domain = given.text("domain_id")?.flatten();
@@ -132,7 +132,7 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
         (None, None) => call.own_domain().filter(|_| parent.is_none()),
     };
     let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
-    // The rule is judged first, so that a caller without the right does not learn whether the domain or the parent exists.
+    // The rule is judged before the 404, so that a caller without the right does not learn whether the domain or the parent exists.
     let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
     if let (Some(said), None) = (&domain, &in_domain) {
         return Err(ApiError::missing("domain", said));
@@ -144,8 +144,8 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
     Ok((permit, domain, above.and_then(|(id, _)| id)))
 }
 
-/// The parents and the subtree of a project, as far as the request asks for them and the caller may see them. `parents_as_ids` has the ids of all
-/// parents.
+/// The parents and the subtree of a project, if the request asks for them. Only projects that the caller may see are shown, except that
+/// `parents_as_ids` has the ids of all parents.
 fn relatives(
     call: &mut Call,
     project: &Record<Project>,
@@ -207,7 +207,7 @@ impl TagFilters {
     }
 }
 
-/// The projects on which a user has a role.
+/// Lists the projects on which a user has a role.
 pub(super) fn of_user(call: &mut Call) -> Outcome {
     let (user, domain) = users::of_path(call, 0)?;
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
@@ -274,7 +274,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // The rule is judged first, so that a caller without the right is refused with any body.
+    // The rule is judged before the body is parsed, so that a caller without the right is refused with any body.
     Project::found(call)?;
     let body = call.json()?;
     let text = |tag: &Value| tag.as_str().map(str::to_owned);

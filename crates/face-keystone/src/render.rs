@@ -1,4 +1,4 @@
-//! A session as JSON: Keystone's fields in Keystone's order.
+//! Writes a session as JSON, with Keystone's fields in Keystone's order.
 
 use super::ApiError;
 use bytes::Bytes;
@@ -9,14 +9,14 @@ use enfilade_passage::{Lent, Session, audit_id_to_text};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Which parts of the body the request wants.
+/// The parts of the body that the request wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// The body, and the revision of its facts. The JSON is written directly, because this runs for every token whose body is not remembered, and
-/// building a tree of values first would cost as much as all other steps.
+/// The body, and the revision of the facts in it. The JSON is written directly, because this function runs for every token whose body is not
+/// remembered. To build a tree of values first would take as long as all other steps.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,
@@ -85,7 +85,7 @@ pub(super) fn token_body(
     Ok((Bytes::from(json.0), at))
 }
 
-/// A body with the catalog of a session only.
+/// A body that contains only the catalog of a session.
 pub(super) fn catalog_body(catalog: &Catalog, session: &Session, self_link: &str) -> Bytes {
     let mut json = Json(Vec::with_capacity(4096));
     json.raw("{\"catalog\":")

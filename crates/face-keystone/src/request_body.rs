@@ -1,4 +1,4 @@
-//! Request bodies: one object under one name, with typed attributes and any other attributes, which are stored as they are.
+//! Request bodies: one named object. Attributes of the schema have types; any other attributes are stored as they are.
 
 use super::Call;
 use super::schema::Schema;
@@ -33,7 +33,7 @@ const OPTIONS: [(&str, IsIt); 9] = [
 ];
 
 impl RequestBody {
-    /// The body's object of that name.
+    /// Reads the object named `what` from the body.
     pub(super) fn of(call: &Call, what: &'static str) -> Result<Self, Error> {
         let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
         match body {
@@ -70,7 +70,7 @@ impl RequestBody {
         found.ok_or_else(|| self.wrong(name, "a text that is not empty"))
     }
 
-    /// The name, if the body has one; it is not empty.
+    /// The name, if the body has one. An empty name is refused.
     pub(super) fn name(&self) -> Result<Option<String>, Error> {
         if self.has("name") { self.needed("name").map(Some) } else { Ok(None) }
     }

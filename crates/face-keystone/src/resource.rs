@@ -55,17 +55,17 @@ impl Id for RegionId {
     }
 }
 
-/// How a kind of resource is listed by domain and found by name, if its names belong to domains.
+/// How the resources of a kind are listed by domain and found by name. For kinds with names that are unique within a domain.
 pub(super) struct InDomain<R: Row> {
     pub(super) names: NameKind,
     pub(super) id: fn(Name) -> R::Key,
     pub(super) place: fn(&R) -> (DomainId, &str),
 }
 
-/// A condition of a list request that the kind of resource judges itself.
+/// A condition in a list request that is checked on the record itself.
 pub(super) type Selection<R> = Box<dyn Fn(&R) -> bool + Send>;
 
-/// Changes a record as a request body says.
+/// Applies a request body to a record.
 type ChangeRecord<R> = fn(&ChangeContext<'_>, &Record<R>, &RequestBody) -> Result<Record<R>, Error>;
 
 /// The functions that change and delete records of a kind.
@@ -75,7 +75,7 @@ pub(super) struct Store<R: Row> {
 }
 
 impl<R: Resource + StoredResource> Store<R> {
-    /// The functions of a kind whose resources are each one record with additional attributes.
+    /// The functions for kinds of which each resource is one record with additional attributes.
     pub(super) const BY_ID: Self = Store {
         change: |ctx, record, given| {
             let id = RecordId::Existing(record.id.clone());
@@ -112,35 +112,35 @@ impl<R: Row> From<Saved<R::Key, R>> for Record<R> {
     }
 }
 
-/// Additional attributes as they are stored; a text that is not a JSON object has none.
+/// Parses stored additional attributes; a text that is not a JSON object gives none.
 pub(super) fn attributes(stored: &str) -> Map<String, Value> {
     serde_json::from_str(stored).unwrap_or_default()
 }
 
-/// A kind of resource, which implements what differs between kinds. The provided methods are the calls of the API.
+/// A kind of resource. Kinds implement the parts in which they differ; the provided methods are the calls of the API.
 pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
-    /// Its names and attributes in bodies.
+    /// The names and attributes of the kind in bodies.
     const SCHEMA: Schema;
-    /// The kind of its additional attributes, if it has any.
+    /// The kind under which additional attributes are stored; `None` if the kind has no additional attributes.
     const KIND: Option<ResourceKind>;
-    /// Whether it has resource options, such as `immutable`.
+    /// Whether the kind has resource options, such as `immutable`.
     const HAS_OPTIONS: bool = true;
     /// Whether an id in a path is percent-decoded.
     const DECODES_ID: bool = false;
-    /// How it is listed and found by name, if its names belong to domains.
+    /// How resources are listed by domain and found by name, if their names are unique within a domain.
     const IN_DOMAIN: Option<InDomain<Self>> = None;
     /// How a body changes a record of the kind, and how a record is deleted.
     const STORE: Store<Self>;
     /// The query parameters that [`Resource::selection`] reads.
     const FILTERS: &'static [&'static str] = &[];
 
-    /// Its attributes in a response, without `id`, `options` and `links`.
+    /// The attributes of the record in a response, without `id`, `options` and `links`.
     fn attributes(&self) -> Value;
 
     /// Sets the attributes that the body has.
     fn change(&mut self, given: &RequestBody) -> Result<(), Error>;
 
-    /// Refuses a body that changes an attribute that is fixed.
+    /// Refuses a body that would change a fixed attribute.
     fn keeps(&self, _given: &RequestBody) -> Result<(), Error> {
         Ok(())
     }
@@ -155,22 +155,22 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         About::default()
     }
 
-    /// The user or group that a change of the resource changes.
+    /// The user or group that a change of the resource affects.
     fn party(_id: &Self::Key) -> Option<Party<'_>> {
         None
     }
 
-    /// The user or group that gets this name.
+    /// The user or group for which a request chooses this name.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }
 
-    /// The condition of a list request, by the parameters in [`Resource::FILTERS`].
+    /// The condition of a list request, from the parameters in [`Resource::FILTERS`].
     fn selection(_call: &Call) -> Result<Selection<Self>, ApiError> {
         Ok(Box::new(|_| true))
     }
 
-    /// Reads its additional attributes.
+    /// Reads the additional attributes of a record.
     fn extra(view: &View<'_>, id: &Self::Key) -> Result<Map<String, Value>, ApiError> {
         let stored = Self::KIND.map(|kind| extra_of(view, kind, id)).transpose()?;
         Ok(stored.as_deref().map(attributes).unwrap_or_default())
@@ -190,7 +190,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(exists.then_some((id, row)))
     }
 
-    /// The record of the path, and the permit for the call. The rule is judged before the 404: a caller without the right does not learn whether the
+    /// The record in the path, and the permit for the call. The rule is judged before the 404: a caller without the right does not learn whether the
     /// record exists.
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = call.parameter(0);
@@ -251,7 +251,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     }
 }
 
-/// A record in a response, with everything that it shows.
+/// A record in a response, with all attributes.
 pub(super) fn described_whole<R: Resource>(base: &str, record: Record<R>) -> Value {
     let Record { id, row, extra: mut body } = record;
     let id = id.to_text();
@@ -297,7 +297,7 @@ pub(super) fn created<R: Resource + StoredResource>(
     Ok(answer::<R>(call, StatusCode::CREATED, saved.into(), &permit))
 }
 
-/// A record with its additional attributes, in a list of another call.
+/// A record with its additional attributes, for lists.
 pub(super) fn described<R: Resource>(
     view: &View<'_>,
     base: &str,
@@ -308,7 +308,7 @@ pub(super) fn described<R: Resource>(
     Ok(R::described(base, Record { id, row, extra }, permit))
 }
 
-/// Applies the body to the existing record or, if there is none, to the new one. Returns the record and its additional attributes.
+/// Applies the body to the existing record or, if there is none, to `new`. Returns the record and its additional attributes.
 fn edited<R: Resource>(
     given: &RequestBody,
     before: Option<(&R, &str)>,
@@ -341,7 +341,7 @@ pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, Requ
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create a record in the domain that is in the body, by default the domain of the session.
+/// The permit and the body of a request to create a record in a domain: the domain in the body or, by default, that of the session.
 pub(super) fn permitted_in_domain<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, RequestBody, (DomainId, Domain)), ApiError> {
@@ -352,7 +352,7 @@ pub(super) fn permitted_in_domain<R: Resource>(
     let name = given.text("name")?.flatten().unwrap_or_default();
     let party = R::party_named(&name);
     let domain = found.as_ref().map(|(id, _)| id);
-    // The rule is judged first, so that a caller without the right does not learn whether the domain exists.
+    // The rule is judged before the 404, so that a caller without the right does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
     let said = said.ok_or_else(no_domain)?;
     let found = found.ok_or_else(|| ApiError::missing("domain", &said))?;
@@ -399,7 +399,7 @@ fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool
     }
 }
 
-/// Lists the visible records of one domain or of all, with all filters. A filter by name is a lookup.
+/// Lists the visible records of one domain or of all domains, with all filters. With the filter `name`, records are looked up by name.
 fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
     let InDomain { names, id, place } = of;
     let selected = R::selection(call)?;

@@ -53,7 +53,7 @@ impl Resource for NamedRole {
         About { domain: self.domain.as_ref(), ..About::default() }
     }
 
-    /// Without `domain_id` only global roles are listed, as in Keystone.
+    /// Selects the roles of a domain. Without `domain_id` only global roles are listed, as in Keystone.
     fn selection(call: &Call) -> Result<Selection<Self>, ApiError> {
         let domain = query(&call.head, "domain_id").map(plain).unwrap_or_default();
         Ok(Box::new(move |row| row.domain.map(|domain| domain.to_keystone()).unwrap_or_default() == domain))
@@ -107,7 +107,7 @@ pub(super) fn list_implied(call: &mut Call) -> Outcome {
 /// A role and its id.
 type Role = (RoleId, NamedRole);
 
-/// Both roles of the path, and the permit for the call.
+/// The two roles in the path, and the permit for the call.
 fn both(call: &mut Call) -> Result<(Role, Role, ApiPermit), ApiError> {
     let (prior, permit) = NamedRole::found(call)?;
     let said = call.parameter(1);

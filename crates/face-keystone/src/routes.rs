@@ -1,5 +1,5 @@
-//! The calls of Identity v3: what each needs, its handler, and its summary. The checks, JSON-home, the OpenAPI document and the
-//! reference all come from this table.
+//! The calls of Identity v3: the credential that each needs, its handler, and its summary. Routing, JSON-home, the OpenAPI document and the reference
+//! use this table.
 
 #[cfg(test)]
 mod documents;
@@ -47,13 +47,13 @@ pub struct V3Route {
     pub method: &'static str,
     /// The path below `/v3`; a segment in braces matches any value.
     pub path: &'static str,
-    /// The credential it needs.
+    /// The credential that the call needs.
     pub need: V3Need,
-    /// Its handler.
+    /// The handler of the call.
     pub(super) call: V3Call,
-    /// The name of its authorization rule, without `identity:`; empty if it needs no credential.
+    /// The name of the authorization rule of the call, without `identity:`; empty if the call needs no credential.
     pub rule: &'static str,
-    /// Its summary in OpenAPI.
+    /// The summary of the call in OpenAPI.
     pub says: &'static str,
 }
 
@@ -71,7 +71,7 @@ const NOT_YET: [&str; 9] = [
 ];
 
 impl V3Route {
-    /// Its name in JSON-home and OpenAPI: the words of the path, the last one in the singular if the path is that of one resource.
+    /// The name of the path in JSON-home and OpenAPI: its words, of which the last is in the singular if the path is that of one resource.
     pub(super) fn relation(&self) -> String {
         if self.path.is_empty() {
             return "version".to_owned();
@@ -98,9 +98,9 @@ pub(super) enum Match<'p> {
     Nothing,
 }
 
-/// Finds the call of a request. `path` is what follows `/v3`, without a slash at its end.
+/// Finds the call of a request. `path` is the part of the URL's path after `/v3`, without a slash at its end.
 pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
-    // A cheap filter: most rows have another prefix.
+    // A cheap filter, because most rows of the table have another prefix than the path.
     let may_be = |route: &&V3Route| path.starts_with(route.path.split('{').next().unwrap_or_default());
     let of_path: Vec<_> =
         V3.iter().filter(may_be).filter_map(|route| Some((route, parameters(route.path, path)?))).collect();

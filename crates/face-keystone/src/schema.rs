@@ -1,4 +1,4 @@
-//! The attributes of a kind of resource: what a response shows, and what a request may set.
+//! The attributes of a kind of resource in responses and in requests.
 
 /// The type of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,22 +14,22 @@ pub(super) enum Type {
     List,
 }
 
-/// An attribute: its name, its type in responses that always have it, and its type in requests. An attribute with neither is recognized
-/// and ignored in requests.
+/// An attribute: its name, its type in responses, and its type in requests. The type in responses is `None` for an attribute that not all responses
+/// have. An attribute that has neither type is ignored in requests, and not stored.
 pub(super) type Attribute = (&'static str, Type, Type);
 
 /// A kind of resource in bodies and in OpenAPI.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schema {
-    /// Its name in the body.
+    /// The name of one resource in a body.
     pub(super) one: &'static str,
-    /// The name of its lists, and of its collection in paths.
+    /// The name of a list of resources in a body, and of the collection in paths.
     pub(super) many: &'static str,
     pub(super) attributes: &'static [Attribute],
 }
 
 impl Schema {
-    /// Whether the attribute is one of the kind. Any other attribute of a request is stored as it is.
+    /// Whether the kind has this attribute. Any other attribute of a request is stored as it is.
     pub(super) fn has(&self, name: &str) -> bool {
         self.attributes.iter().any(|(known, ..)| *known == name)
     }

@@ -167,7 +167,7 @@ impl Resource for Region {
     }
 }
 
-/// Creates a region with the id of the path.
+/// Creates a region with the id in the path.
 pub(super) fn put_region(call: &mut Call) -> Outcome {
     let permitted: (ApiPermit, RequestBody) = permitted::<Region>(call)?;
     let id = plain(call.parameter(0));

@@ -1,5 +1,5 @@
-//! `/ec2tokens` and `/s3tokens`: a service received a request signed with an EC2 key, and asks for a session of the owner of the key. For
-//! `/ec2tokens` the string to sign is rebuilt here from the parts of the request that the service passes on.
+//! `/ec2tokens` and `/s3tokens`: a service received a request signed with an EC2 key, and requests a session for the owner of the key. For
+//! `/ec2tokens` this server rebuilds the signed string from the parts of the request that the service sends.
 
 use super::render::{Form, token_body};
 use super::{ApiError, ApiResponse, Call, Outcome, blobs};
@@ -22,7 +22,7 @@ pub(super) async fn ec2(call: &mut Call) -> Outcome {
     answer(call, read_ec2, true).await
 }
 
-/// `POST /v3/s3tokens`: the service sends the string to sign. The response shows the user and contains no token (as in Keystone).
+/// `POST /v3/s3tokens`: the service sends the signed string. The response shows the user and contains no token (as in Keystone).
 pub(super) async fn s3(call: &mut Call) -> Outcome {
     answer(call, read_s3, false).await
 }
@@ -80,7 +80,7 @@ fn read_s3(signed: &Map<String, Value>) -> Result<SignatureAsk, ApiError> {
     Ok(SignatureAsk { key, signing, signed: Signed::Storage, texts: vec![said], signature })
 }
 
-/// A request, as a service passes it on.
+/// The parts of a signed request, as a service sends them.
 struct Request<'a> {
     verb: &'a str,
     host: &'a str,
@@ -127,7 +127,7 @@ fn seconds(date: &str) -> Option<i64> {
 }
 
 impl Request<'_> {
-    /// Version 2 signs verb, host, path and parameters.
+    /// Version 2 signs method, host, path and parameters.
     fn v2(&self) -> Option<(Signing, i64, Vec<Vec<u8>>)> {
         let date = seconds(self.parameters.get("Timestamp")?.as_str()?)?;
         let mut parameters = self.parameters.clone();
@@ -139,7 +139,7 @@ impl Request<'_> {
         Some((Signing::V2, date, [Some(self.host), without_port].into_iter().flatten().map(text).collect()))
     }
 
-    /// Version 4 signs a digest of verb, path, parameters, the headers that the signature lists, and the body.
+    /// Version 4 signs a digest of method, path, parameters, the headers that the signature lists, and the body.
     fn v4(&self, body_hash: &str) -> Option<(Signing, i64, Vec<Vec<u8>>)> {
         let headers: Vec<(String, &str)> = self
             .headers
@@ -177,7 +177,7 @@ impl Request<'_> {
     }
 }
 
-/// The canonical query string: sorted, with canonical escapes.
+/// The canonical query string: parameters sorted by name, with the same bytes percent-encoded as at AWS.
 fn query(parameters: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = parameters.keys().collect();
     names.sort();
@@ -210,7 +210,7 @@ mod tests {
         Some((signing, signed, texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()))
     }
 
-    /// The example of AWS's page on Version 4.
+    /// The published example of AWS for version 4.
     #[test]
     fn version_4_is_put_together_as_published() {
         let mut signed = json!({
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(read(&signed).map(|(_, signed, _)| signed), Some(at));
     }
 
-    /// The example of AWS's page on Version 2.
+    /// The published example of AWS for version 2.
     #[test]
     fn version_2_is_put_together_as_published() {
         let mut signed = json!({

@@ -12,7 +12,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
-/// The header by which a service declares that it enforces access rules. Without it a token with access rules is not shown.
+/// The header by which a service declares that it enforces access rules. A token with access rules is not shown to other services.
 const KNOWS_RULES: &str = "openstack-identity-access-rules";
 
 struct Subject {
@@ -38,7 +38,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
-        // A refusal that says nothing about the token is not turned into a 404.
+        // These refusals are not about the token itself, so they do not become a 404.
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }
@@ -72,7 +72,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         None => {
             let (text, made_at) =
                 token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
-            // A body made from later facts than the verdict is correct now, but it is not remembered.
+            // If the facts changed between verdict and body, the body is correct, but it is not remembered.
             if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
                 let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
                 call.faces.rendered().put(key, rendered);

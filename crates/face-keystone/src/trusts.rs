@@ -12,7 +12,7 @@ use enfilade_passage::{About, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// The trust of the path.
+/// The trust whose id is in the path.
 fn found(call: &Call) -> Result<(TrustId, Trust), ApiError> {
     let missing = || ApiError::missing("trust", call.parameter(0));
     let id: TrustId = call.parameter(0).parse().map_err(|_| missing())?;
@@ -20,7 +20,7 @@ fn found(call: &Call) -> Result<(TrustId, Trust), ApiError> {
     Ok((id, trust))
 }
 
-/// The trust of the path, for both of its users. For any other user it does not exist.
+/// The trust whose id is in the path, for its trustor and its trustee. Any other user gets the answer for a trust that does not exist.
 fn see(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     let (id, trust) = found(call)?;
     let (user, other_user) = (Some(&trust.trustor), Some(&trust.trustee));
@@ -75,7 +75,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let given =
         value.get("trust").ok_or_else(|| ApiError::invalid("Expecting to find trust in the body."))?;
     let mut new = read(given, call.faces.house().now().unix_seconds)?;
-    // A session of a trust may only redelegate that trust.
+    // A session that was issued for a trust can lend on only by redelegating that trust.
     let session = call.visit.identity().session();
     new.parent = session.and_then(|session| session.claim.trust());
     new.by = session.and_then(|session| session.claim.credential());

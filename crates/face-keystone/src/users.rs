@@ -117,7 +117,7 @@ impl Resource for User {
     }
 }
 
-/// The time at which a user's password expires, in the form that filters compare.
+/// The time at which a user's password expires, as text; `None` if it does not expire.
 pub(super) fn password_end(row: &User) -> Option<String> {
     row.password.as_ref().map(|password| password.until).filter(|until| *until != 0).map(time)
 }
@@ -133,7 +133,7 @@ pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId
     }
 }
 
-/// The user, or 404; for callers that use [`of_path`].
+/// The user with this id; the error is 404. For callers that got the id from [`of_path`].
 pub(super) fn existing(call: &Call, id: &UserId) -> Result<User, ApiError> {
     let found = call.look(|view| User::find(view, &id.to_string()))?;
     found.map(|(_, row)| row).ok_or_else(|| ApiError::missing("user", call.parameter(0)))
@@ -181,7 +181,7 @@ fn secret(text: &str) -> Result<Secret, Error> {
         .ok_or_else(|| invalid("Invalid input for field/attribute password: expected 1 to 511 bytes."))
 }
 
-/// The additional attributes of a user with those of the profile.
+/// The additional attributes of a user, and the attributes of the profile.
 fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<String, Value> {
     let mut all = attributes(extra);
     if let Some(project) = &profile.default_project {
@@ -193,7 +193,7 @@ fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<Strin
     all
 }
 
-/// The profile and the additional attributes with the changes of the body. The options that the password rules use are in both.
+/// The profile and the additional attributes with the changes of the body. The options that the password rules use are stored in both.
 fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes, Error> {
     let mut profile: Profile = before.profile.clone();
     if let Some(project) = given.id("default_project_id")? {
@@ -218,7 +218,7 @@ fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<
     Ok(UserSave { name, enabled, comment, password, attributes: after })
 }
 
-/// A user's own change of password, after door 2 has verified the old password.
+/// Changes a password for its own user, after door 2 has verified the old password.
 pub(super) fn set_own_password(
     ctx: &ChangeContext<'_>,
     id: &UserId,

@@ -6,12 +6,12 @@ use hyper::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use std::io::Write as _;
 
-/// `authid` is the caller's auth id, as in the log.
+/// Answers with the identity of the caller. `authid` is the caller's authid, as in the log.
 pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     let (principal, identity) = (visit.principal(), visit.identity());
     let mut json = Vec::with_capacity(PADDED_BYTES);
     json.extend_from_slice(b"{\"authid\":");
-    // The name may need escaping; the rest is digits and letters. Writing to memory does not fail.
+    // Only the authid may need escaping: all other values are digits and letters. Writing to memory does not fail.
     let _ = serde_json::to_writer(&mut json, authid);
     json.extend_from_slice(b",\"user\":\"");
     json.extend_from_slice(&principal.user.to_digits());
@@ -28,7 +28,7 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
 /// with and without door 2.
 const PADDED_BYTES: usize = 512;
 
-/// JSON, padded with spaces.
+/// A response with this JSON, padded with spaces.
 pub(crate) fn padded(mut json: Vec<u8>) -> Answer {
     json.resize(json.len().max(PADDED_BYTES - 1), b' ');
     json.push(b'\n');

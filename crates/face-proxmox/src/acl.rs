@@ -23,7 +23,7 @@ fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
-/// Lists all roles on paths with `Sys.Audit`, otherwise only those of the user's own tokens.
+/// Lists all role assignments if the caller has `Sys.Audit`, otherwise only those of the caller's own tokens.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
     call.permit(PATH, Privileges::NONE, None)?;
@@ -50,8 +50,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest(&all)) })
 }
 
-/// Assigns or removes a role. Needs `Permissions.Modify`. A user who is logged in without an API token may change the roles of own tokens without
-/// this privilege.
+/// Assigns or removes a role. Needs `Permissions.Modify`. A user who is logged in without an API token needs no privilege to change the roles of
+/// their own tokens.
 pub(super) fn change(call: &mut Call) -> Outcome {
     call.params.only(&["path", "role", "propagate", "auth-id", "group", "delete", "digest"])?;
     let target: Target = match (call.params.get("auth-id")?, call.params.get("group")?) {
@@ -76,15 +76,15 @@ pub(super) fn change(call: &mut Call) -> Outcome {
     Ok(Value::Null.into())
 }
 
-/// Every role and its privileges.
+/// Lists every role and its privileges.
 pub(super) fn roles(_: &mut Call) -> Outcome {
     let role =
         |role: Role| json!({ "roleid": role.name(), "privs": role.privileges().names().collect::<Vec<_>>() });
     Ok(Value::Array(Role::ALL.into_iter().map(role).collect()).into())
 }
 
-/// The privileges of the caller, or of another user or token, on one path or on every path with a role. Each privilege has a flag that says
-/// whether it also holds below the path.
+/// Lists the privileges of the caller, or of another user or token, on one path or on every path with a role. Each privilege has a flag that says
+/// whether it also applies below the path.
 pub(super) fn permissions(call: &mut Call) -> Outcome {
     call.params.only(&["auth-id", "path"])?;
     let own = call.visit.principal().authid.clone();

@@ -15,7 +15,7 @@ type Row = (DatastoreName, Datastore);
 const ABOUT_THE_CALL: [&str; 6] =
     ["name", "delete", "digest", "reuse-datastore", "overwrite-in-use", "keep-job-configs"];
 
-/// The properties that a change may delete (the original's `DeletableProperty`).
+/// The properties that a change may delete (`DeletableProperty` in Proxmox Backup Server).
 const DELETABLE: [&str; 17] = [
     "comment",
     "gc-schedule",
@@ -49,7 +49,7 @@ fn row(call: &Call, name: &DatastoreName) -> Result<Datastore, ApiError> {
     found.ok_or_else(|| format!("no such datastore '{name}'").into())
 }
 
-/// A datastore's section as a JSON object.
+/// The settings of a datastore as a JSON object.
 fn shown((name, row): &Row) -> Value {
     let mut map = Map::new();
     map.insert("name".into(), name.as_str().into());

@@ -1,8 +1,8 @@
 //! The part of the API of Proxmox Backup Server under `/api2/json` for users, tokens, roles and datastores: for proxmoxer and scripts with API
 //! tokens.
 //!
-//! Responses are `{"data": …}`; errors are a status and one line of text, as in the original (Proxmox Backup Server). Every call asks door 4 for
-//! the privilege that the original requires, and gets the context for changes only with the permit of door 4.
+//! Responses are `{"data": …}`; errors are a status and one line of text. Every call asks door 4 for the privilege that Proxmox Backup Server
+//! requires for it, and gets the context for changes only with the permit of door 4.
 
 mod acl;
 mod datastores;
@@ -138,7 +138,7 @@ impl Call {
         change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
     }
 
-    /// Refuses a change of an outdated state, as the original does.
+    /// Refuses a change if the state is no longer the one that the client read, as Proxmox Backup Server does.
     fn check_digest(&self, now: &str) -> Result<(), ApiError> {
         match self.params.get("digest")? {
             Some(digest) if digest != now => {
@@ -199,8 +199,8 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
     answer
 }
 
-/// Refuses changes that the page of another site requests. A browser adds the user's credentials to requests of any page, and shows in
-/// `Sec-Fetch-Site` or `Origin` which site requests it.
+/// Refuses changes that the page of another site requests. A browser adds the user's credentials to the requests of any page. The header
+/// `Sec-Fetch-Site` or `Origin` shows from which site the page is.
 fn check_site(head: &Parts) -> Result<(), RequestError> {
     if head.method == Method::GET {
         return Ok(());
@@ -213,7 +213,7 @@ fn check_site(head: &Parts) -> Result<(), RequestError> {
     if is_own_fetch && is_own_origin { Ok(()) } else { Err(RequestError::CrossSite) }
 }
 
-/// The datastore in a path, as written.
+/// The name of the datastore in a path, without decoding.
 fn datastore_of(path: &str) -> Option<&str> {
     let of_one = ["/admin/datastore/", "/config/datastore/"];
     of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
@@ -249,7 +249,7 @@ fn realms(call: &mut Call) -> Outcome {
     Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
 }
 
-/// Reloads configuration and certificates, as SIGHUP does. Unlike in the original, the response contains the result.
+/// Reloads configuration and certificates, as SIGHUP does. Unlike in Proxmox Backup Server, the response contains the result.
 fn reload(call: &mut Call) -> Outcome {
     let service = call.parameters.get(1).cloned().unwrap_or_default();
     call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;
@@ -260,7 +260,7 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T,
     text.parse().map_err(|why| ApiError::Text(format!("{why}")))
 }
 
-/// The digest of a state: 64 hexadecimal digits, as in the original.
+/// The digest of a state: 64 hexadecimal digits, as in Proxmox Backup Server.
 fn digest(value: &Value) -> String {
     let key =
         KeyMaker::new(&MemoSeed(*b"enfilade digest1"), "digest").bytes(value.to_string().as_bytes()).key();

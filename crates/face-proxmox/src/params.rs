@@ -1,11 +1,11 @@
-//! Parameters of a call, from the query and from a form or JSON body; each key with all its values.
+//! Parameters of a call, from the query and from a form or JSON body. A key may have several values.
 
 use enfilade_facts::vocabulary::percent_decoded;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use zeroize::Zeroize;
 
-/// An invalid parameter, in Proxmox's words.
+/// The error text for an invalid parameter, in Proxmox's wording.
 pub(super) type ParameterError = String;
 
 /// The parameters of a call. They may contain a password, so they have no `Debug`.
@@ -19,7 +19,7 @@ impl Drop for Params {
 }
 
 impl Params {
-    /// From the query and the body.
+    /// Reads the parameters from the query and the body.
     pub(super) fn read(query: &str, body: &[u8], is_json: bool) -> Result<Self, ParameterError> {
         let mut params = Params::default();
         params.form(query.as_bytes())?;
@@ -65,7 +65,7 @@ impl Params {
         Ok(())
     }
 
-    /// Lists come as `key[]` from some clients.
+    /// Adds a value. Some clients write the key of a list as `key[]`.
     fn add(&mut self, key: &str, value: String) {
         self.0.entry(key.trim_end_matches("[]").to_owned()).or_default().push(value);
     }

@@ -1,4 +1,4 @@
-//! Every call of the Proxmox API: its handler, and whether delegated credentials may use it. Dispatch and tests use this table.
+//! Every call of the Proxmox API: its handler, and whether lent credentials may make it. Dispatch and tests use this table.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
 use enfilade_faces::RequestError;
@@ -12,13 +12,13 @@ pub struct ProxmoxRoute {
     pub method: &'static str,
     /// The path below `/api2/json/`; a segment in braces matches any value.
     pub path: &'static str,
-    /// The class by which door 4 decides whether a delegated credential may make the call. The handler asks door 4 for the privilege.
+    /// The class by which door 4 decides whether a lent credential may make the call. The handler asks door 4 for the privilege.
     pub lending: Lending,
-    /// Its handler.
+    /// The handler of the call.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// The privileges that it needs, for the reference. If the text has no path, they are needed on the path of the datastore or user.
+    /// A text for the reference: the privileges that the call needs. If the text has no path, they are needed on the path of the datastore or user.
     pub needs: &'static str,
-    /// Its summary in the reference.
+    /// The summary of the call in the reference.
     pub says: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; without either, the datastore looks absent", "Show usage"),
     row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1`: of each process; `wait=SECONDS`: wait until none is left, 60 s at most"),
     row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each", "Show usage of all datastores; an error of a datastore is in its entry"),
-    // The name of the service counts only for the privilege: this server has one service.
+    // The name of the service is used only for the privilege, because this server has one service.
     row(Manages, "POST", "nodes/{node}/services/{service}/reload", reload, "Sys.Modify on `/system/services/{service}`", "Read configuration and certificates again; the response contains the result"),
     row(Reads, "GET", "access/users", users::list, "Sys.Audit on `/access/users` for all, else only oneself", "List users"),
     row(People, "POST", "access/users", users::create, "Permissions.Modify", "Create user"),

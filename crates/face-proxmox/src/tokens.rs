@@ -32,7 +32,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     Ok(ApiResponse { digest: Some(digest(&value)), value })
 }
 
-/// The user and the token of the path.
+/// The user and the token in the path.
 fn named(call: &Call) -> Result<(Userid, TokenName), ApiError> {
     Ok((call.parameter(0)?, call.parameter(1)?))
 }
@@ -58,7 +58,7 @@ fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, 
     Ok(permit)
 }
 
-/// As in the original, a token has only the roles that are assigned to it.
+/// Creates a token. It has only the roles that are assigned to it, as in Proxmox Backup Server.
 pub(super) fn create(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let (user, name) = &named;

@@ -28,7 +28,7 @@ const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
 ];
 
-/// Writes each privilege for whose rights `is_there` is true.
+/// Writes each privilege if `is_there` is true for the rights that the privilege needs.
 pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) -> bool) {
     for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| is_there(*mask)) {
         let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");

@@ -26,7 +26,7 @@ enum State {
     Tag(String),
 }
 
-/// Conditions that must all hold.
+/// Conditions that must all be true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
     /// The URL of the resource; `None` stands for the resource of the request.
@@ -56,7 +56,7 @@ impl Conditions {
         tokens.collect()
     }
 
-    /// Succeeds if at least one list holds, or if there are no lists.
+    /// Succeeds if all conditions of at least one list are true, or if there are no lists.
     pub(crate) fn check(
         &self,
         stay: &mut Stay,
@@ -150,7 +150,7 @@ fn parse(text: &str) -> Option<Conditions> {
     (!lists.is_empty()).then_some(Conditions { lists })
 }
 
-/// The resource of a URL of this server.
+/// The resource of a URL; `None` if the URL is not that of a resource of this server.
 pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath> {
     let path = match url.split_once("://") {
         None => url,
@@ -164,7 +164,7 @@ pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath>
             path
         }
     };
-    // A resource has no query, and a fragment is not part of this URL (RFC 4918 §8.3): the client did not encode a character of a name.
+    // The URL of a resource has no query and no fragment (RFC 4918 §8.3). If there is one, the client did not encode a `?` or `#` in a name.
     if path.contains(['?', '#']) {
         return None;
     }
@@ -191,7 +191,8 @@ pub(crate) enum Preconditions {
 /// An existing resource: its validator, and when it was modified, in seconds since the epoch.
 pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
 
-/// Evaluates the conditions in the order of §13.2.2. Without a date of the resource, conditions on dates are ignored (§13.1.3, §13.1.4).
+/// Evaluates the conditions in the order of RFC 9110 §13.2.2. If the resource has no date, conditions on dates are ignored (RFC 9110 §13.1.3,
+/// §13.1.4).
 pub(crate) fn preconditions(
     headers: &HeaderMap,
     state: Option<Representation<'_>>,

@@ -14,7 +14,8 @@ pub(crate) const WANTED: &str = "want-repr-digest";
 /// A digest that is computed while bytes arrive, and its expected value.
 pub(crate) struct Running(Context, Vec<u8>);
 
-/// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so both headers mean the same.
+/// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so `Repr-Digest` and `Content-Digest` mean
+/// the same.
 pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, RequestError> {
     let mut all = Vec::new();
     for name in ["repr-digest", "content-digest"] {
@@ -30,7 +31,7 @@ pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, RequestError> {
                 match algorithm.trim() {
                     "sha-256" => all.push(Running(Context::new(&SHA256), expected()?)),
                     "sha-512" => all.push(Running(Context::new(&SHA512), expected()?)),
-                    // §5: unknown and insecure algorithms are ignored.
+                    // RFC 9530 §5: unknown and insecure algorithms are ignored.
                     _ => {}
                 }
             }
@@ -50,7 +51,8 @@ impl Running {
     }
 }
 
-/// The digest of content in memory, if the client asks for it (`Want-Repr-Digest`, §4), with the supported algorithm that the client prefers.
+/// The digest of content in memory, if the client asks for it (`Want-Repr-Digest`, RFC 9530 §4), with the supported algorithm that the client
+/// prefers.
 pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
     let said = list(headers, WANTED)?;
     let liking = |name: &str| {

@@ -27,9 +27,9 @@ const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 /// Whether the response has content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// GET.
+    /// The content is sent, for GET.
     Sent,
-    /// HEAD.
+    /// The content is left out, for HEAD.
     Left,
 }
 
@@ -120,7 +120,7 @@ fn begin<P: Patience>(
         let most = range.end.min(range.start + PIECE_BYTES);
         let wanted = usize::try_from(most - range.start).unwrap_or(0);
         let whole = reading.meta().bytes;
-        // The digest of a file of one piece is cheap.
+        // Only a file of one piece gets a digest, because the whole file is in memory.
         let add_digest = |answer: &mut Answer, piece: &Bytes| {
             if piece.len() as u64 == whole
                 && let Some(digest) = digest::wanted(headers, piece)
@@ -217,7 +217,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     // and not to guess the type.
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A range of another version of the file would be joined with the wrong bytes.
+    // `If-Range`: the client would join a range of another version of the file with the wrong bytes.
     let is_wanted = content == Content::Sent && text(IF_RANGE).is_none_or(|tag| tag.trim() == etag);
     // Only GET has ranges (RFC 9110 §14.2).
     let range = text(RANGE).filter(|_| is_wanted);

@@ -156,8 +156,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request, and a header that shows which site's
-/// page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
+/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. It also adds a header that shows
+/// which site's page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
 fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -223,7 +223,7 @@ fn methods_beside(method: &str) -> HeaderValue {
     HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
 }
 
-/// Runs work that blocks on the file system outside of the async workers, in the user's share of threads.
+/// Runs work that waits for the file system on a blocking thread, within the user's share of threads.
 async fn blocking<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
@@ -326,7 +326,7 @@ async fn delete(call: Call) -> Answer {
     let Call { visit, place, request, trace, .. } = call;
     let (head, _) = request.into_parts();
     let outcome = async {
-        // §9.6.1: a collection is deleted with all its members.
+        // RFC 4918 §9.6.1: a collection is deleted with all its members.
         if head.headers.get("depth").is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"infinity"))
         {
             return Err(RequestError::Header("Depth").into());

@@ -30,7 +30,7 @@ pub(crate) async fn lock(call: Call) -> Answer {
                     let (lock, is_new) = stay.lock(&path, terms, &tokens)?;
                     (lock, is_new, false, now)
                 }
-                // Without a body LOCK refreshes an existing lock (§9.10.2).
+                // Without a body LOCK refreshes an existing lock (RFC 4918 §9.10.2).
                 None => (stay.refresh_lock(&path, &tokens, seconds)?, false, true, now),
             })
         })
@@ -60,7 +60,7 @@ pub(crate) async fn unlock(call: Call) -> Answer {
         let token = token(&head.headers)?;
         let unlocked = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
-            // A token in another form belongs to no lock.
+            // A token that is not in the form of this server belongs to no lock.
             let token = token.ok_or(Refusal::from(ContentRefusal::NoSuchLock))?;
             Ok(stay.unlock(&place.path, token)?)
         });
@@ -68,7 +68,7 @@ pub(crate) async fn unlock(call: Call) -> Answer {
         Ok(empty(StatusCode::NO_CONTENT))
     };
     let outcome: Result<Answer, Failure> = outcome.await;
-    // §9.11.1: the token belongs to no lock of this resource.
+    // RFC 4918 §9.11.1: the status is 409 if the token belongs to no lock of this resource.
     let outcome = outcome.or_else(|failure| match failure {
         Failure::Refused(Refusal::Content(ContentRefusal::NoSuchLock)) => Ok(empty(StatusCode::CONFLICT)),
         other => Err(other),
@@ -92,7 +92,7 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, RequestError> {
     }
 }
 
-/// The first supported timeout of the client's list; malformed ones are ignored (§10.7).
+/// The first supported timeout of the client's list; malformed ones are ignored (RFC 4918 §10.7).
 pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
     let said = list(headers, "timeout").unwrap_or_default();
     let most = limits.lock_seconds.cast_signed();

@@ -57,7 +57,7 @@ impl Live {
         Live::Principal,
     ];
 
-    /// Whether `allprop` includes the property. The others are returned only if they are requested by name (RFC 4331 §3, RFC 3744 §5).
+    /// Whether `allprop` includes the property. Other properties are returned only if they are requested by name (RFC 4331 §3, RFC 3744 §5).
     fn is_told_unasked(self) -> bool {
         let named_only = [
             Live::QuotaAvailable,
@@ -74,7 +74,7 @@ impl Live {
         self.written()[0]
     }
 
-    /// Its name, its start tag and its end tag. They are constants because many are written for every entry.
+    /// The name, the start tag and the end tag of the property. They are constants because many are written for every entry.
     fn written(self) -> [&'static str; 3] {
         macro_rules! written {
             ($name:literal) => {
@@ -108,9 +108,9 @@ impl Live {
 
 /// One file or directory to be described.
 pub(crate) struct Resource<'a> {
-    /// Its URL path, percent-encoded.
+    /// The URL path of the resource, percent-encoded.
     pub(crate) href: &'a str,
-    /// Its name.
+    /// The name of the resource.
     pub(crate) name: &'a str,
     pub(crate) kind: NodeKind,
     /// The `Content-Type` of a GET.
@@ -134,7 +134,7 @@ pub(crate) struct More {
     pub(crate) control: Option<Control>,
 }
 
-/// Namespaces that are declared together, each once, as `n0`, `n1` and so on. `DAV:` is `D` everywhere.
+/// Namespaces that are declared together, each once, as `n0`, `n1` and so on. `DAV:` always has the prefix `D`.
 #[derive(Default)]
 struct Namespaces<'a> {
     numbers: HashMap<&'a str, usize>,
@@ -142,7 +142,7 @@ struct Namespaces<'a> {
 }
 
 impl<'a> Namespaces<'a> {
-    /// The qualified name, for use where the namespaces are declared.
+    /// Returns the qualified name, and declares its namespace if that is not done yet.
     fn qualified(&mut self, namespace: &'a str, local: &str) -> String {
         match namespace {
             "" => local.to_owned(),
@@ -297,8 +297,8 @@ pub(crate) fn push_truncated(xml: &mut String, href: &str) {
 
 const OK: &str = "</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>";
 
-/// Whether a resource has a property. Size, type and state describe the content of a GET, and the GET of a collection has none. The state and
-/// times of a collection would change with members that the reader may not see (invariant S2).
+/// Whether a resource has a property. Size, type and entity tag describe the content of a GET, and a GET of a collection has no content. Entity tag
+/// and modification time of a collection would change with members that the reader may not see (invariant S2).
 fn has(resource: &Resource<'_>, live: Live) -> bool {
     match live {
         Live::ContentLength | Live::ContentType | Live::Etag | Live::LastModified => {
@@ -337,7 +337,7 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
             meta.push_validator(xml);
             xml.push_str("&quot;");
         }
-        // Written above.
+        // This property was written by the first `match`.
         Live::SupportedLock => {}
         Live::LockDiscovery => more.locks.iter().for_each(|lock| push_lock(xml, lock, more.now)),
         Live::QuotaAvailable => push_number(xml, more.quota.map_or(0, |quota| quota.0)),
@@ -371,7 +371,7 @@ fn push_property(xml: &mut String, name: &str, property: &Property) {
     let _ = write!(xml, "</{name}>");
 }
 
-/// One `activelock` (§14.1). Only the owner of the lock sees the lock's token (RFC 4918 §6.5 and §15.8).
+/// Writes one `activelock` (RFC 4918 §14.1). Only the owner of the lock sees the lock's token (RFC 4918 §6.5 and §15.8).
 pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &ShownLock, now: i64) {
     let scope = if lock.is_exclusive { "exclusive" } else { "shared" };
     let depth = if lock.is_deep { "infinity" } else { "0" };
@@ -393,7 +393,7 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
         write!(xml, "<D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>", href::of(&place, false));
 }
 
-/// The response that lists the members of a tree for which the request failed (§9.6.1, §9.8.5).
+/// The response that lists the members of a tree for which the request failed (RFC 4918 §9.6.1, §9.8.5).
 pub(crate) fn failed_members(place: &ResourcePath, failed: Vec<FailedMember>) -> Answer {
     let mut xml = Form::of(Asked::Names).begin();
     for FailedMember { path, unspelled, why } in failed {

@@ -1,5 +1,5 @@
-//! A directory as an HTML page, for any browser: listing and downloads work without a script, changes need one. The browser authenticates
-//! like every client. The page has one origin, loads nothing from elsewhere and cannot be framed.
+//! A directory as an HTML page, for any browser: listing and downloads work without a script, and changes need the script of the page. The browser
+//! authenticates like every client. The page loads nothing from another origin, and cannot be shown in a frame.
 
 use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
@@ -29,12 +29,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) const STYLE: &str = include_str!("page/page.css");
 pub(crate) const SCRIPT: &str = include_str!("page/page.js");
 
-/// Whether the client is a browser.
+/// Whether the client accepts HTML, as browsers do.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
 }
 
-/// Redirects a browser to the URL with a slash at the end, from which relative links work.
+/// Redirects a browser to the URL with a slash at the end, with which relative links work.
 pub(crate) fn moved(place: &ResourcePath) -> Answer {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -91,17 +91,17 @@ async fn write(
     drop(turn);
 }
 
-/// The entries of a page: tens of thousands may be in memory while the page is sent.
+/// The entries of a page, stored compactly: tens of thousands may be in memory while the page is sent.
 #[derive(Default)]
 struct Rows {
     names: String,
     rows: Vec<Row>,
-    /// The directory has more entries than a page shows.
+    /// Whether the directory has more entries than a page shows.
     is_cut: bool,
 }
 
 struct Row {
-    /// The end and the length of its name in the shared text.
+    /// The end and the length of the entry's name in `Rows::names`.
     name_end: usize,
     name_bytes: u16,
     is_directory: bool,

@@ -7,7 +7,7 @@ use enfilade_passage::Reading;
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// Ranges, each with the text before it.
+/// The ranges of a response, each with the text that is sent before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Random, so that the author of the file cannot have written it into the file.
@@ -43,7 +43,7 @@ impl Parts {
     }
 }
 
-/// Sends the parts one after the other. The doors are asked again as for one range.
+/// Sends the parts one after the other. The doors are asked again before each piece, as for one range.
 pub(super) async fn send(
     mut reading: Reading,
     parts: Parts,

@@ -23,16 +23,17 @@ use tokio::sync::mpsc;
 
 /// The most entries of a directory that is listed without another thread.
 const CACHED_ENTRIES_MAX: usize = 16;
-/// The entries that door 4 judges at once.
+/// How many entries door 4 judges at once.
 const BATCH_ENTRIES: usize = 1024;
-/// After this many batches the connection is checked.
+/// After this many batches, the server checks whether the client has disconnected.
 const BATCHES_MAX: usize = 16;
 /// The size of a piece that is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// At this size of the output, in bytes, the rest of a batch waits for the client: some entries are a hundred times as large as most.
+/// When the output has this size, in bytes, the rest of a batch is written only after the client has read. Some entries are a hundred times as large
+/// as most.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
-/// The most memory of a listing, in bytes: a piece being sent, one in the queue, one being written, and its entries.
+/// The most memory of a listing, in bytes: a piece being sent, one in the queue, one being written, and the entries of a batch.
 const HELD_BYTES: u32 = 4 * PIECE_BYTES as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, RequestError> {
 enum Looked {
     /// The whole response, and its revision.
     Whole(String, u64),
-    /// The requested resource; its members follow.
+    /// The beginning of the response; more members follow.
     Begun(Box<RunningListing>),
 }
 
@@ -138,18 +139,18 @@ struct Deep {
     millis_left: u64,
 }
 
-/// A directory, and the response so far.
+/// A listing in progress: the directory, and the response so far.
 struct RunningListing {
     listing: Listing,
-    /// The prefix of the hrefs of its entries.
+    /// The prefix of the URLs of the directory's entries.
     base: String,
-    /// The user.
+    /// The SID of the user.
     own: Sid,
     form: Arc<Form>,
     wants: Wants,
     /// The state of a listing of a whole tree, with `Depth: infinity`.
     deep: Option<Deep>,
-    /// Some entries may be locked.
+    /// Whether entries may be locked.
     has_locks: bool,
     /// The properties that all entries share.
     more: More,
@@ -158,14 +159,14 @@ struct RunningListing {
     /// The judged entries that are not written yet, and whether each is known to have no dead properties.
     entries: std::vec::IntoIter<Entry>,
     are_bare: std::vec::IntoIter<bool>,
-    /// The directory has more entries than a listing shows.
+    /// Whether the directory has more entries than a listing shows.
     is_cut: bool,
     /// The average size of an entry in the output, in bytes.
     entry_bytes: usize,
     entries_left: u64,
 }
 
-/// The part of the response that needs no waiting. `None` if even the requested resource needs waiting.
+/// Renders the part of the response that needs no waiting. `None` if even the requested resource cannot be described without waiting.
 fn at_once(
     visit: &Visit,
     place: &ResourcePath,
@@ -188,7 +189,7 @@ fn at_once(
     })
 }
 
-/// Writes the requested resource, and begins to list its members.
+/// Writes the description of the requested resource, and begins to list its members.
 fn begin<P: Patience>(
     visit: Visit,
     place: &ResourcePath,
@@ -213,7 +214,7 @@ fn begin_with(
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
-    // The limit is only for collections (RFC 4918 §9.1), so a file is described.
+    // The limit applies only to collections (RFC 4918 §9.1), so a file is described.
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
         return Err(RequestError::Depth.into());
     }
@@ -346,7 +347,7 @@ impl RunningListing {
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
         if self.entries.len() > 0 {
-            // The entries were judged before the client read the previous piece, so they are judged again after a change.
+            // The entries were judged before the client read the previous piece, so they are judged again if facts have changed since then.
             if !self.listing.is_unchanged() {
                 let entries = std::mem::take(&mut self.entries).collect();
                 let entries = self.listing.still_seen(entries)?;
@@ -373,7 +374,7 @@ impl RunningListing {
         Ok(is_over || is_late)
     }
 
-    /// Continues with the next directory of the tree. Returns whether one remained.
+    /// Continues with the next directory of the tree. Returns whether there was one.
     fn descend(&mut self) -> Result<bool, Refusal> {
         let Some(deep) = &mut self.deep else { return Ok(false) };
         while let Some(path) = deep.remaining.pop() {
@@ -396,7 +397,7 @@ impl RunningListing {
     }
 }
 
-/// The kinds of requested properties that need more than the state of a file.
+/// Which kinds of requested properties need more than the metadata of a file.
 #[derive(Clone, Copy)]
 struct Wants {
     properties: bool,
@@ -484,7 +485,7 @@ async fn stream(
                 return;
             }
             let batch = blocking(running.listing.share(), move || {
-                // As many batches as fill a piece of the response: most of a directory may be hidden.
+                // Reads as many batches as fill a piece of the response, because most entries of a directory may be hidden.
                 for _ in 0..BATCHES_MAX {
                     if is_over || running.xml.len() >= CHUNK_BYTES {
                         break;

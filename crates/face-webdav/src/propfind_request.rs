@@ -4,7 +4,7 @@ use super::xml::{Name, Piece, Pieces};
 use enfilade_faces::RequestError;
 use enfilade_facts::limits::Limits;
 
-/// Which properties are asked for.
+/// The properties that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// All properties.
@@ -15,7 +15,7 @@ pub(crate) enum Asked {
     Some(Vec<Name>),
 }
 
-/// Reads the body; an empty body asks for all properties (§9.1).
+/// Reads the body; an empty body asks for all properties (RFC 4918 §9.1).
 pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> {
     if body.is_empty() {
         return Ok(Asked::All);
@@ -35,7 +35,7 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> 
                     "prop" => Some(Asked::Some(Vec::new())),
                     "allprop" => Some(Asked::All),
                     "propname" => Some(Asked::Names),
-                    // `include` adds properties to `allprop`; it is ignored, as unknown elements are (§17).
+                    // `include` adds properties to `allprop`; it is ignored, as unknown elements are (RFC 4918 §17).
                     _ => None,
                 };
                 if kind.is_some() && asked.is_some() {

@@ -83,7 +83,7 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
             3 => {
                 match element.name.is_dav("prop") && is_set.is_some() {
                     true => language[1] = language_of(&element),
-                    // Unknown elements are ignored (§17).
+                    // Unknown elements are ignored (RFC 4918 §17).
                     false => pieces.skip()?,
                 }
             }

@@ -23,7 +23,7 @@ pub(crate) async fn put(call: Call) -> Answer {
         window: Duration::from_secs(progress_seconds),
         least: upload_bytes_per_second * progress_seconds,
     };
-    // RFC 9110 §14.4: otherwise a partial PUT would replace the whole resource.
+    // RFC 9110 §14.4: a PUT with only a part of the content is refused, because it would replace the whole resource.
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(RequestError::Header("Content-Range").into()), Aim::File);
     }
@@ -52,7 +52,7 @@ pub(crate) async fn put(call: Call) -> Answer {
         let uploading = receive(begun, body, digests, pace, &mut trace).await?;
         let meta = blocking_failure(uploading.share(), move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
-            // Another request may have changed the resource during the upload.
+            // The conditions are checked again, because another request may have changed the resource during the upload.
             uploading.finish_if(|stay| conditions.check(stay, &place).map(drop))
         })
         .await?;

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// What a `Range` header asks for of a file of `bytes` bytes.
+/// The ranges that a `Range` header requests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The whole file: the header is missing or malformed, or its ranges are too many or overlap (§14.2).
+    /// The whole file: the header is missing or malformed, or its ranges are too many or overlap (RFC 9110 §14.2).
     Whole,
     /// One range.
     Part(Range<u64>),

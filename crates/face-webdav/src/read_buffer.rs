@@ -8,7 +8,7 @@ use std::cell::RefCell;
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small and large buffers are separate, so that a small file that its client does not read keeps no large buffer.
+    /// Small and large buffers are separate, so that a client that does not read a small file keeps no large buffer in use.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 

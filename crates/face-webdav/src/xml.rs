@@ -11,7 +11,7 @@ use quick_xml::name::ResolveResult;
 use quick_xml::reader::NsReader;
 use std::sync::Arc;
 
-/// The namespaces of Namespaces in XML 1.0 §3 that no prefix may be declared for.
+/// The reserved namespaces (Namespaces in XML 1.0 §3): no other prefix than `xml` or `xmlns` may have them.
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
@@ -64,8 +64,7 @@ pub(crate) struct Pieces<'b> {
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The declared namespaces: the text in the declaration, and the namespace after its references are resolved. The names share this namespace
-    /// text.
+    /// The declared namespaces: each as it is written in the body, and with its references resolved. All names share the resolved text.
     namespaces: Vec<(String, Arc<str>)>,
 }
 
@@ -102,7 +101,7 @@ impl<'b> Pieces<'b> {
                     self.depth = self.depth.saturating_sub(1);
                     return Ok(Some(Piece::End));
                 }
-                // XML 1.0 §2.4: text does not contain the end of a CDATA section.
+                // XML 1.0 §2.4: text does not contain `]]>`, the end of a CDATA section.
                 Event::Text(text) if self.depth > 0 && !text.contains("]]>") => {
                     return text_of(text.xml_content(XmlVersion::Implicit1_0).into_owned());
                 }
@@ -145,8 +144,8 @@ impl<'b> Pieces<'b> {
         Ok(())
     }
 
-    /// The content of the element that began last, as XML that declares all its namespaces. At most `most` bytes are built; longer content is
-    /// refused with `too_long` as soon as it exceeds them.
+    /// The content of the element that began last, as XML that declares all its namespaces. As soon as the XML is longer than `most` bytes, it is
+    /// refused with the text `too_long`.
     pub(crate) fn inner_xml(&mut self, most: usize, too_long: &'static str) -> Result<String, RequestError> {
         let until = self.depth.saturating_sub(1);
         let mut xml = String::new();
@@ -174,7 +173,7 @@ impl<'b> Pieces<'b> {
         }
     }
 
-    /// Checks the XML declaration: it is before the first element, and its encoding is UTF-8 or US-ASCII.
+    /// Checks the XML declaration: it must be before the first element, and its encoding must be UTF-8 or US-ASCII.
     fn check_declaration(&self, declaration: &BytesDecl<'_>) -> Result<(), RequestError> {
         let is_read = match declaration.encoding() {
             None => true,
@@ -195,13 +194,13 @@ impl<'b> Pieces<'b> {
             return Err(NOT_WELL_FORMED);
         }
         let mut given = Vec::new();
-        // The library compares each attribute with all others to find duplicates. The limit keeps this cheap.
+        // The library compares each attribute with all others to find duplicates. The limit on the number of attributes keeps this cheap.
         for (count, attribute) in element.attributes().enumerate() {
             let attribute = attribute.map_err(|_| RequestError::Xml("an attribute cannot be read"))?;
             if count as u64 >= self.limits.xml_attributes {
                 return Err(RequestError::Xml("an element has too many attributes"));
             }
-            // XML 1.0 §3.1.
+            // XML 1.0 §3.1: the value of an attribute does not contain `<`.
             if attribute.value.contains('<') {
                 return Err(NOT_WELL_FORMED);
             }
@@ -237,7 +236,7 @@ impl<'b> Pieces<'b> {
     /// Remembers a declaration of a namespace. The number of declarations and their length are checked before memory is used for them.
     fn declare(&mut self, attribute: &Attribute<'_>) -> Result<(), RequestError> {
         let (key, spelled) = (attribute.key.as_ref(), &*attribute.value);
-        // Namespaces in XML 1.0 §2.2: a prefix cannot be declared for no namespace.
+        // Namespaces in XML 1.0 §2.2: the namespace of a prefix cannot be empty.
         if spelled.is_empty() && key != "xmlns" {
             return Err(NOT_WELL_FORMED);
         }
@@ -260,7 +259,7 @@ impl<'b> Pieces<'b> {
             ));
         }
         if matches!(&*meant, XML | XMLNS) {
-            // The prefix `xml` may be declared for its own namespace.
+            // The prefix `xml` may be declared, for the namespace that it always has.
             return match key {
                 "xmlns:xml" => Ok(()),
                 _ => Err(RequestError::Xml("a prefix is declared for a reserved namespace")),
@@ -275,7 +274,7 @@ impl<'b> Pieces<'b> {
             ResolveResult::Bound(namespace) => {
                 let spelled = namespace.into_inner();
                 let known = self.namespaces.iter().find(|(known, _)| known == spelled);
-                // The namespaces of `xml` and `xmlns` are not declared in the body.
+                // A namespace that the body does not declare is that of the prefix `xml` or `xmlns`.
                 Some(known.map_or_else(|| spelled.into(), |(_, meant)| Arc::clone(meant)))
             }
             ResolveResult::Unbound => None,

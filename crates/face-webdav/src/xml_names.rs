@@ -1,8 +1,8 @@
 //! Names that every parser of XML accepts (Namespaces in XML 1.0 §3, `NCName`).
 //!
-//! Which letters a name may have differs between editions of XML 1.0. The fifth (§2.3) allows most of Unicode, the fourth (Appendix B) lists single
-//! letters. Widely used parsers (expat) still follow the fourth. A property is shown to every client that lists its directory, so its name must be
-//! valid in both editions.
+//! The editions of XML 1.0 allow different letters in names. The fifth edition (§2.3) allows most of Unicode; the fourth (Appendix B) lists single
+//! letters. Widely used parsers (expat) still follow the fourth edition. A property is shown to every client that lists its directory, so its name
+//! must be valid in both editions.
 
 /// The runs of letters that may begin a name: each pair is the first letter of a run and the first letter after the run.
 const BEGIN: [u16; 410] = [
@@ -109,7 +109,7 @@ mod tests {
             ("ª", false),
             ("a\u{0}", false),
             ("a<", false),
-            // In the fifth edition only: expat takes neither.
+            // These two are valid only in the fifth edition; expat accepts neither.
             ("\u{10000}", false),
             ("\u{220}", false),
         ] {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 #[error("the response was cut short")]
 pub struct Cut;
 
-/// A response on HTTP/2 up to this size, in bytes, is not counted for its user: one frame (RFC 9113 §4.2).
+/// A response over HTTP/2 of at most this many bytes does not count for the limit of its user: it fits into one frame (RFC 9113 §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
 /// A piece of a response. `place` counts its bytes for the user, and is dropped when the last part of the piece is sent or dropped.

@@ -12,23 +12,24 @@ use tokio::sync::Notify;
 /// The connection of a request.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The address of the client: of the other end of the connection, or the address that a trusted proxy there names. Port 0: not known.
+    /// The address of the client: the peer's own address, or the one that the peer names if it is a trusted proxy. Port 0 means that the port is not
+    /// known.
     pub peer: SocketAddr,
-    /// Tells which addresses are trusted proxies. Set if the other end of the connection is one.
+    /// Tells which addresses are trusted proxies. Set only if the peer is a trusted proxy.
     pub proxies: Option<Proxies>,
     /// Notified when the connection must be closed at once: a response was cut short and the client does not read.
     pub cut: Arc<Notify>,
     /// Whether the client's URLs begin with `https`: the connection uses TLS, or a trusted proxy says so.
     pub is_https: bool,
-    /// Its slot among the connections without an authenticated request.
+    /// The slot of this connection, in the limit of connections without an authenticated request.
     pub anonymous: Arc<AnonymousSlot>,
-    /// The caller of its last request.
+    /// The visitor of the last request on this connection.
     pub last: Arc<LastVisitor>,
     /// The certificate of the client from the TLS handshake.
     pub certificate: Option<CertificateAsk>,
-    /// Tells which hosts have other TLS terms and so need another connection.
+    /// Tells which hosts have other TLS terms, so that a request for them needs another connection.
     pub terms: Option<Terms>,
-    /// The files that the kernel sends on it; none with TLS.
+    /// The files that the kernel sends on this connection; `None` with TLS.
     pub splices: Option<Arc<Splices>>,
 }
 
@@ -66,7 +67,7 @@ impl std::fmt::Debug for AnonymousSlot {
 }
 
 impl AnonymousSlot {
-    /// Holds this slot, and frees it by dropping it.
+    /// Holds the value `slot`; dropping the value frees the slot.
     pub fn new(slot: impl Send + 'static) -> Self {
         AnonymousSlot { is_released: AtomicBool::new(false), slot: Mutex::new(Some(Box::new(slot))) }
     }
@@ -90,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Whether a host of the request has other TLS terms than this connection.
+    /// Whether the request names a host that has other TLS terms than this connection.
     pub(crate) fn misdirects<B>(&self, request: &Request<B>) -> bool {
         let Some(Terms(has_others)) = &self.terms else { return false };
         let in_target = request.uri().host().into_iter();

@@ -1,5 +1,5 @@
-//! The one place that reads credentials from requests. A request must have exactly one credential in exactly one spelling: if a proxy in front
-//! and this server read different credentials, an attacker can use the difference.
+//! The one place that reads credentials from requests. A request must have exactly one credential in exactly one spelling. If a proxy in front and
+//! this server read different credentials, an attacker can use the difference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ pub enum Carried<'a> {
 /// The request's credential.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// When there is no credential, or more than one.
 pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     if headers.contains_key(&SUBJECT_TOKEN) {
         return Err(malformed(MORE_THAN_ONE));
@@ -90,7 +90,7 @@ const MORE_THAN_ONE: &str = "there is more than one credential in the request; s
 /// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// When there is no credential, or more than one.
 pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
@@ -117,7 +117,7 @@ impl Carried<'_> {
     /// The credential.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the credential cannot be parsed.
     pub(crate) fn read(&self) -> Result<Credential, Refusal> {
         let (name, value) = match self {
             Carried::Header(name, value) => (*name, *value),
@@ -152,7 +152,7 @@ fn session(token: &[u8]) -> Result<Credential, Refusal> {
     Ok(Credential::Session(SessionAsk { token }))
 }
 
-/// `user@realm!token:secret`, the secret percent-encoded, as Proxmox Backup Server and Datacenter Manager take it.
+/// Reads `user@realm!token:secret`, with the secret percent-encoded: the form of Proxmox Backup Server and Datacenter Manager.
 fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     let Some((authid, secret)) = text.split_once(':') else {
         return Err(malformed(match text.contains('=') {
@@ -176,7 +176,7 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     secret_of(authid, &Zeroizing::new(secret))
 }
 
-/// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
+/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
 fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
     // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
@@ -189,7 +189,7 @@ fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
     secret_of(login(authid)?, secret)
 }
 
-/// A name without a realm is one of the realm `local`: a browser asks for a user name, and people type `alice`.
+/// Adds the realm `local` to a name without a realm: a browser asks for a user name, and people type `alice`.
 fn login(name: &str) -> Result<Authid, Refusal> {
     let whole = match name.split_once('!') {
         _ if name.contains('@') => name.to_owned(),

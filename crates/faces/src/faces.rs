@@ -1,4 +1,4 @@
-//! What the protocols share: the house, counters, and the way into door 2.
+//! The state that all protocols share, such as the house and the counters; and the call of door 2.
 
 use crate::connection::Connection;
 use crate::credential::Carried;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
-/// What the protocols share.
+/// The state that all protocols share.
 #[derive(Clone)]
 pub struct Faces {
     pub(crate) house: Arc<House>,
@@ -43,11 +43,11 @@ struct V3Memo {
     requests: AtomicU64,
 }
 
-/// The size of the memo of bodies, in bytes: some thousand tokens with a catalog of 30 endpoints.
+/// The size of the memo of rendered bodies, in bytes. It is enough for some thousand tokens with a catalog of 30 endpoints.
 const RENDERED_BYTES: usize = 16 << 20;
 
 impl Faces {
-    /// `files` are the edited files of this house, `passwords` its password rules. Datastores are created only below `roots`.
+    /// `files` are the files that people edit, `passwords` the rules for new passwords. Datastores are created only below `roots`.
     pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules, roots: Vec<PathBuf>) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
@@ -75,7 +75,7 @@ impl Faces {
     /// Reloads configuration and certificates. Blocks until it is done.
     ///
     /// # Errors
-    /// Why it failed.
+    /// The reason why the reload failed.
     pub fn reload(&self) -> Result<String, String> {
         let unavailable = || "this server does not reload".to_owned();
         let (reply, answer) = oneshot::channel();
@@ -105,7 +105,7 @@ impl Faces {
         RequestId(u128::from_be_bytes(self.v3.request.number(n).key().as_choice()))
     }
 
-    /// The house, shared.
+    /// The house, as a shared pointer.
     pub fn arc_house(&self) -> &Arc<House> {
         &self.house
     }
@@ -160,7 +160,7 @@ pub enum Takes {
 }
 
 impl Faces {
-    /// Opens door 2 with a credential from a header, or with the certificate of the connection.
+    /// Asks door 2 about a credential from a header, or about the certificate of the connection.
     ///
     /// # Errors
     /// When door 2 refuses, or the route does not take the credential.

@@ -1,9 +1,9 @@
 //! The client behind a trusted proxy, as the headers of the proxy name it: `Forwarded` (RFC 7239), or `X-Forwarded-For`, `X-Forwarded-Proto`
 //! and `X-Forwarded-Host`.
 //!
-//! Each proxy appends the address of its peer to the address list. So the list is read from the right, as long as the addresses are those of
-//! trusted proxies: the first other address is the client. The client itself may have sent all values to the left of this address, and they are
-//! not read. Headers from an address that is not a trusted proxy are not read at all. No header names the client certificate or a fact of TLS.
+//! Each proxy appends the address of its peer to the address list. So the list is read from the right, as long as the addresses are those of trusted
+//! proxies: the first other address is the client. The client itself may have sent the values to the left of this address, so these are not read.
+//! Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another property of TLS.
 
 use crate::connection::{Connection, Proxies};
 use crate::head;
@@ -68,8 +68,9 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
     }
 }
 
-/// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` counts. If then `X-Forwarded-For` names
-/// another client, the request is refused: most proxies set one of the two, and pass the other one on as the client sent it.
+/// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` counts. If `X-Forwarded-For` names another
+/// client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers, and pass the other on as the client
+/// sent it.
 pub(crate) fn origin(
     headers: &HeaderMap,
     peer: SocketAddr,
@@ -100,8 +101,8 @@ const TWO_CLIENTS: RequestError = RequestError::Forwarded(
     "`Forwarded` and `X-Forwarded-For` name different clients; let the proxy remove the header that it does not set",
 );
 
-/// Reads the hops from the right, up to the first peer that is not a trusted proxy. Scheme and host are those that the proxy nearest to the
-/// client says. A proxy that does not name its peer is itself the client.
+/// Reads the hops from the right, up to the first peer that is not a trusted proxy. Scheme and host come from the proxy nearest to the client. A
+/// proxy that does not name its peer counts as the client.
 fn follow(hops: &[Hop<'_>], peer: SocketAddr, proxies: &Proxies) -> Result<Origin, RequestError> {
     let mut origin = Origin { client: peer, is_https: None, host: None };
     if hops.len() > HOPS_MAX {
@@ -146,8 +147,8 @@ fn node(text: &str) -> Result<Option<SocketAddr>, RequestError> {
     Ok(Some(SocketAddr::new(named.ip().to_canonical(), named.port())))
 }
 
-/// The hops in the `X-Forwarded-…` headers. Scheme and host of a hop have the same place from the right as its address; if a header has fewer
-/// values, its first one counts.
+/// The hops in the `X-Forwarded-…` headers. Scheme and host of a hop have the same position, counted from the right, as its address. If a header has
+/// fewer values, its first value counts.
 fn x_hops(headers: &HeaderMap) -> Result<Vec<Hop<'_>>, RequestError> {
     let [peers, schemes, hosts] =
         [values(headers, &X_FOR)?, values(headers, &X_PROTO)?, values(headers, &X_HOST)?];
@@ -216,8 +217,8 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_fit)
 }
 
-/// A value, and the text after it: a quoted string (RFC 9110 §5.6.4), or a word. A word may also have the characters of an address with a port,
-/// which some proxies do not quote.
+/// A value, and the text after it: a quoted string (RFC 9110 §5.6.4), or a word. A word may also contain the characters of an address with a port,
+/// because some proxies do not quote it.
 fn read_value(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, rest) = text.split_at(text.find([',', ';', ' ', '\t']).unwrap_or(text.len()));
@@ -285,11 +286,11 @@ mod tests {
         x("::ffff:192.0.2.7", "192.0.2.7:0");
         x("198.51.100.1, 192.0.2.7", "192.0.2.7:0");
         x("198.51.100.1, 192.0.2.7,10.0.0.2 , ::1", "192.0.2.7:0");
-        // What the client sent is not read.
+        // The values that the client sent are not read.
         x("10.0.0.9, <garbage>, 192.0.2.7, 10.0.0.2", "192.0.2.7:0");
-        // A client in the network of the proxies: the leftmost address.
+        // If all addresses are those of proxies, the leftmost one counts as the client.
         x("10.0.0.3, 10.0.0.2", "10.0.0.3:0");
-        // The nearest proxy that names no peer.
+        // If a proxy does not name its peer, the proxy itself counts as the client.
         x("unknown", "10.0.0.1:1");
         x("192.0.2.7, _hidden, 10.0.0.2", "10.0.0.2:0");
         x("", "10.0.0.1:1");
@@ -333,7 +334,7 @@ mod tests {
         ] {
             assert_eq!(seen(&[("forwarded", value)]), Err(FORM), "{value}");
         }
-        // A client cannot take the element of the proxy into a quoted string of its own.
+        // A client cannot open a quoted string that hides the element appended by the proxy.
         for appended in ["for=192.0.2.7", "for=\"[2001:db8::7]:1\"", "for=192.0.2.7;host=\"a:1\""] {
             assert_eq!(seen(&[("forwarded", &format!("for=6.6.6.6;x=\", {appended}"))]), Err(FORM));
         }

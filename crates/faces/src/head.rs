@@ -41,9 +41,9 @@ impl From<Flaw> for RequestError {
     }
 }
 
-/// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). A proxy in
-/// front may use another of two lines than this server. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs` refuses
-/// more than one credential.
+/// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). If there were two
+/// lines, a proxy in front might use the one and this server the other. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs`
+/// refuses more than one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
     "Content-Range",

@@ -1,7 +1,8 @@
-//! What all protocols share: routing, the one credential of a request, its limits, and the responses to refusals. A protocol decides nothing.
+//! What all protocols share: routing, the one credential of a request, its limits, and the responses to refusals. Protocols do not decide whether a
+//! request is permitted; doors do.
 //!
 //! Each protocol is a crate of its own (`face-*`) that exports rows of routes. `routes.rs` says what a row is and whether it needs a permit;
-//! `serve.rs` finds the row of a request, and no other module imports it; `faces.rs` has what the rows share; only `credential.rs` reads
+//! `serve.rs` finds the row of a request, and no other module imports it; `faces.rs` has the state that all routes share; only `credential.rs` reads
 //! credentials; only `respond.rs` turns refusals into status codes (invariant E2).
 
 mod body;

@@ -11,13 +11,13 @@ use std::sync::{Mutex, PoisonError};
 /// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// The name of the metric.
     pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// The names of its labels.
+    /// The names of the labels.
     pub labels: &'static [&'static str],
-    /// What it counts or measures.
+    /// A description of what the metric counts or measures.
     pub help: &'static str,
 }
 
@@ -91,19 +91,19 @@ pub enum HandshakeEnd {
     ClientCertificate,
 }
 
-/// The labels of [`HandshakeEnd`], in its order.
+/// The labels of [`HandshakeEnd`], in the order of its variants.
 const HANDSHAKE_REASONS: [&str; 3] = ["unusable", "unknown_name", "client_certificate"];
 
 /// The durations of requests.
 #[derive(Debug, Default)]
 struct Durations {
-    /// Requests that took at most as long as the bucket says, and longer than the bucket before.
+    /// For each bucket, the requests that took no longer than its upper end, and longer than that of the bucket before.
     buckets: [AtomicU64; BUCKETS.len()],
     longer: AtomicU64,
     millis: AtomicU64,
 }
 
-/// What the kernel says about this process.
+/// The resources that this process uses, from the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessUse {
     /// The time on processors.
@@ -118,7 +118,7 @@ pub struct ProcessUse {
     pub started_millis: u64,
 }
 
-/// What the faces have done since the start.
+/// The values of the metrics since the start of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
     permitted: AtomicU64,
@@ -149,7 +149,7 @@ pub struct Metrics {
 /// The state of scheduled backups.
 #[derive(Clone, Copy, Debug)]
 struct Backup {
-    /// The time of the last one, in seconds since the epoch.
+    /// The time of the last backup, in seconds since the epoch.
     last: Option<i64>,
     has_failed: bool,
 }
@@ -159,7 +159,7 @@ struct Backup {
 pub struct FileLook {
     /// The time of the look, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The newest revision of the facts at which the file had no problem; 0 if it always had one since the start.
+    /// The newest revision of the facts at which the file had no problem; 0 if it has had a problem since the start.
     pub good_revision: u64,
     /// The number of problems in the file.
     pub problems: u64,
@@ -258,7 +258,7 @@ impl Metrics {
         self.connections.store(count, Ordering::Relaxed);
     }
 
-    /// Sets what the kernel says about this process.
+    /// Sets the resources that this process uses.
     pub fn set_process(&self, process: ProcessUse) {
         *self.process.lock().unwrap_or_else(PoisonError::into_inner) = process;
     }
@@ -293,7 +293,7 @@ impl Metrics {
         HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));
         let penalties = house.penalties().counts();
         FAILED_LOGINS.write(&mut text, [of("failed", penalties.failed), of("barred", penalties.barred)]);
-        // No sample if the revocations cannot be read: then each session is refused too, which other metrics show.
+        // There is no sample if the revocations cannot be read. In that case each session is refused, too, and other metrics count these refusals.
         REVOCATIONS.write(&mut text, house.revocations().ok().map(alone));
         self.render_files(&mut text);
         let backup = *self.backup.lock().unwrap_or_else(PoisonError::into_inner);
@@ -403,7 +403,7 @@ fn alone(count: u64) -> Sample {
 }
 
 impl Metric {
-    /// Writes its samples in Prometheus' text form.
+    /// Writes the samples of the metric in Prometheus' text form.
     fn write<V: Display>(&self, text: &mut String, samples: impl IntoIterator<Item = (Vec<String>, V)>) {
         let Metric { name, labels, .. } = self;
         self.head(text);

@@ -11,7 +11,7 @@ pub fn push_name(url: &mut String, name: &str) {
     push_bytes(url, name.as_bytes());
 }
 
-/// Writes one name, percent-encoded, that may not be UTF-8.
+/// Writes one name, percent-encoded. The name need not be UTF-8.
 pub fn push_bytes(url: &mut String, name: &[u8]) {
     for byte in name {
         match *byte {

@@ -46,8 +46,8 @@ pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
     }
 }
 
-/// The greatest depth of nested objects and lists, and the number of values; any numbers if the text is not JSON. A parsed value takes many
-/// times the bytes of its text.
+/// The greatest depth of nested objects and lists, and the number of values; arbitrary numbers if the text is not JSON. Both are limited because a
+/// parsed value takes many times the bytes of its text.
 fn extent(json: &[u8]) -> (u64, u64) {
     let (mut depth, mut most, mut values, mut in_text, mut is_escaped) = (0_u64, 0, 0, false, false);
     for byte in json {

@@ -23,7 +23,7 @@ pub struct Redirect {
 /// Returns the content of the challenge file for a token, which is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
-/// A redirect would lead back to the proxy.
+/// The client uses HTTPS already, through a proxy, so a redirect would lead back to the proxy.
 const ALREADY_HTTPS: RequestError = RequestError::Forwarded(
     "the client uses https already; let the proxy connect to `plain_listen` instead of `http_listen`",
 );
@@ -54,7 +54,7 @@ impl Redirect {
                 None => said(StatusCode::NOT_FOUND, Body::from("the challenge does not exist\n".to_owned())),
             };
         }
-        // The port for HTTPS of a proxy is not known: links have the usual port.
+        // The HTTPS port of a proxy is not known, so the redirect uses port 443.
         let port = if seen.is_some() { 443 } else { self.port };
         let host = seen.as_ref().or_else(|| request.headers().get(HOST));
         let host = host.and_then(|host| host.to_str().ok()).and_then(host_of);
@@ -65,7 +65,8 @@ impl Redirect {
         let Some(location) = location.filter(|_| target.starts_with('/')) else {
             return said(StatusCode::BAD_REQUEST, Body::from("expected a Host\n".to_owned()));
         };
-        // 308 keeps the method and the body. If the request has a secret, the client has already sent it unencrypted.
+        // 308 keeps the method and the body. A redirect of a request with a secret discloses nothing more: the client has sent the secret unencrypted
+        // already.
         let mut answer = said(StatusCode::PERMANENT_REDIRECT, Body::empty());
         answer.headers_mut().insert(LOCATION, location);
         answer
@@ -90,7 +91,7 @@ fn host_of(host: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(is_fit)).then_some(name)
 }
 
-/// A token is one word of base64url (RFC 8555 §8.3), and so never a path.
+/// Whether the text can be a token: one word of base64url (RFC 8555 §8.3), which is never a path.
 fn is_word(token: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !token.is_empty() && token.bytes().all(is_letter)

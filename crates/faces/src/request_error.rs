@@ -1,4 +1,4 @@
-//! Errors of a request itself, which no door was asked about, and how a request fails.
+//! Errors of a request itself, which faces find and not doors; and the reasons for which a request fails.
 
 use enfilade_facts::{Fault, RefusalRow};
 use enfilade_passage::Refusal;
@@ -6,9 +6,9 @@ use enfilade_passage::Refusal;
 /// Why a request failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A door refused it.
+    /// A door refused the request.
     Refused(Refusal),
-    /// The request is malformed, too large or not served here; no door was asked.
+    /// A face refused the request, for example because it is malformed or too large.
     Request(RequestError),
 }
 
@@ -21,7 +21,7 @@ pub enum RequestError {
     /// The path is not allowed, or not written in the one accepted spelling.
     #[error("{0}")]
     Path(enfilade_facts::vocabulary::PathRefused),
-    /// The path does not have this method.
+    /// The path does not support this method.
     #[error("the path does not support this method")]
     Method,
     /// The request target is longer than this many bytes.
@@ -45,10 +45,10 @@ pub enum RequestError {
     /// The end of the request or of its lines is ambiguous.
     #[error("the request is malformed: {0}")]
     Framing(&'static str),
-    /// A second line of a field that is not a list.
+    /// A header field that is not a list came more than once.
     #[error("the {0} header came more than once: send one")]
     Twice(&'static str),
-    /// No path has this method.
+    /// No path supports this method.
     #[error("the method is not known here")]
     UnknownMethod,
     /// The body arrived too slowly.
@@ -57,7 +57,7 @@ pub enum RequestError {
     /// The XML is refused.
     #[error("{0}")]
     Xml(&'static str),
-    /// The `Depth` is not 0 or 1.
+    /// The value of `Depth` is not supported for this request.
     #[error("Depth: infinity is not served; use 0 or 1")]
     Depth,
     /// The value of a header is malformed.
@@ -66,7 +66,7 @@ pub enum RequestError {
     /// The method takes no body.
     #[error("this method takes no body")]
     UnexpectedBody,
-    /// A condition of the request does not hold.
+    /// A condition of the request is not true.
     #[error("a condition of the request does not hold")]
     Condition,
     /// The range is not in the file, which has this many bytes.
@@ -78,13 +78,13 @@ pub enum RequestError {
     /// The page of another site requests a change with the credentials of the browser.
     #[error("a page of another site may not request a change")]
     CrossSite,
-    /// The connection is for a host with other TLS terms.
+    /// The request is for a host whose TLS terms differ from those of the connection.
     #[error("this connection was made for another host: open one for this host")]
     Misdirected,
     /// The destination is on another server, or in another datastore.
     #[error("the destination is on another server or in another datastore: copy it with the client")]
     Elsewhere,
-    /// The content does not have the digest in the request.
+    /// The content does not match the digest in the request.
     #[error("the content does not match its digest: send it again")]
     Digest,
     /// Objects and lists are nested too deeply, or the JSON has too many values.
@@ -93,7 +93,7 @@ pub enum RequestError {
     /// The request target is malformed.
     #[error("the request target is refused: {0}")]
     Target(&'static str),
-    /// The `Host` is malformed.
+    /// The `Host` field is malformed.
     #[error("the Host is refused: {0}")]
     Host(&'static str),
     /// The transfer coding is unknown.
@@ -157,7 +157,7 @@ impl From<RequestError> for Failure {
 }
 
 impl RequestError {
-    /// Its stable code in the log.
+    /// The stable code of the error in the log.
     pub(crate) fn code(self) -> &'static str {
         match self {
             RequestError::NoRoute => "HT01",
@@ -194,7 +194,7 @@ impl RequestError {
         }
     }
 
-    /// The side that must act.
+    /// The side that must act on the error.
     pub(crate) fn fault(self) -> Fault {
         RefusalRow::fault_of(&CODES, self.code())
     }

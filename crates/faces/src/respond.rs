@@ -1,5 +1,5 @@
-//! The one place that turns refusals into status codes. The client learns the status and one sentence that is the same for every refusal of
-//! that status; the operator finds the rest in the log and with `explain`.
+//! The one place that turns refusals into status codes. The client learns the status, and one sentence that is the same for every refusal with that
+//! status. The operator finds the reason in the log and with `explain`.
 
 use crate::body::Body;
 use crate::request_error::{Failure, RequestError};
@@ -31,20 +31,21 @@ impl Trace {
 pub enum Aim {
     /// Any use of an existing target.
     Target,
-    /// Creating a file: 409 if the collection does not exist (RFC 4918 §9.7.1).
+    /// Creating a file: 409 if its collection does not exist (RFC 4918 §9.7.1).
     File,
-    /// Creating a destination: 409 likewise (§9.8.5, §9.9.4).
+    /// Creating the destination of a COPY or MOVE: 409 if its collection does not exist (RFC 4918 §9.8.5, §9.9.4).
     Destination,
-    /// Creating a collection: 409 likewise, and 405 if the target exists (§9.3.1).
+    /// Creating a collection: 409 if its parent does not exist, and 405 if the target exists (RFC 4918 §9.3.1).
     Collection,
-    /// A member of a tree, in a response that names it.
+    /// A member of a tree, in a response that names the member.
     Member,
 }
 
-/// The status for a resource that does not exist for the user, by the purpose of the request and the resource.
+/// The status for a resource that does not exist for the user, by the purpose of the request and the place of the resource in it (target, parent or
+/// source).
 ///
-/// Invariant S2 rests on this table: hidden resources, absent resources and those with a damaged ACL are one case before the table is read, so
-/// no row can distinguish them. A request to create a name that a hidden resource has is refused like one for a name that may not be created.
+/// This table ensures invariant S2. Hidden resources, absent resources and those with a damaged ACL are one case before the table is read, so no row
+/// can distinguish them. A request to create a name that a hidden resource has is refused like a request for a name that may not be created.
 const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
     (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
     (Aim::File, Stands::Itself, StatusCode::FORBIDDEN),
@@ -109,10 +110,10 @@ pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
     answer
 }
 
-/// The server does not list a whole tree (RFC 4918 §9.1).
+/// The body for a request to list a whole tree, which the server does not do (RFC 4918 §9.1).
 const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
 
-/// The request lacks the token of a lock (RFC 4918 §16).
+/// The body for a request that lacks the token of a lock (RFC 4918 §16).
 const LOCKED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:lock-token-submitted/></D:error>\n";
 
 fn is_locked(refusal: &Refusal) -> bool {
@@ -123,9 +124,9 @@ fn is_locked(refusal: &Refusal) -> bool {
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
-        // The user has a role in the datastore.
+        // Only a user with a role in the datastore gets this refusal, so its reason discloses nothing.
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
-        // The text has no name: the uploaded file may be hidden.
+        // The text does not contain the name of the uploaded file, which may be hidden.
         Refusal::Content(Content::Uploading(_)) => {
             Some("an upload into the directory is running: try again when it has ended".to_owned())
         }
@@ -206,11 +207,12 @@ const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),
     // RFC 4918 §10.6: the request has `Overwrite: F`.
     ("CT03", Aim::Destination, StatusCode::PRECONDITION_FAILED),
-    // The name that is not allowed is a member's and not in the request, so the request is not malformed.
+    // The name that is not allowed is that of a member, and not in the request. So the request itself is not malformed.
     ("CT15", Aim::Member, StatusCode::FORBIDDEN),
 ];
 
-/// The codes of resources that look absent; [`NOT_THERE`] has their status. `CT02` is one because a DELETE below a missing directory gets it.
+/// The codes of resources that look absent; [`NOT_THERE`] has their status. `CT02` is among them because a DELETE below a missing directory is
+/// refused with it.
 const ABSENT: [&str; 5] = ["AC02", "AC04", "CT01", "CT02", "CT11"];
 
 fn status_of_code(code: &str, aim: Aim, stands: Stands) -> StatusCode {
@@ -224,7 +226,7 @@ fn status_of_code(code: &str, aim: Aim, stands: Stands) -> StatusCode {
     row.map_or(StatusCode::INTERNAL_SERVER_ERROR, |(status, _)| *status)
 }
 
-/// Every status that a code can have, the usual one first; none for a code of door 1, which ends the handshake.
+/// Every status that a code can have, the usual one first; no status for a code of door 1, which ends the handshake.
 pub fn statuses_of_code(code: &str) -> Vec<u16> {
     let usual = STATUSES.iter().filter(|(_, codes)| codes.contains(&code)).map(|(status, _)| *status);
     let of_aims = STATUSES_OF_AIMS.iter().filter(|row| row.0 == code).map(|row| row.2);

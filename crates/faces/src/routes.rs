@@ -12,13 +12,13 @@ use std::pin::Pin;
 
 /// A request at its route.
 pub struct RequestContext<'f> {
-    /// What all routes share.
+    /// The state that all routes share.
     pub faces: &'f Faces,
     /// The connection of the request.
     pub connection: Connection,
-    /// The request; its head is checked.
+    /// The request. Its head was checked.
     pub request: Request<Received>,
-    /// Its audit event.
+    /// The audit event of the request.
     pub trace: Trace,
 }
 
@@ -41,13 +41,13 @@ impl<'f> Reply<'f> {
 type Public = fn(&Faces) -> Answer;
 /// Answers an identified client.
 type Guarded = for<'f> fn(Visit, RequestContext<'f>) -> Reply<'f>;
-/// Asks door 2 itself, or needs no identity.
+/// Answers a request, after asking door 2 itself or without an identity.
 type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;
 
 /// What a route needs before its handler is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
-    /// Nothing.
+    /// No identity.
     Public(Public),
     /// An identity permit, for one of these credentials.
     Identity(Takes, Guarded),
@@ -55,15 +55,15 @@ pub(crate) enum Need {
     Own(Own),
 }
 
-/// A path, the methods it takes, and what it needs.
+/// A path, its methods, and the identity that they need.
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// A path with a slash at its end also stands for every path below it, except the root, which stands for itself.
+    /// A path that ends with a slash also matches every path below it. Only `/` matches nothing but itself.
     path: &'static str,
     /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
     pub(crate) need: Need,
-    /// Its summary in the reference.
+    /// The summary of the route in docs/routes.md.
     what: &'static str,
 }
 
@@ -95,7 +95,7 @@ impl Route {
         Route { what, ..self }
     }
 
-    /// Path, methods, the identity it needs, and summary, as the reference shows them.
+    /// Path, methods, the identity that is needed, and summary, as `enfilade reference routes` shows them.
     pub fn described(&self) -> [&'static str; 4] {
         let need = match self.need {
             Need::Public(_) => "none",
@@ -105,7 +105,7 @@ impl Route {
         [self.path, self.methods.unwrap_or("depends on the protocol"), need, self.what]
     }
 
-    /// Whether it answers requests with this path.
+    /// Whether the route answers requests with this path.
     fn matches(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.path);
         rest.is_some_and(|rest| rest.is_empty() || self.path.len() > 1 && self.path.ends_with('/'))
@@ -116,15 +116,15 @@ impl Route {
     }
 }
 
-/// What a table has for a request.
+/// The result of a lookup in a table of routes.
 pub(crate) enum Found<'t> {
-    /// Its route.
+    /// The route of the request.
     Route(&'t Route),
-    /// Routes have its path, but not its method: the methods that they have, in alphabetical order.
+    /// Routes have the path of the request, but not its method. Contains the methods of these routes, in alphabetical order.
     OtherMethods(String),
 }
 
-/// Finds the first route that matches the path. If it does not take the method, finds a route with the same path that does.
+/// Finds the first route that matches the path. If that route does not take the method, finds a route with the same path that takes it.
 pub(crate) fn find<'t>(table: &'t [Route], path: &str, method: &Method) -> Option<Found<'t>> {
     let first = table.iter().find(|route| route.matches(path))?;
     if first.takes(method) {

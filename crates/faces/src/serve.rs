@@ -1,4 +1,4 @@
-//! Leads a request from the listener to its route.
+//! Passes a request from the listener to its route.
 
 use crate::body::Body;
 use crate::connection::Connection;
@@ -20,13 +20,14 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue, STRICT_TRANS
 use hyper::{HeaderMap, Method, Request};
 use std::sync::Arc;
 
-/// The id of the request, as in the log.
+/// The header with the id of the request; the log has the same id.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id that is taken from a proxy, in bytes.
+/// The longest request id that is accepted from a proxy, in bytes.
 const PROXY_ID_BYTES_MAX: usize = 128;
 
-/// The id that a proxy gave the request; empty if there is none or it is more than a word.
+/// The id that a proxy gave the request. Empty if there is none, if it is too long, or if it contains other characters than letters, digits, `-`, `.`
+/// and `_`.
 fn request_id_of(headers: &HeaderMap) -> Word {
     let is_word = |id: &&str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -36,7 +37,7 @@ fn request_id_of(headers: &HeaderMap) -> Word {
     id.map(Word::new).unwrap_or_default()
 }
 
-/// The tables of routes of both listeners, and what the routes share.
+/// The tables of routes of both listeners, and the state that all routes share.
 #[derive(Clone)]
 pub struct Router {
     faces: Faces,
@@ -50,7 +51,7 @@ impl Router {
         Router { faces, main: main.concat().into(), operations: operations.concat().into() }
     }
 
-    /// What the routes share.
+    /// The state that all routes share.
     pub fn faces(&self) -> &Faces {
         &self.faces
     }
@@ -103,7 +104,7 @@ impl Router {
     ) -> Answer {
         let faces = &self.faces;
         let checked = check(&connection, &mut request, host, &faces.limits());
-        // A protocol records the path itself. The path of a refused head may be very long.
+        // The path is recorded here only if no protocol gets the request. The path of a refused head is not recorded, because it may be very long.
         let path = || request.uri().path().to_owned();
         let is_checked = checked.is_ok();
         let need = match checked.and_then(|()| found(&self.main, &request)) {
@@ -171,7 +172,7 @@ impl Faces {
     }
 }
 
-/// Checks the head of a request, and gives it the host that a trusted proxy names.
+/// Checks the head of a request, and replaces the host by the one that a trusted proxy names.
 fn check<B>(
     connection: &Connection,
     request: &mut Request<B>,

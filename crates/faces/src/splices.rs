@@ -1,10 +1,10 @@
 //! Large files on connections without TLS. The HTTP library gets placeholder bytes; the writer of the socket recognizes them and lets the kernel
 //! send the file's bytes instead, through a pipe. So the server does not copy the bytes, and no task wakes for each piece.
 //!
-//! The library passes bodies on unchanged, in order, and never reads them (it writes vectored); the tests compare what arrives.
+//! The library passes bodies on unchanged and in order, and does not read their bytes. The tests compare the bytes that arrive.
 //!
-//! With this module a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile`
-//! (bench/runs/2026-11-22-content.json, `get-large`, goal 1.1), and 1.03 on another processor (bench/runs/2026-11-23-content.json). No run
+//! With this module a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile` (benchmark `get-large` in
+//! bench/runs/2026-11-22-content.json). On another processor it takes 1.03 (bench/runs/2026-11-23-content.json). The goal is at most 1.1. No run
 //! without this module is recorded.
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The most bytes of one placeholder. Its memory is never written.
+/// The most bytes of one placeholder. The memory of placeholders is never written, so it takes no RAM.
 const PLACEHOLDER_BYTES: usize = 64 << 20;
 
 static PLACEHOLDER: LazyLock<&'static [u8]> =
@@ -26,7 +26,7 @@ pub trait PipeSource: Send {
     /// Fills an empty pipe with the next bytes and returns their number. Waits for the disk.
     ///
     /// # Errors
-    /// When no bytes are left, or the user may no longer read them: then the connection ends.
+    /// When no bytes are left, or the user may no longer read them. The connection is closed after an error.
     fn fill(&mut self, pipe: &Pipe) -> io::Result<usize>;
 }
 
@@ -82,7 +82,7 @@ impl Splices {
     /// Sends at most this many promised bytes, as far as they are in the pipe and the socket takes them.
     ///
     /// # Errors
-    /// Those of the socket; and when nothing is promised, which is a defect of this program.
+    /// The errors of the socket. Also when no bytes are promised, which is a bug of this program.
     pub fn send(&self, socket: BorrowedFd<'_>, at_most: usize) -> io::Result<Sent> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(piped) = queue.front_mut() else { return Err(io::Error::other("nothing is promised")) };

@@ -1,4 +1,4 @@
-//! The audit event of a request, from its first byte to its last. It is recorded when it is dropped, so exactly once.
+//! The audit event of a request. It is recorded when its [`Trace`] is dropped, after the last byte of the response, and so exactly once.
 
 use crate::metrics::Metrics;
 use crate::request_error::{Failure, RequestError};
@@ -46,7 +46,7 @@ impl Trace {
         }
     }
 
-    /// Records an invalid request in the words of its protocol.
+    /// Records an invalid request, with the error text of its protocol.
     pub fn invalid(&mut self, why: &str) {
         self.failed(&RequestError::Parameter("").into());
         why.clone_into(&mut self.event.reason);
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
-        // Only existing datastores have a series of their own in the metrics.
+        // Only existing datastores have a series of their own in the metrics, so that clients cannot add series.
         let is_of_store = !self.event.code.is_empty()
             && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));
         self.metrics.count(&self.event, is_of_store);

@@ -1,5 +1,5 @@
-//! The rest of a request's body after its response is decided. A client that still sends may miss the response if the server stops reading: so
-//! a limited amount is read and discarded, and if that is not enough, the response closes the connection.
+//! The rest of a request's body after its response is decided. A client that is still sending may miss the response if the server stops reading. So a
+//! limited amount of the body is read and discarded. If more is left, the response closes the connection.
 
 use crate::received::{BoxError, Incoming};
 use crate::respond::Answer;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// The time to read the rest, in seconds, and its size, in bytes. After that an HTTP/2 stream is reset with NO_ERROR (RFC 9113 §8.1). Clients
+/// The limits for reading the rest of a body, in seconds and in bytes. After that an HTTP/2 stream is reset with NO_ERROR (RFC 9113 §8.1). Clients
 /// such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
 const DISCARD_SECONDS: u64 = 2;
 const DISCARD_BYTES: u64 = 8 << 20;
@@ -33,8 +33,8 @@ pub struct Received {
     closing: Closing,
 }
 
-/// Whether the response closes the connection, because the body was not read to its end or is malformed (RFC 9112 §9.6). Only for HTTP/1.1 with
-/// a body; HTTP/2 ends the stream.
+/// Whether the response closes the connection, because the body was not read to its end or is malformed (RFC 9112 §9.6). `None` for a request without
+/// a body, and for HTTP/2, which ends only the stream.
 #[derive(Clone)]
 pub(crate) struct Closing(Option<Arc<AtomicBool>>);
 
@@ -44,7 +44,7 @@ pub(crate) fn watch<B: Incoming>(request: Request<B>) -> (Request<Received>, Clo
     let is_small = request.body().size_hint().exact().is_some_and(|bytes| bytes <= KEPT_BYTES);
     let discarded = match is_http2 {
         true => DISCARD_BYTES,
-        // Reading on would ask a client that waits for `100 Continue` to send (RFC 9110 §10.1.1).
+        // If a client waits for `100 Continue`, reading the body would make the client send it (RFC 9110 §10.1.1).
         false if is_small && !request.headers().contains_key(EXPECT) => KEPT_BYTES,
         false => 0,
     };

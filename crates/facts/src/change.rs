@@ -40,14 +40,14 @@ pub struct AuditRecord {
     pub who: String,
     /// The description, in the words of the command line. It never contains a secret.
     pub what: String,
-    /// When, seconds since the epoch.
+    /// The time of the change, in seconds since the epoch.
     pub unix_seconds: i64,
     /// The request that made the change; `None` if it was a command or the server itself.
     pub request: Option<RequestId>,
 }
 
-/// The rights with which a change is made. Users can make any number of changes that only take rights away. These changes must not use up the room
-/// that an administrator needs to take rights away.
+/// The kind of user who makes a change. It matters when the store is nearly full: users can make any number of changes that only take rights away, so
+/// they must leave some room for such changes of an administrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
     /// A user, who changes only the user's own records.
@@ -57,8 +57,7 @@ pub enum Requester {
     Administrator,
 }
 
-/// A list of expect, put and delete, committed as a whole or not at all.
-/// If a key is put or deleted twice, the last call counts.
+/// Expectations, puts and deletes, committed as a whole or not at all. If a key is put or deleted more than once, the last call counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     audit: AuditRecord,
@@ -89,7 +88,7 @@ impl Change {
         Self::requested_by(Requester::User, audit)
     }
 
-    /// An empty change, made with these rights.
+    /// An empty change of this requester.
     pub fn requested_by(requester: Requester, audit: AuditRecord) -> Self {
         let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Change { audit, requester, expects, writes, marks, horizon: None }
@@ -100,7 +99,7 @@ impl Change {
         &self.audit
     }
 
-    /// The rights with which the change is made.
+    /// The requester: a user or an administrator.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -120,7 +119,7 @@ impl Change {
         self.expect::<R>(key, Expected::Value(value_of(row)))
     }
 
-    /// Commits only if the record was not written after this revision, not even with the same value.
+    /// Commits only if the record was last written at this revision. A later write with the same value also prevents the commit.
     pub fn expect_revision<R: Row>(&mut self, key: &R::Key, revision: Revision) -> &mut Self {
         self.expect::<R>(key, Expected::Revision(revision))
     }
@@ -162,7 +161,7 @@ impl Change {
         self
     }
 
-    /// As [`Change::end`], for a token or a chain of tokens, the last of which expires at `end`, seconds since the epoch.
+    /// As [`Change::end`], for a token or an audit chain. `end` is the second since the epoch at which the last of these tokens expires.
     pub fn end_until(&mut self, mark: Revoked, end: i64) -> &mut Self {
         self.marks.insert(mark, Ending::Until(end));
         self
@@ -174,12 +173,12 @@ impl Change {
         self
     }
 
-    /// Records the purge time.
+    /// Puts the record of the purge time ([`Passed`]).
     pub fn put_passed(&mut self, passed: Passed) -> &mut Self {
         self.put(&Revoked::Passed, &passed.row())
     }
 
-    /// Records the last second up to which marks count.
+    /// Puts the record of the last second up to which any mark counts ([`LastMarks`]).
     pub fn put_last_marks(&mut self, last: LastMarks) -> &mut Self {
         self.put(&Revoked::Last, &last.row())
     }
@@ -190,13 +189,13 @@ impl Change {
         self.delete::<Reverse>(&ReverseKey::Ends(row.until, *mark))
     }
 
-    /// Deletes a record that sessions rest on, and ends these sessions.
+    /// Deletes a record on which sessions depend, and ends these sessions.
     pub fn remove<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
         self.delete::<R>(key).end_with::<R>(key)
     }
 
-    /// Deletes a record that sessions rest on, after another change ended these sessions with the mark `ended`. The new marks get the values of that
-    /// mark. Without `ended` the sessions end now.
+    /// Deletes a record on which sessions depend, after another change ended these sessions with the mark `ended`. The new marks get the values of
+    /// `ended`. If `ended` is `None`, the sessions end now.
     pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: Option<&Revocation>) -> &mut Self {
         let ending = ended.map_or(Ending::Now, |ended| Ending::AsOf(*ended));
         self.delete::<R>(key);
@@ -206,12 +205,13 @@ impl Change {
         self
     }
 
-    /// Ends the sessions that rest on a record; the caller deletes the record.
+    /// Ends the sessions that depend on a record. The caller deletes the record.
     pub fn end_with<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
         R::when_deleted(key).into_iter().fold(self, Change::end)
     }
 
-    /// Replaces a record that sessions rest on, if the record still has the value `before`, and sets the marks of [`Ends::when_replaced`].
+    /// Replaces a record on which sessions depend, and sets the marks of [`Ends::when_replaced`]. Commits only if the record still has the value
+    /// `before`.
     pub fn replace<R: Ends>(&mut self, key: &R::Key, before: &R, after: &R) -> &mut Self {
         self.expect_same(key, before).put(key, after);
         for mark in R::when_replaced(key, before, after, self.audit.unix_seconds) {
@@ -220,8 +220,8 @@ impl Change {
         self
     }
 
-    /// The writes for the marks of this change, on top of the facts of `view`. They are the marks, the reverse records of their ends, the horizon,
-    /// and the last second up to which marks count.
+    /// The writes that set the marks of this change in the facts of `view`: the marks, the record that finds each mark by its last second
+    /// ([`ReverseKey::Ends`]), the horizon, and the last second up to which any mark counts.
     ///
     /// # Errors
     /// When the revocations cannot be read.
@@ -278,7 +278,7 @@ impl Change {
         &self.expects
     }
 
-    /// All writes other than marks, in key order: `Some` is put, `None` is deleted.
+    /// All puts and deletes except those of marks, in key order: `Some` puts this value, `None` deletes the record.
     pub fn writes(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
     }

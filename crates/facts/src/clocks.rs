@@ -1,7 +1,7 @@
 //! The time, as callers pass it in: this crate reads no clock.
 
-/// One reading of both clocks and of the mirror's health. It is taken once when a request arrives, and passed to every function that judges the
-/// request.
+/// The wall clock, the monotonic clock and the state of the mirror, all read at one moment. They are read once when a request arrives, and passed to
+/// every function that judges the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clocks {
     /// Wall clock, seconds since the epoch: for expiry dates that people chose.
@@ -12,12 +12,13 @@ pub struct Clocks {
     pub mirror: MirrorHealth,
 }
 
-/// Whether a process has read the files that people edit within the stale limit.
+/// Whether, within the stale limit, a process has read the files that people edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MirrorHealth {
-    /// No process has read the files in that time. Their content is not known, and records that mirror them are refused.
+    /// For longer than the stale limit, no process has read the files. Their content is not known, so requests that need a mirrored record are
+    /// refused.
     Stale,
-    /// A process has read the files in that time.
+    /// A process has read the files within the stale limit.
     Current,
 }
 

@@ -2,17 +2,17 @@
 
 use crate::table::Table;
 
-/// The facts could not be read. The caller must refuse (invariant D5).
+/// The facts could not be read. The caller must refuse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// A record exists but is damaged (invariant F3).
+    /// A record exists but is damaged. It is never used.
     #[error("damaged record in table `{}`, key {key}: {why}; run `enfilade facts check`", table.name())]
     Damaged {
         /// The table.
         table: Table,
         /// The key, printable.
         key: String,
-        /// What is wrong with it.
+        /// The kind of damage.
         why: String,
     },
     /// The store itself does not answer.
@@ -23,7 +23,7 @@ pub enum SourceError {
 /// A change was not made, not even a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Another change was committed first and changed a record that this change expects. The caller must read again and repeat its change.
+    /// Another change was committed first and changed a record that this change expects. The caller must read the facts again and repeat the change.
     #[error("table `{}`, key {key}: another change came first; try again", table.name())]
     Conflict {
         /// The table.
@@ -57,9 +57,9 @@ pub enum CommitError {
         table: Table,
         /// "key" or "value".
         what: &'static str,
-        /// How large it is.
+        /// The size of the key or value, in bytes.
         bytes: usize,
-        /// How large it may be.
+        /// The largest allowed size, in bytes.
         limit: usize,
     },
     /// The store could not be read or written.

@@ -1,15 +1,15 @@
 //! The formats of a store, and the conversion of records from one format to the next.
 //!
-//! A store has one format as a whole. A store of another format is not opened; an upgrade converts it to this program's format. One transaction
-//! passes every record through the steps below.
+//! All records of a store have the same format. A store of another format is not opened. An upgrade converts it to this program's format: one
+//! transaction converts every record with [`bring_up`].
 //!
 //! # When the format changes
-//! The format changes when a table is new, when a record gets a field, or when this program would misread a record of an older build. Records of
-//! older builds lack a new last field that may be missing ([`Writer::tail`]), so no step converts them; but older builds would call the new records
-//! damaged. After a change of the format:
+//! The format changes when there is a new table, when a record gets a new field, or when this program would misread a record of an older build. A new
+//! last field that may be missing ([`Writer::tail`]) needs no conversion, because this program can read records without it. Its records still need a
+//! new format number, because older builds would report them as damaged. When you change the format:
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
-//! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what the store must contain, upgrades
-//!    it in every run of the tests, and fails while the store is missing.
+//! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
+//!    upgrades the store in every run of the tests, and fails if the store is missing.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{MirroredFile, Row, Table};
@@ -20,13 +20,13 @@ use crate::tables::{MirroredFile, Row, Table};
 /// |---|---|
 /// | 2 | the first that can be upgraded; records carry LMDB's transaction id of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
-/// | 4 | each mark has a second record, under its end (the first purge adds it for older marks); the log has the keys of a large change in pieces |
-/// | 5 | the record of SIDs has the identity of the key of API tokens; entries of the log have the id of the request |
+/// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
+/// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request |
 pub const FORMAT: u32 = 5;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
-/// Converts the value of a record from the older format `from` to this format; `None` when the value does not have the form of `from`.
+/// Converts the value of a record from the older format `from` to the format [`FORMAT`]; `None` if the value does not have the form of `from`.
 pub fn bring_up(from: u32, table: Table, value: &[u8]) -> Option<Vec<u8>> {
     (from..FORMAT).try_fold(value.to_vec(), |value, format| step(format, table, value))
 }
@@ -50,7 +50,7 @@ fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
     Some(to.into_bytes())
 }
 
-/// The field `good` of format 2 is a transaction id of LMDB. The revision of that change is unknown, so the field becomes `None`.
+/// In format 2, the field `good` is a transaction id of LMDB. The revision of that transaction is unknown, so the field becomes `None`.
 fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     let row = MirroredFile::decode(&mut from).filter(|_| from.is_empty())?;

@@ -6,13 +6,13 @@ use crate::revision::{At, Revision, StoreId};
 use crate::table::Table;
 use crate::tables::{Key, Row};
 
-/// The revision of the store, and the commit of the source that wrote it.
+/// The revision of the store, and the number of the commit that wrote this record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The newest change.
+    /// The revision of the newest change.
     pub revision: Revision,
-    /// The number that the source itself gives the commit (LMDB: the transaction id). If the source reads a snapshot with another
-    /// number, pages are damaged.
+    /// The number that the source itself gives the commit (LMDB: the transaction id). If the snapshot that contains this record has another number,
+    /// pages are damaged.
     pub commit: u64,
 }
 
@@ -20,7 +20,7 @@ impl Head {
     /// The head's key.
     pub const KEY: &'static [u8] = b"head";
 
-    /// Reads the stored head. Its header holds the number of the commit in the field where other records have their revision.
+    /// Reads the stored head. In the field for the revision, the header of this record has the number of the commit.
     ///
     /// # Errors
     /// When the record is missing or cannot be believed.
@@ -41,16 +41,16 @@ impl Head {
     }
 }
 
-/// The format and id of the store: a record of its own, in the table of the head.
+/// The format and id of the store. This is a separate record in the same table as the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The layout of the whole store.
+    /// The format of the store ([`FORMAT`](crate::format::FORMAT)).
     pub format: u32,
-    /// Its id; a restored backup has another one.
+    /// The id of the store; a restored backup has another id.
     pub store: StoreId,
 }
 
-/// The identity's key.
+/// The key of the [`Identity`] record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdentityKey;
 
@@ -79,11 +79,11 @@ impl Row for Identity {
 /// One record to write, or to delete if `stored` is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Its table.
+    /// The table of the record.
     pub table: Table,
-    /// Its key.
+    /// The key of the record.
     pub key: Vec<u8>,
-    /// The record with its header.
+    /// The record with its header; `None` deletes the record.
     pub stored: Option<Vec<u8>>,
 }
 

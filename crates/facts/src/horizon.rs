@@ -1,12 +1,12 @@
 //! The order of sessions and of the marks that end them.
 //!
-//! A token says in which second it was issued, and a mark says up to which second it counts. Both seconds come from wall clocks, and
-//! wall clocks step. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark counts up to the horizon
-//! at its commit, so it covers every session that was issued before, even when a clock was wrong. Setting the mark moves the horizon to the mark's
-//! second. Each session that is issued after the mark has a later second of issue.
+//! A token contains the second at which it was issued. A mark contains the last second that it covers. Both seconds come from wall clocks, and wall
+//! clocks step. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers all seconds up to the
+//! horizon at its commit, and so every session that was issued before, even when a clock was wrong. Setting the mark moves the horizon to the last
+//! second of the mark. Each session that is issued after the mark has a later second of issue.
 //!
-//! Other servers with the same keys issue tokens without a horizon. Such a token is refused while its second of issue is later than the second
-//! up to which a new mark would count. So a token that a mark does not cover was not yet valid when the mark was set.
+//! Other servers with the same keys issue tokens without a horizon. Such a token is refused as long as a mark that is set now would not cover its
+//! second of issue. So a mark covers every matching token that was accepted before the mark was set.
 
 use crate::clocks::Clocks;
 use crate::error::SourceError;
@@ -23,17 +23,17 @@ impl Horizon {
     /// The horizon of these facts.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the horizon cannot be read.
     pub fn of(view: &View<'_>) -> Result<Self, SourceError> {
         Ok(Self::from_second(view.get::<Revocation>(&Revoked::Horizon)?.map(|row| row.issued_before)))
     }
 
-    /// The horizon at this second. Facts of older programs have no horizon.
+    /// The horizon with this last second. `None` means that the facts have no horizon, as those of older programs.
     pub fn from_second(second: Option<i64>) -> Self {
         Horizon(second.unwrap_or(i64::MIN))
     }
 
-    /// Whether a session may be issued in this second without moving the horizon.
+    /// Whether the horizon already allows a session with this second of issue.
     pub fn allows(self, second: i64) -> bool {
         second <= self.0
     }
@@ -44,26 +44,28 @@ impl Horizon {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }
 
-    /// The new horizon for a session that is issued in this second. It is so far ahead that the horizon need not be moved again soon.
+    /// The new horizon when a session is issued in `second`. It is at least [`HORIZON_SECONDS`] ahead of the clock, so that not every login needs a
+    /// commit.
     pub fn moved_for(second: i64, now: Clocks) -> i64 {
         second.max(now.unix_seconds.saturating_add(HORIZON_SECONDS))
     }
 }
 
-/// The purge time: a wall-clock time that a wrong clock cannot move ahead. It advances with the clock since the start of the machine. It
-/// stops while the machine is off, and is never later than the wall clock.
+/// The purge time: marks that no token needs any more at this time may be deleted. It advances with the clock since the start of the machine, so a
+/// wall clock that is wrong cannot move it ahead. It stands still while the machine is off, and is never later than the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Seconds since the epoch.
     pub unix_seconds: i64,
-    /// The clock since the start of the machine at that time, in seconds.
+    /// The clock since the start of the machine at the moment of `unix_seconds`, in seconds.
     tick_seconds: i64,
-    /// Marks of tokens that end in this second or before may have been purged, so such a token counts as expired, even if the clock says otherwise.
+    /// The last second whose marks may have been deleted. A token that expires in this second or earlier counts as expired, even if the wall clock
+    /// was set back.
     purged: i64,
 }
 
 impl Passed {
-    /// The purge time now, from its last record in the facts and from the clocks. Without a record it is the time of the oldest mark.
+    /// The purge time now, computed from the last record of the purge time and from the clocks. Without a record it is the time of the oldest mark.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -89,13 +91,13 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// The same purge time. It also records that marks were purged whose tokens end in this second or before.
+    /// The same purge time. It also records a deletion: the marks whose last token expires at the second `until` or earlier.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
     }
 
-    /// The same purge time. It also covers the marks that another purge has purged, according to the record of that purge.
+    /// The same purge time. It also records the marks that another purge has deleted; `other` is the record of that purge.
     #[must_use]
     pub fn after(self, other: Option<&Revocation>) -> Self {
         other.map_or(self, |other| self.purging(other.issued_before))
@@ -109,12 +111,12 @@ impl Passed {
 /// The last second up to which any mark counts, so that a reader need not read all marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastMarks {
-    /// The last second up to which a mark counts or has counted, of the marks that are not timeless ([`Revoked::is_timeless`]).
+    /// As `of_any`, but only for the marks that are not timeless ([`Revoked::is_timeless`]).
     pub of_time: i64,
     /// The last second up to which any mark counts or has counted.
     pub of_any: i64,
-    /// Whether both seconds cover all marks, and each mark is found by its end ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). A purge adds
-    /// the marks from before format 4.
+    /// Whether `of_time` and `of_any` cover all marks, and each mark has a record that finds it by its last second
+    /// ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). Marks from before format 4 get such a record at the first purge.
     pub is_complete: bool,
 }
 
@@ -135,7 +137,7 @@ impl LastMarks {
         }))
     }
 
-    /// Adds a mark that counts up to this second.
+    /// Adds a mark that covers sessions issued up to the second `issued_before`.
     pub fn take_in(&mut self, mark: &Revoked, issued_before: i64) {
         self.of_any = self.of_any.max(issued_before);
         if !mark.is_timeless() {
@@ -143,7 +145,7 @@ impl LastMarks {
         }
     }
 
-    /// Combines two values: the later seconds, and complete if one of them is.
+    /// Combines two values: the later seconds, and complete if either value is complete.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         LastMarks {

@@ -14,14 +14,14 @@ use arc_swap::ArcSwapOption;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The content of an index, built from tables. Cloning must be cheap: the content consists of shared parts, and a change copies only the
-/// parts that it touches.
+/// The content of an index, built from tables. Cloning must be cheap: the content consists of shared parts, and a change copies only the changed
+/// parts.
 pub trait Indexed: Clone + Send + Sync + 'static {
     /// The tables that the index is built from.
     const TABLES: &'static [Table];
 
-    /// Builds the content from all records of the tables. Scans of whole tables are verified, so a record that is not in the index does not
-    /// exist (freshness protocol, rule 4).
+    /// Builds the content from all records of the tables. A scan of a whole table is verified, so a record that is not in the index does not exist
+    /// (`docs/freshness.md`, rule 4).
     ///
     /// # Errors
     /// When a record cannot be read or believed.
@@ -46,10 +46,10 @@ pub trait Indexed: Clone + Send + Sync + 'static {
     }
 }
 
-/// Why an index could not be asked.
+/// Why an index could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// The index is newer than the view, because another reader had a newer view: take a new view and ask again.
+    /// The index is newer than the view, because another reader had a newer view. The caller must take a new view and read the index again.
     #[error("the index is newer than the view")]
     Ahead,
     /// The index could not be brought up to the view. The caller must refuse.
@@ -69,7 +69,7 @@ struct Built<T> {
     value: T,
 }
 
-/// An index that is more revisions behind than this is rebuilt.
+/// The largest number of revisions that an index catches up. An older index is built again from the tables.
 const CATCH_UP_MAX: u64 = 65_536;
 
 impl<T: Indexed> Index<T> {

@@ -2,8 +2,8 @@
 //!
 //! A checksum proves that a record was once written like this. It does not prove that the record is the newest: a page pointer with one flipped bit
 //! can lead to a page of an older revision, where every record is sound and stale. So each group of records has a tally (how many, and a digest) in
-//! another tree. A group is believed only when its records and its tally agree. No single flip reaches both trees. An old tally agrees with old
-//! records, so the head also has the revision of the store and the number of the commit that wrote it.
+//! another tree. A group is believed only when its records and its tally agree. One flipped bit cannot change both trees. The tally and the records
+//! of an older revision also agree, so the head contains the revision of the store and the number of the commit that wrote it.
 
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
@@ -21,9 +21,9 @@ use crate::view::{Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, the
-/// head. The change has the next revision. The list is empty if the change changes nothing. `commit` is the source's own
-/// number of the commit. Entries of the log are deleted if they are old enough and not newer than `shipped`.
+/// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, and the head. The change has the
+/// next revision. The list is empty if the change changes nothing. `commit` is the number that the source itself gives the commit. Old entries of the
+/// log are deleted, but none newer than `shipped`, the last revision that is in the audit log.
 ///
 /// # Errors
 /// When an expectation does not hold, a key or value is too large, or an existing record is damaged.
@@ -67,7 +67,8 @@ pub fn write_down(
     Ok(writes)
 }
 
-/// Whether these writes, on top of `before`, take rights away and give none (`tables::only_takes`). Such writes may use the last part of the map.
+/// Whether these writes, on top of `before`, take rights away and give none (`tables::only_takes`). Such writes may use the part of the map that is
+/// reserved for them.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -98,8 +99,8 @@ fn is_of_nobody(
     })
 }
 
-/// Counts the records of a table in the order of their keys, and returns the tally of each group after its last record. So counting a table of any
-/// size needs the tally of only one group in memory.
+/// Counts the records of a table in the order of their keys, and returns the tally of each group after the last record of the group. So counting a
+/// table of any size needs the tally of only one group in memory.
 pub struct Counting {
     table: Table,
     whole: Tally,
@@ -136,8 +137,8 @@ impl Counting {
     }
 }
 
-/// The last writes to a store after all its records were rewritten: its new identity, an entry of the log without keys, so that indexes
-/// are rebuilt, and the head.
+/// The last writes to a store after all its records were rewritten: its new identity, an entry of the log without keys, and the head. Because the
+/// entry has no keys, indexes are built again.
 pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
     let AuditRecord { who, what, unix_seconds, request } = audit.clone();
     let entry = LogEntry { who, what, unix_seconds, request, written: Written::Unsaid };
@@ -154,7 +155,7 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }
 }
 
-/// The log entry of a change, and the pieces that have its keys if there are more than `LOG_KEYS_MAX`.
+/// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
     let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
@@ -200,7 +201,7 @@ fn trim(
                     .is_none_or(|entry| entry.unix_seconds.saturating_add(LOG_SECONDS_MIN) < now);
                 revision <= shipped && is_old
             }
-            // This is a piece. Its entry comes before it, so the entry is deleted now or was deleted earlier.
+            // This record is a piece. Its entry has a smaller key, so the entry is deleted in the same change or was deleted earlier.
             None => true,
         };
         if left == 0 || !goes {
@@ -243,7 +244,7 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // A group of one record is counted from the new record alone, so writing over a damaged record repairs the group.
+            // If a group has only one record, the tally is computed from the new record alone. So writing over a damaged record repairs the group.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));
@@ -268,7 +269,8 @@ impl Tallies<'_> {
     }
 }
 
-/// The limits that every source has, so that a change that fits into one source fits into all. A key that is only expected is limited, too.
+/// Checks the sizes of keys and values. All sources have the same limits, so a change that fits into one source fits into all. Keys of expectations
+/// are checked, too.
 fn check_sizes(change: &Change) -> Result<(), CommitError> {
     let expected = change.expects().iter().map(|expect| (expect.table, expect.key.as_slice(), None));
     for (table, key, value) in expected.chain(change.writes()) {

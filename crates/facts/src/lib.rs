@@ -1,6 +1,6 @@
-//! What can be true: the vocabulary, the tables, and how to read and change them.
+//! The facts: the types of their values, their tables, and how to read and change them.
 //!
-//! This crate does no I/O, has no `async` and reads no clock (invariant F1).
+//! This crate does no I/O, has no `async` and reads no clock (invariant F1 in ARCHITECTURE.md).
 //! Nearly all other crates of the project depend on this crate, and this crate depends on none of them.
 
 mod assigned;

@@ -1,5 +1,5 @@
-//! The interface of the store of file locks. Locks change often, and every commit of facts makes remembered verdicts useless. So locks are no facts
-//! but rows of a separate store. All servers of the machine share this store, and it survives a restart.
+//! The interface of the store of file locks. Locks change often, and every commit of facts makes remembered verdicts useless. So locks are not facts,
+//! but rows of a separate store. All servers of the machine share this store, and its rows survive a restart.
 
 use std::ops::ControlFlow;
 

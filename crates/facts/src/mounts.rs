@@ -1,4 +1,4 @@
-//! What is mounted now. A source reads it from the kernel; door 3 asks it.
+//! The mount points of the machine. A source reads them from the kernel, and door 3 looks paths up in them.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ impl Mounts {
         Mounts { points: points.into_iter().collect() }
     }
 
-    /// Whether something is mounted exactly there.
+    /// Whether `path` itself is a mount point.
     pub fn is_mount_point(&self, path: &str) -> bool {
         let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
         self.points.contains(path)

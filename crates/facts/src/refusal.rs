@@ -5,7 +5,7 @@ use std::fmt;
 /// One of the five doors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Door {
-    /// Which certificate answers this name?
+    /// Which certificate does a client get for this server name?
     Tls,
     /// Which principal does the credential prove?
     Identity,
@@ -80,13 +80,13 @@ impl RefusalRow {
         RefusalRow { code, fault, meaning, action }
     }
 
-    /// The fault of a code of the table.
+    /// The side that must act on the refusal with this code; `Source` if the table does not contain the code.
     pub fn fault_of(table: &[RefusalRow], code: &str) -> Fault {
         table.iter().find(|row| row.code == code).map_or(Fault::Source, |row| row.fault)
     }
 }
 
-/// A refusal: its door, a stable code and the fault. Its `Display` is for the operator, never for the client.
+/// A refusal: its door, a stable code, and the side that must act. The `Display` text is for the operator, never for the client.
 pub trait Refuse: fmt::Display + fmt::Debug {
     /// The door that refused.
     fn door(&self) -> Door;

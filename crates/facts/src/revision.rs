@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The id of the store that holds the facts. A restored backup is another store.
+/// The id of the store that holds the facts. A restored backup is another store, with another id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StoreId(pub u128);
 
@@ -13,8 +13,8 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// The number of a change, and of the facts as they are after it. Changes are counted from 1 since the store was first
-/// made, without gaps, through backup and restore. At the same revision of the same store nothing has changed.
+/// The number of a change, and of the facts as they are after it. Changes are counted from 1 since the store was first made, without gaps, through
+/// backup and restore. Two views of one store with the same revision show the same facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
@@ -24,12 +24,12 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A store at a revision: the key under which a memo remembers a verdict.
+/// A store at a revision. A memo remembers each verdict for one `At`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At {
     /// The store.
     pub store: StoreId,
-    /// Its revision.
+    /// The revision of the store.
     pub revision: Revision,
 }
 

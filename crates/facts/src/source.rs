@@ -1,4 +1,4 @@
-//! The interface of a source: it lends views and commits changes.
+//! The interface of a source: it gives views to callers and commits changes.
 
 use crate::change::{Change, Requester};
 use crate::error::{CommitError, SourceError};
@@ -24,8 +24,8 @@ pub trait Source: Send + Sync {
     /// [`CommitError`]; then nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
-    /// Whether there is room for changes of this requester that only take rights away. Call this before changing something that the facts must
-    /// follow, such as an edited file.
+    /// Whether there is room for changes of this requester that only take rights away. Call this function before you change something outside the
+    /// facts that the facts must follow, such as a file that people edit.
     ///
     /// # Errors
     /// [`CommitError::Full`], or when the store cannot be read.
@@ -34,7 +34,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// How all code reads facts: in a short synchronous call (invariants F2 and E1).
+/// The interface for reading facts: in a short synchronous call, on a view of one revision.
 pub trait Read {
     /// The newest revision, read in nanoseconds. A view that is read afterwards is at least this new.
     fn newest(&self) -> At;

@@ -28,7 +28,7 @@ pub enum Table {
     Tallies = 10,
     /// The head, and the format and id of the store.
     Head = 11,
-    /// Files that people edit: the version that the facts are from, and faults.
+    /// Files that people edit: the version of each file that the facts are taken from, and the errors in it.
     Files = 12,
     /// Projects.
     Projects = 13,
@@ -54,7 +54,7 @@ pub enum Table {
     Trusts = 23,
     /// Settings of datastores that `datastore.cfg` has no properties for.
     DatastoreProfiles = 24,
-    /// Reverse lookups: records of other tables by the other part of their key.
+    /// Reverse lookups: they find records of other tables by the second part of the key.
     Reverse = 25,
     /// Options and attributes that clients store with a resource.
     Extras = 26,

@@ -56,8 +56,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 impl Table {
-    /// The group in which a record is counted: the records that one lookup reads together. A record that is only ever looked up
-    /// by its whole key is a group of its own.
+    /// The group in which a record is counted: the records that one lookup reads together. If a record is only looked up by its whole key, its group
+    /// contains no other record.
     pub fn group(self, key: &[u8]) -> &[u8] {
         let end = match self {
             Table::Memberships => MembershipKey::GROUP_BYTES,
@@ -72,29 +72,29 @@ impl Table {
 
 /// A record of a table.
 pub trait Row: Sized {
-    /// Its table.
+    /// The table of the records.
     const TABLE: Table;
-    /// The type of its key.
+    /// The type of the keys.
     type Key: Key;
     /// Writes the value.
     fn encode(&self, to: &mut Writer);
-    /// Reads the value back; `None` when it has not that form.
+    /// Reads the value back; `None` if the bytes do not have the form of this record.
     fn decode(from: &mut Reader<'_>) -> Option<Self>;
     /// Replaces every secret and every hash of a secret with [`REDACTED`]; returns whether the record has a secret.
     fn redact(&mut self) -> bool {
         false
     }
 
-    /// The key in [`Table::Reverse`] that finds the record by the other part of its key, for tables that are looked up by both parts.
+    /// The key in [`Table::Reverse`] that finds the record by the second part of its key; `None` if no lookup uses that part.
     fn reverse(_: &Self::Key) -> Option<ReverseKey> {
         None
     }
 
-    /// Called for a record from a dump: clears the fields that describe something outside of the facts, which may differ now.
+    /// Called for a record from a dump: clears the fields that describe something outside of the facts, because that may have changed since the dump.
     fn arrive(&mut self) {}
 }
 
-/// The word that replaces a secret or a hash in a dump. It is no hash, so no secret matches it when the dump is loaded.
+/// The word that replaces a secret or a hash in a dump. It is not a valid hash, so no secret matches it when the dump is loaded.
 pub const REDACTED: &str = "redacted";
 
 /// A record that holds a fact, in a form that can be dumped.
@@ -158,7 +158,7 @@ facts!(
 pub trait Key: Sized {
     /// The key as stored.
     fn bytes(&self) -> Vec<u8>;
-    /// Reads it back; `None` when it has not that form.
+    /// Reads a stored key; `None` if the bytes do not have the form of this key.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 

@@ -8,7 +8,7 @@ use crate::table::Table;
 pub struct Tally {
     /// The number of records.
     pub count: u64,
-    /// The sum of their checksums, modulo 2^128.
+    /// The sum of the records' checksums, modulo 2^128.
     pub digest: u128,
 }
 

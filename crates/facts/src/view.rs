@@ -65,7 +65,7 @@ pub trait Snapshot {
     }
 }
 
-/// Facts at one revision (invariant F2). Short-lived: one synchronous block, never across an `.await`.
+/// Facts at one revision. Short-lived: a view is used in one synchronous block, never across an `.await`.
 ///
 /// A record, or its absence, is believed only if two trees agree on it (see [`crate::journal`]).
 pub struct View<'a> {
@@ -126,7 +126,7 @@ impl<'a> View<'a> {
     /// One record.
     ///
     /// # Errors
-    /// When it cannot be read or cannot be believed (invariant F3).
+    /// When the record cannot be read, or is damaged.
     pub fn get<R: Row>(&self, key: &R::Key) -> Result<Option<R>, SourceError> {
         let key = key.bytes();
         self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
@@ -185,7 +185,7 @@ impl<'a> View<'a> {
         agree(table, group, counted, self.tally(table, group)?)
     }
 
-    /// How many records a group has, and their digest; the empty group is the whole table.
+    /// The number of records in a group, and their digest; the empty group is the whole table.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -195,7 +195,7 @@ impl<'a> View<'a> {
     }
 
     /// All records whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the table, or the common
-    /// beginning of several groups. What `each` saw may be used only if this call returns no error.
+    /// beginning of several groups. The caller may use the records only if this call returns no error.
     ///
     /// # Errors
     /// At the first record that cannot be read or believed, and when records are missing.
@@ -237,7 +237,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The records of the groups that follow the group `after`, in key order, until `each` breaks. The cost of a page does not grow with the
+    /// The records of the groups that follow the group `after`, in key order, until `each` breaks. The time for one page does not grow with the
     /// length of the list. [`Table::group`] defines the groups; most have one record.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether any key of the table starts with `prefix`, which has the form that [`View::scan`] takes.
+    /// Whether any key of the table starts with `prefix`. The prefix has the same form as for [`View::scan`].
     ///
     /// # Errors
     /// When the store cannot be read, or a found record cannot be believed.

@@ -37,7 +37,7 @@ pub use unseen::is_unseen;
 /// A short text, which needs no allocation up to 23 bytes.
 pub type Word = smol_str::SmolStr;
 
-/// A text that has not the expected form.
+/// A text that does not have the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} `{text}`: {expected}")]
 pub struct Malformed {
@@ -50,7 +50,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// For an error message: shortened and with control characters escaped.
+    /// An error about `text`, which is shortened. Control characters in it are escaped.
     pub fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
         let text = text.chars().take(80).flat_map(char::escape_debug).collect();
         Malformed { what, text, expected }

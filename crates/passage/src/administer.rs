@@ -27,7 +27,7 @@ impl Visit {
         Ok(enfilade_access::lends(&self.identity, lending)?)
     }
 
-    /// Asks door 4 for the permit of a call of Identity v3, by the rule of the call.
+    /// Asks door 4 for the permit of a call of Identity v3, according to the rule of the call.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -46,7 +46,7 @@ impl Visit {
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
-    /// Checks that a call that got this permit may still go on.
+    /// Checks that the API call with this permit may continue.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -58,7 +58,7 @@ impl Visit {
         Ok(enfilade_access::may_go_on(&self.identity, permit)?)
     }
 
-    /// Returns the visitor's privileges on a path, and the privileges that also hold below the path.
+    /// Returns the visitor's privileges on a path, and the privileges that also apply below the path.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
@@ -70,7 +70,7 @@ impl Visit {
         })?
     }
 
-    /// The privileges of another user or token. The permit shows that the visitor may know them.
+    /// The privileges of another user or token. The `AdminPermit` proves that the visitor may know them.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

@@ -24,20 +24,20 @@ impl House {
         named: &(impl Display + Sync),
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        // Not even a remembered password is accepted. Otherwise a blocked address could try passwords without a delay, until one matches a remembered
-        // one.
+        // A blocked address cannot log in with any password, not even with one that door 2 remembers. Otherwise it could try passwords without a
+        // delay until one matches a remembered password.
         if ask.authid.token.is_none() {
             self.refuse_blocked(from)?;
         }
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(identity),
-            // The future is boxed. Otherwise the future of every login would contain the state of a wait, and every login would pay for moving the
-            // larger future.
+            // The future is boxed. Otherwise the future of every login would contain the state of a wait, and moving that larger future would take
+            // time in every login.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
 
-    /// Finishes a login that the door did not admit at once: computes the missing slow hash, if one is missing, and delays the answer if the login
+    /// Finishes a login that door 2 did not admit at once: computes the missing slow hash, if one is missing, and delays the answer if the login
     /// fails.
     async fn prove(
         &self,
@@ -52,7 +52,7 @@ impl House {
         {
             self.refuse_blocked(from)?;
             let delay = self.parts.penalties.failed(from, named, self.now());
-            // Without a delay there is no sleep: even the shortest one waits for a tick of the timer.
+            // If the delay is zero, there is no sleep: even the shortest sleep waits for a tick of the timer.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
@@ -60,11 +60,11 @@ impl House {
         proven
     }
 
-    /// Returns the refusal of `closed`, or lets the gate compute the slow hash. A match alone admits nobody: the match is remembered, and door 2 is
+    /// Returns the refusal of `closed`, or lets the gate compute the slow hash. A match alone admits nobody: it is remembered, and then door 2 is
     /// asked again on fresh facts.
     ///
     /// # Errors
-    /// The door's refusal, or that the gate has no slot in time.
+    /// The refusal of door 2, or `Busy` if the gate has no free slot in time.
     async fn prove_by_hash(
         &self,
         ask: &SecretAsk,
@@ -95,8 +95,8 @@ impl House {
         })
     }
 
-    /// Admits a client that sends the same bytes again on its connection, without parsing them, as long as the verdict of door 2 is valid. A proxy sends
-    /// the requests of several clients on one connection, so bytes that came from another address are not recognised.
+    /// Admits a client that sends the same credential bytes again on its connection, without parsing them, as long as the verdict of door 2 is valid.
+    /// A proxy sends the requests of several clients on one connection, so bytes that came from another address are not recognised.
     ///
     /// # Errors
     /// Returns the digest of the bytes if they are not those of the last request, or the verdict is no longer valid. Then the caller parses the
@@ -141,9 +141,9 @@ impl House {
 
 /// The last principal that was admitted on a connection, with the digest of its credential.
 ///
-/// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request that repeats the token of its connection costs 1.01 times the CPU of a
-/// request that needs no token. If each request has another token, this memory does not help, and a request costs 1.15 times as much. The goal is
-/// 1.1.
+/// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request that repeats the token of its connection needs 1.01 times the CPU time of
+/// a request that needs no token. If each request has another token, `LastVisitor` does not help, and a request needs 1.15 times as much. The goal is
+/// at most 1.1.
 #[derive(Default)]
 pub struct LastVisitor(Mutex<Option<(MemoKey, IpAddr, IdentityPermit)>>);
 

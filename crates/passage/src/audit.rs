@@ -1,4 +1,4 @@
-//! The one event of every request, with the same fields for every outcome.
+//! The event that every request records, with the same fields for every outcome.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{CredentialId, RequestId, Word};
@@ -9,15 +9,15 @@ use std::net::IpAddr;
 /// The outcome of one request. A field is empty if the request ended before its value was known.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
-    /// Its number, which is also in the header `x-request-id` of the answer.
+    /// The number of the request, which is also in the header `x-request-id` of the answer.
     pub id: RequestId,
     /// The id that a trusted proxy gave the request in the header `X-Request-Id`.
     pub proxy_id: Word,
     /// The client's address.
     pub peer: String,
-    /// The face that the client spoke to.
+    /// The face that answered the request.
     pub face: &'static str,
-    /// The method or call, in the words of its protocol.
+    /// The method or call, with the name that its protocol gives it.
     pub verb: Word,
     /// The authid of the client. If door 2 refused, the name that the client sent.
     pub authid: Word,
@@ -25,21 +25,21 @@ pub struct Event {
     pub datastore: String,
     /// The path in the datastore.
     pub path: String,
-    /// `permit`, or `refuse` when a door or the face said no.
+    /// `permit`, or `refuse` if a door or the face refused.
     pub verdict: &'static str,
-    /// The door that refused, or `face`.
+    /// The door that refused, or `face` if the face refused.
     pub door: &'static str,
     /// The refusal's code.
     pub code: &'static str,
     /// The side that must act on the refusal: client, operator or source.
     pub fault: &'static str,
-    /// The refusal in the operator's words.
+    /// The reason for the refusal, in the words for the operator.
     pub reason: String,
-    /// The revision the last door judged on.
+    /// The revision of the facts on which the last door judged.
     pub revision: u64,
     /// The status the client got.
     pub status: u16,
-    /// Bytes of content that went in or out.
+    /// The bytes of content that were received or sent.
     pub bytes: u64,
     /// How long the request took, in milliseconds.
     pub millis: u64,

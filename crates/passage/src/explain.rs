@@ -1,5 +1,5 @@
-//! Explanations: what each door would answer a principal, and which rule decides. An explanation goes the way of a request (`walk.rs`, `reach.rs`)
-//! and records the answers. It gets no permit.
+//! Explanations: what each door would answer a principal, and which rule decides. An explanation goes through the doors like a request (`walk.rs`,
+//! `reach.rs`), and records their answers. It gets no permit.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -24,7 +24,7 @@ pub struct DoorAnswer {
     pub code: Option<&'static str>,
     /// What the door found, or why it refuses, in one line.
     pub says: String,
-    /// The roles and ACL entries, in the order in which the door looked at them.
+    /// The roles and ACL entries, in the order in which the door checked them.
     pub walk: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ fn questions<'p>(
 }
 
 impl House {
-    /// What would happen if `authid`, with the right secret, asked for `right` on `path` of `datastore`.
+    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`.
     pub fn explain(
         &self,
         authid: &Authid,
@@ -205,14 +205,14 @@ impl Onlooker<'_> {
 pub struct OwnRights {
     /// All rights.
     pub rights: AccessMask,
-    /// Why the right that was asked for is refused, if it is.
+    /// Why door 4 refuses the requested right; `None` if door 4 grants it.
     pub refused: Option<String>,
-    /// The roles and ACL entries that were looked at, in order, for a principal who may read the ACL.
+    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL.
     pub walk: Vec<String>,
 }
 
 impl Stay {
-    /// The visitor's rights on an object, and why `right` is refused if it is. A hidden object looks absent.
+    /// The visitor's rights on an object, and why door 4 refuses `right`, if it does. A hidden object looks absent.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.

@@ -25,16 +25,17 @@ enum Progress {
     Dropped,
 }
 
-/// The client of a computation.
+/// The client that needs a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
-    /// Its address.
+    /// The address of the client.
     pub from: IpAddr,
-    /// The number of recent failures of that address. Requests from addresses with fewer failures go first.
+    /// The number of recent failures of that address. Requests from addresses with fewer failures are computed first.
     pub failures: u32,
 }
 
-/// Has a bounded number of slots and a bounded queue, and never computes one key twice at the same time. Its threads end when it is dropped.
+/// A gate with a bounded number of slots and a bounded queue. It never computes the same hash twice at the same time. Its threads end when it is
+/// dropped.
 pub struct HashGate {
     shared: Arc<Shared>,
 }
@@ -47,7 +48,7 @@ struct Shared {
     turned_away: AtomicU64,
 }
 
-/// The queue. It needs only the key of a work `W`.
+/// The queue and the running computations. `W` is the work of one computation; tests use numbers.
 struct State<W> {
     queue: Vec<Job<W>>,
     /// All computations that wait or run.
@@ -55,7 +56,7 @@ struct State<W> {
     /// The addresses of running computations.
     running: Vec<IpAddr>,
     order: u64,
-    /// The wanted and the present number of threads. A gate that was dropped wants none.
+    /// The number of threads that the gate should have; 0 after it was dropped. `threads` is the number that it has.
     slots: usize,
     threads: usize,
 }
@@ -134,7 +135,7 @@ impl HashGate {
         }
     }
 
-    /// Waits until the work is done, by this request or another one.
+    /// Waits until the hash is computed, for this request or for another request that needs the same hash.
     ///
     /// # Errors
     /// [`Refusal::Busy`] if the queue was full, no slot was free in time, or the hash library panicked.
@@ -212,12 +213,12 @@ impl Shared {
 /// A request that waits for a computation.
 struct Joined {
     progress: watch::Receiver<Progress>,
-    /// Whether this request queued it.
+    /// Whether this request queued the computation.
     is_new: bool,
 }
 
 impl<W> State<W> {
-    /// Joins the computation of this key, or queues it; `None` when the queue is full.
+    /// Joins the computation with this key, or queues it; `None` when the queue is full.
     fn join(&mut self, key: MemoKey, work: W, asker: Asker) -> Option<Joined> {
         if let Some(progress) = self.known.get(&key) {
             return Some(Joined { progress: progress.subscribe(), is_new: false });
@@ -245,7 +246,7 @@ impl<W> State<W> {
         });
     }
 
-    /// Drops the latest work of the address with most failures, if that address has more than `failures`.
+    /// Drops the latest work of the address with most failures, if that address has more failures than `failures`.
     fn make_room(&mut self, failures: u32) -> bool {
         let worst = (0..self.queue.len())
             .max_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)));
@@ -270,7 +271,7 @@ impl<W> State<W> {
         Some(job)
     }
 
-    /// Ends a computation. Another one of the same address may begin now.
+    /// Ends a computation. After that, another computation for the same address may begin.
     fn end(&mut self, job: &Job<W>, progress: Progress) {
         if let Some(at) = self.running.iter().position(|from| *from == job.asker.from) {
             self.running.swap_remove(at);
@@ -319,7 +320,7 @@ mod tests {
             (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
         assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
         assert!(bench.join(4, from(4, 9)).is_none());
-        // The latest of those with most failures is dropped, and is told.
+        // Two works have most failures. The later one is dropped, and its request gets to know that.
         let cold = bench.join(5, from(200, 0)).unwrap();
         assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
         let warm = bench.join(6, from(201, 2)).unwrap();
@@ -344,7 +345,7 @@ mod tests {
         let mut waiting: Vec<_> = (0..4).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
         let running = bench.begin().unwrap();
         drop(waiting.drain(1..));
-        // It frees its place in a full queue.
+        // A work without a waiting request frees its place in a full queue.
         let last: Vec<_> = (9..13).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
         bench.0.end(&running, Progress::Done(Outcome::Differs));
         let mut computed = vec![running.work];
@@ -363,7 +364,7 @@ mod tests {
         let first = bench.begin().unwrap();
         assert_eq!(first.work, 0);
         assert!(bench.begin().is_none(), "one of its hashes is being computed");
-        // Another address does not wait for the four.
+        // A request from another address does not wait for the four requests of this address.
         let other = bench.join(9, from(2, 0)).unwrap();
         let begun = bench.begin().unwrap();
         assert_eq!((begun.work, *other.borrow()), (9, Progress::Running));

@@ -1,4 +1,4 @@
-//! What the server keeps of each datastore: its record in an index, and its directory while the directory is open.
+//! What the server keeps in memory for each datastore: its record in an index, and its directory while the directory is open.
 
 use crate::refuse::Refusal;
 use enfilade_content::{Fill, Root};
@@ -25,7 +25,7 @@ pub(crate) struct OpenRoot {
 }
 
 impl OpenRoot {
-    /// The root that is kept open, if it has this dialect of ACLs.
+    /// The root that is kept open, if it was opened for this form of ACLs.
     pub(crate) fn kept_open(&self, acls: AclDialect) -> Option<Arc<Root>> {
         self.kept_open.as_ref().filter(|root| root.acls() == acls).cloned()
     }

@@ -18,17 +18,17 @@ use std::sync::Arc;
 /// The terms of a lock that a client asks for.
 #[derive(Clone, Debug)]
 pub struct LockTerms {
-    /// Whether everything beneath is locked, too.
+    /// Whether everything beneath the path is locked, too.
     pub is_deep: bool,
     /// Whether the lock is exclusive; otherwise it is shared.
     pub is_exclusive: bool,
-    /// What the client says about the owner of the lock, as XML.
+    /// The client's text about the owner of the lock, as XML.
     pub said: String,
     /// The timeout, in seconds.
     pub seconds: i64,
 }
 
-/// The state of a path, for conditions about it.
+/// The state of a path. The conditions of a request are judged on it.
 #[derive(Clone, Debug, Default)]
 pub struct PathState {
     /// Whether the path leads to an object that the visitor may see.
@@ -100,7 +100,7 @@ impl Stay {
         Ok(self.locks().at_or_beneath(self.datastore.name(), path)?)
     }
 
-    /// Ends the locks of a resource that was deleted or renamed. The change is done by then, so an error goes to the log and not to the client.
+    /// Ends the locks of a resource that was deleted or renamed. The change is already done, so an error goes to the log and not to the client.
     pub(crate) fn end_locks(&self, path: &StorePath, tokens: &[LockToken]) {
         let Err(why) = self.locks().end(tokens) else { return };
         let name = self.datastore.name();
@@ -130,7 +130,7 @@ impl Stay {
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
         };
-        // If the visitor sees no object at the path, only locks on directories above are told.
+        // If the visitor sees no object at the path, only the tokens of locks on directories above it are returned.
         let is_known = |lock: &Lock| found.is_some() || lock.path != *path;
         let tokens = self.locks_on(path)?.into_iter().filter(is_known).map(|lock| lock.token).collect();
         let is_there = found.is_some();
@@ -140,7 +140,7 @@ impl Stay {
         Ok(PathState { is_there, validator, modified, tokens })
     }
 
-    /// Takes a lock. If nothing is at the path, creates an empty file (RFC 4918 §7.3). Also returns whether a file was created.
+    /// Takes a lock. If the path leads to no object, creates an empty file (RFC 4918 §7.3). Also returns whether a file was created.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -189,9 +189,9 @@ impl Stay {
         let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // Another request may have checked the locks before this lock was taken, and may be changing a name now. So this waits for the end of
-            // that turn, and then checks that the path still leads to the judged object. The client wrote its conditions without knowing this lock,
-            // and one more lock makes none of them false.
+            // Another request may have checked the locks before this lock was taken, and may be changing a name now. So this code waits for the end
+            // of that request's turn, and then checks that the path still leads to the judged object. The conditions of this request were written by
+            // a client that did not know the new lock. One more lock makes no condition false.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -317,7 +317,7 @@ impl Stay {
     /// The dead properties of an object; none if the visitor may not read them.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the properties cannot be read.
     pub fn properties(&self, found: &Found) -> Result<Vec<Property>, Refusal> {
         match found.granted().covers(AccessMask::READ_NAMED_ATTRIBUTES) {
             true => Ok(enfilade_content::properties(found.permit(), &found.node)?),

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Reads the clocks. Only the binary passes a function that reads the real clocks.
 pub type Clock = Arc<dyn Fn() -> Clocks + Send + Sync>;
 
-/// Returns how often the wall clock was set, exactly at every call. Only the binary passes a function that knows it.
+/// Returns how often the wall clock was set, correct at the moment of the call. Only the binary passes a function that knows it.
 pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How long sessions last.
@@ -25,7 +25,7 @@ pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct SessionTerms {
     /// The lifetime of a token, in seconds.
     pub token_seconds: i64,
-    /// How long services can still have a token validated after it expired, in seconds.
+    /// How long after its expiry a service can still validate a token, in seconds.
     pub expired_seconds: i64,
 }
 
@@ -39,7 +39,8 @@ impl Default for SessionTerms {
 /// Fills a buffer with random bytes; returns whether that succeeded. Only the binary passes a real source of random bytes.
 pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 
-/// Commits that sessions may be issued up to a given second. Only `admin` changes facts, so the house gets this function from outside.
+/// Moves the horizon: commits that sessions may be issued up to a given second. Only `admin` changes facts, so the house gets this function from
+/// outside.
 pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
 /// The parts of a house.
@@ -56,17 +57,17 @@ pub struct Parts {
     pub watch: Option<Watch>,
     /// The key of the fast hash of generated secrets.
     pub hash_key: HashKey,
-    /// What door 2 remembers.
+    /// The memo of door 2.
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
-    /// Allows sessions to be issued later than the facts allow now.
+    /// Moves the horizon, so that sessions with a later second of issue are allowed.
     pub allow_issue: AllowIssue,
     /// The limits.
     pub limits: Limits,
     /// The source of audit ids and other random bytes.
     pub random: Random,
-    /// What door 4 remembers.
+    /// The memo of door 4.
     pub access_memo: AccessMemo,
     /// The gate of slow hashes.
     pub gate: HashGate,
@@ -86,20 +87,20 @@ pub struct Parts {
 pub struct House {
     pub(crate) parts: Parts,
     pub(crate) stores: HouseStores,
-    /// The keys of sessions, and what was revoked.
+    /// The keys of session tokens, and the index of revocations.
     pub(crate) sessions: SessionState,
-    /// The states of files and directories that have no dead properties.
+    /// A memo of the states of files and directories that have no dead properties.
     pub(crate) bare: WordMemo<bool>,
-    /// The names in directories, each list under the state of its directory.
+    /// A memo of the names in directories: each list is remembered for one state of its directory.
     pub(crate) names: NamesMemo,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
 }
 
-/// Bytes for the states of some 300,000 files.
+/// The size of the memo `bare`, in bytes: enough for some 300,000 files.
 const BARE_BYTES: usize = 8 << 20;
-/// Bytes for some 350,000 names.
+/// The size of the memo `names`, in bytes: enough for some 350,000 names.
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
@@ -121,7 +122,7 @@ impl House {
         &self.parts.hash_key
     }
 
-    /// What door 2 judges by in addition to the facts.
+    /// The input of door 2 in addition to the facts.
     pub(crate) fn identity_context(&self) -> Context<'_> {
         let Parts { hash_key, identity_memo: memo, .. } = &self.parts;
         Context { hash_key, sessions: &self.sessions, memo }
@@ -141,8 +142,8 @@ impl House {
         (self.parts.clock)()
     }
 
-    /// Reads all events of the kernel about changed files. The server calls it regularly, because if the kernel's queue overflows, everything that is
-    /// remembered of directories is dropped.
+    /// Reads all events of the kernel about changed files. The server calls this function regularly. If the kernel's queue overflowed, everything
+    /// that is remembered about directories would have to be dropped.
     pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::drain);
     }
@@ -161,7 +162,7 @@ impl House {
         &self.parts.reserved
     }
 
-    /// How many names listings found that cannot be shown to clients.
+    /// The number of names that listings found and could not show to clients.
     pub fn names_not_shown(&self) -> u64 {
         self.names.not_shown()
     }

@@ -11,8 +11,8 @@ use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 impl House {
-    /// Asks only door 3, for a caller that was admitted in another way. While the facts do not change, this takes no view and no lock, and makes no
-    /// system call.
+    /// Asks only door 3, for a caller that was admitted by other means. While the facts do not change, this function takes no view and no lock, and
+    /// makes no system call.
     ///
     /// # Errors
     /// The door's refusal.
@@ -24,7 +24,7 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// How full the datastore is: its file system, and its quota if it has one. The permit shows that the visitor may know it.
+    /// How full the datastore is: its file system, and its quota if it has one. The `AdminPermit` proves that the visitor may know this.
     ///
     /// # Errors
     /// The refusal of door 3 or 5.

@@ -28,7 +28,7 @@ impl Stay {
     pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
         let Found { node, subject, mut permit } = found;
         if !permit.granted().covers(AccessMask::LIST) {
-            // A directory can be visible without the right to list it: then door 4 says why.
+            // The visitor may see a directory without the right to list it. In that case door 4 returns the refusal.
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
@@ -46,8 +46,8 @@ pub struct Listing {
     way: Way,
 }
 
-/// How the entries of the next batch are examined. The state of an entry is cheap to ask for, and tells which ACL the entry has if that ACL was read
-/// before ([`enfilade_access::see`]). Otherwise the ACL has to be read.
+/// How the entries of the next batch are examined. Reading the state of an entry is cheap. If the ACL of an entry with this state was read before,
+/// the state tells which ACL the entry has ([`enfilade_access::see`]). Otherwise the ACL has to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// By the states of a few entries, to find out whether their ACLs are known.
@@ -62,7 +62,7 @@ impl Way {
     /// How the batch after this one is examined. This batch had `entries` entries, and the ACLs of `unread` of them had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
-            // The ACLs of the remaining entries may be known: a sample finds out.
+            // The ACLs of the remaining entries may be known, so a sample is examined next.
             Way::ByAcl => Way::Sample,
             Way::Sample | Way::ByState if unread * 2 > entries => Way::ByAcl,
             Way::Sample | Way::ByState => Way::ByState,
@@ -114,9 +114,9 @@ fn judged(entry: &Looked) -> (&str, &Subject) {
 
 /// One visible entry.
 pub struct Entry {
-    /// Its name.
+    /// The name of the entry.
     pub name: Word,
-    /// What it is, its size, times and validator.
+    /// The kind, size, times and validator of the entry.
     pub meta: Meta,
     subject: Subject,
 }
@@ -133,8 +133,8 @@ impl Listing {
     }
 
     /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether it continues. Listings of whole trees use
-    /// this and not the tree walk (`enfilade_content::TreeWalk`), which opens every member and every directory above it. Here no entry is opened, and
-    /// only one directory is open while the client reads.
+    /// this function and not the tree walk (`enfilade_content::TreeWalk`). The tree walk opens every member, and keeps every directory above it open.
+    /// This function opens no entry, and only one directory is open while the client reads.
     ///
     /// # Errors
     /// When an earlier door refuses now.
@@ -165,12 +165,12 @@ impl Listing {
         Ok(entries)
     }
 
-    /// Whether the facts and the validity of the permits are unchanged since they were judged. Takes a few nanoseconds.
+    /// Whether the last answers of the doors still count: neither the facts nor the validity of the permits changed. Takes a few nanoseconds.
     pub fn is_unchanged(&self) -> bool {
         self.stay.unchanged()
     }
 
-    /// The path of one of its entries.
+    /// The path of an entry of this directory.
     pub fn path_of(&self, entry: &Entry) -> Option<StorePath> {
         self.path.join(&entry.name).ok()
     }
@@ -221,7 +221,7 @@ impl Listing {
     /// The locks that cover an entry.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the locks cannot be read.
     pub fn shown_locks(&mut self, entry: &Entry) -> Result<Vec<ShownLock>, Refusal> {
         let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
         self.stay.shown_locks(&path)
@@ -373,7 +373,7 @@ impl Listing {
         })
     }
 
-    /// The revision the doors last judged on.
+    /// The revision of the facts on which the doors judged last.
     pub fn revision(&self) -> u64 {
         self.stay.revision().0
     }

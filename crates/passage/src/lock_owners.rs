@@ -1,6 +1,6 @@
-//! Whether a lock still counts. It counts as long as its owner may change the locked resource. Otherwise it is ended, because an owner who lost the
-//! account, the role or the trust could not release it. This is checked only when the lock prevents a change of another user, is to be released, or
-//! is to be shown.
+//! Whether a lock still counts. A lock counts as long as its owner may change the locked resource. Otherwise the server ends the lock, because an
+//! owner who lost the account, the role or the trust could not release it. This is checked only when the lock prevents a change of another user, is
+//! to be released, or is to be shown.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
@@ -44,8 +44,10 @@ impl Stay {
         counts
     }
 
+    /// Refuses if a lock counts; otherwise ends the lock.
+    ///
     /// # Errors
-    /// [`Content::Locked`] if the lock counts; otherwise the lock is ended.
+    /// [`Content::Locked`] if the lock counts; or when the locks cannot be written.
     pub(crate) fn unless_counts(&self, lock: &Lock) -> Result<(), Refusal> {
         match self.counts(lock)? {
             true => Err(Content::Locked(lock.path.to_string()).into()),
@@ -86,7 +88,7 @@ impl Stay {
         });
     }
 
-    /// Whether any session of a lock's owner may change the locked resource. If that cannot be found out, the lock counts.
+    /// Whether any session of a lock's owner may change the locked resource. If the answer cannot be found, the lock counts.
     fn owner_may_change(&self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);

@@ -1,4 +1,4 @@
-//! The cost of failed logins: a delay for the name, and a block for the address.
+//! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
 //! No client can lock out another user: an account is never blocked, and a login with a remembered secret is not delayed. Everything is in memory of
 //! a fixed size. Failures are counted under the name or id as the client sent it, not under the user that it stands for. So the delay is the same
@@ -20,9 +20,9 @@ const ADDRESS_FAILURES_MAX: u32 = 20;
 const NETWORK_FAILURES_MAX: u32 = 200;
 /// The first block of an address, in milliseconds. Each further block is twice as long as the one before.
 const BAR: u64 = 60_000;
-/// The longest block, in milliseconds. After twice this time without failures, the next block of an address has the length of a first one.
+/// The longest block, in milliseconds. After twice this time without failures, the next block of an address is again as short as its first block.
 const BAR_MAX: u64 = 15 * 60_000;
-/// The delay of the first, second, third and every later failure of an authid in a window, in seconds.
+/// The delay of the first, second, third and every later failure of a name in a window, in seconds.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
 /// The number of addresses, networks and authids in the table.
 const ENTRIES: usize = 65_536;
@@ -33,37 +33,37 @@ const NAME_BYTES_MAX: usize = 128;
 #[derive(Clone, Default)]
 struct Entry {
     key: Option<MemoKey>,
-    /// What is penalised, for the list.
+    /// The address, network or name, for [`Penalties::list`].
     subject: Option<Subject>,
-    /// When the window began, and the failures since.
+    /// The tick at which the window began. `failures` is the number of failures since then.
     window: u64,
     failures: u32,
-    /// The number of blocks so far, and the end of the present one.
+    /// The number of blocks so far. `until` is the tick at which the present block ends.
     strikes: u32,
     until: u64,
     /// The tick of the last failure.
     last: u64,
 }
 
-/// What is penalised.
+/// The address, network or name that is penalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The first bits of an address: a whole address of IPv4, or a network.
     Network(IpAddr, u8),
-    /// A name as sent; its first 128 bytes.
+    /// A name as the client sent it; its first 128 bytes.
     Name(Box<str>),
 }
 
 /// A subject that is delayed or refused at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Penalty {
-    /// What is penalised.
+    /// The address, network or name.
     pub subject: Subject,
-    /// Whether its logins are refused; otherwise the answer to its next failure is delayed.
+    /// Whether logins of the subject are refused. Otherwise the answer to its next failed login is delayed.
     pub is_refused: bool,
     /// The failures in the present window.
     pub failures: u32,
-    /// How long this still holds.
+    /// The time until the penalty ends.
     pub left: Duration,
 }
 
@@ -80,11 +80,11 @@ impl Display for Subject {
 /// Addresses, networks and names with recent failures.
 pub struct Penalties {
     seed: MemoSeed,
-    /// Empty if nothing is counted.
+    /// The table; empty if failures are not counted.
     sets: Box<[Mutex<[Entry; WAYS]>]>,
     failed: AtomicU64,
     barred: AtomicU64,
-    /// The tick of the last failure of any name. If that is long ago, a success needs no lookup.
+    /// The tick of the last failure of any name. If no name failed within a window, a successful login needs no lookup.
     last: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ impl Penalties {
         }
     }
 
-    /// How long this address is still blocked, if it is.
+    /// The time until the block of this address ends; `None` if the address is not blocked.
     pub fn bar(&self, from: IpAddr, now: Clocks) -> Option<Duration> {
         if self.sets.is_empty() {
             return None;
@@ -133,7 +133,7 @@ impl Penalties {
         Some(Duration::from_millis(left))
     }
 
-    /// The recent failures of this address.
+    /// The number of recent failures of this address.
     pub fn failures(&self, from: IpAddr, now: Clocks) -> u32 {
         if self.sets.is_empty() {
             return 0;
@@ -182,14 +182,15 @@ impl Penalties {
         self.with(self.key_of(said), Entry::forget);
     }
 
-    /// Every subject that is delayed or refused, and until when. The order means nothing.
+    /// Every subject that is delayed or refused, with the time until that ends, in no particular order.
     pub fn list(&self, now: Clocks) -> Vec<Penalty> {
         let mut found = Vec::new();
         self.each(|entry| found.extend(entry.penalty(now.tick_millis)));
         found
     }
 
-    /// Forgets the failures of an address and its networks, or of a name as sent; without one, all failures. Returns what was delayed or refused.
+    /// Forgets the failures of an address and its network, or of a name as the client sent it; `None` forgets all failures. Returns the penalties
+    /// that ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {
@@ -245,7 +246,7 @@ impl Penalties {
         }
     }
 
-    /// The entry of a key. A new key replaces the entry with the oldest failure.
+    /// Calls `change` with the entry of a key. A new key replaces the entry of the set whose last failure or block is oldest.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();
@@ -273,7 +274,7 @@ impl Penalties {
 struct Place {
     key: MemoKey,
     subject: Subject,
-    /// The failures after which it is blocked.
+    /// The number of failures after which the subject is blocked.
     most: u32,
 }
 
@@ -282,7 +283,7 @@ impl Entry {
         *self = Entry { key: self.key, ..Entry::default() };
     }
 
-    /// What the entry does at present to its subject.
+    /// The present penalty of the entry's subject, if there is one.
     fn penalty(&self, now: u64) -> Option<Penalty> {
         let subject = self.subject.clone()?;
         let is_refused = now < self.until;
@@ -411,14 +412,14 @@ mod tests {
         assert_eq!(listed(1), [refused(HERE), name("alice@local", 2)]);
         assert_eq!((penalties.clear(None, now(1)).len(), listed(1).len()), (2, 0));
         assert!(penalties.bar(ip(HERE), now(1)).is_none());
-        // A block of the whole network ends with that of an address in it.
+        // Clearing one address also ends the block of its whole network.
         for n in 0..NETWORK_FAILURES_MAX {
             fail(&format!("192.0.2.{}", n % 250), "x");
         }
         assert!(listed(1).contains(&refused("192.0.2.0/24")));
         assert_eq!(penalties.clear(Some("192.0.2.251"), now(1)).len(), 1);
         assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
-        // Of a long name the list shows the beginning.
+        // The list shows only the beginning of a long name.
         fail(HERE, &"é".repeat(1_000));
         assert!(listed(1).iter().any(|(subject, ..)| *subject == "é".repeat(NAME_BYTES_MAX / 2)));
     }

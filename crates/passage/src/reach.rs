@@ -1,6 +1,6 @@
 //! Inside a datastore: how a target is opened, and the questions to door 4 that several verbs ask. If the datastore checks traverse, door 4 judges
-//! every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. From door 4 a request
-//! gets a permit; the others get only the answer.
+//! every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. A request gets a permit
+//! from door 4; the other three get only the answer.
 
 use crate::house::House;
 use crate::refuse::Refusal;
@@ -12,7 +12,7 @@ use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_identity::Principal;
 
-/// A principal in a datastore.
+/// A principal that asks door 4 about objects in a datastore.
 pub(crate) trait Inside {
     /// What door 4 returns when it grants.
     type Granted;
@@ -104,7 +104,7 @@ pub(crate) trait Inside {
         self.may_create_in(&above, directory, kind)
     }
 
-    /// [`Inside::may_create`] with the path of the directory.
+    /// [`Inside::may_create`] with the path of the directory instead of the path of the new object.
     ///
     /// # Errors
     /// As [`Inside::may_create`].

@@ -3,10 +3,10 @@
 use enfilade_content::Refusal as Content;
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
-/// What a refusal is about, seen from the request.
+/// The object that a refusal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// What the request names: its target, or the destination of COPY and MOVE.
+    /// The target of the request, or the destination of COPY and MOVE.
     Itself,
     /// The directory in which an object would be created.
     Parent,
@@ -17,22 +17,22 @@ pub enum Stands {
 /// A refusal of some door. The enum is exhaustive on purpose, so that a face does not compile without a status for a new variant.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Door 2.
+    /// A refusal of door 2.
     #[error(transparent)]
     Identity(#[from] enfilade_identity::Refusal),
-    /// Door 3.
+    /// A refusal of door 3.
     #[error(transparent)]
     Datastore(#[from] enfilade_datastore::Refusal),
-    /// Door 4.
+    /// A refusal of door 4.
     #[error(transparent)]
     Access(#[from] enfilade_access::Refusal),
-    /// Door 5.
+    /// A refusal of door 5.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// A refusal of some door that is about something else than the target of the request.
+    /// A refusal of some door that is about another object than the target of the request.
     #[error("{why}")]
     About {
-        /// What it is about.
+        /// The object that the refusal is about.
         stands: Stands,
         /// The refusal.
         why: Box<Refusal>,
@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Adds what the refusal is about, unless that was added before.
+    /// Adds the object that the refusal is about, unless it was added before.
     #[must_use]
     pub fn about(self, stands: Stands) -> Self {
         match self {
@@ -55,12 +55,12 @@ impl Refusal {
         self.about(Stands::Parent)
     }
 
-    /// Whether it refuses because the path leads to no file or directory.
+    /// Whether the reason for the refusal is that the path leads to no file or directory.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Refusal::Content(Content::Absent(_) | Content::Special(_) | Content::ParentAbsent(_)))
     }
 
-    /// What it is about, and the door's refusal.
+    /// The object that the refusal is about, and the refusal of the door.
     pub fn parts(&self) -> (Stands, &Refusal) {
         match self {
             Refusal::About { stands, why } => (*stands, why),
@@ -92,7 +92,7 @@ impl Refuse for Refusal {
 }
 
 impl From<SourceError> for Refusal {
-    /// The facts could not be read at all. Then no principal is known, so the refusal is one of door 2.
+    /// If the facts cannot be read, no principal is known, so the refusal is one of door 2.
     fn from(error: SourceError) -> Self {
         Refusal::Identity(enfilade_identity::Refusal::Facts(error))
     }

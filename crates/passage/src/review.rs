@@ -1,5 +1,5 @@
-//! Reviews: what many principals may do with everything in a tree. A review goes the way of a request (`walk.rs`, `reach.rs`) for each principal, and
-//! asks door 4 about each object. It gets no permit.
+//! Reviews: what many principals may do with everything in a tree. A review goes through the doors like a request (`walk.rs`, `reach.rs`) for each
+//! principal, and asks door 4 about each object. It gets no permit.
 
 use crate::house::House;
 use crate::modes::Review;
@@ -15,21 +15,21 @@ use enfilade_identity::Principal;
 /// One object, and what may be done with it.
 #[derive(Debug)]
 pub struct Reviewed<'r> {
-    /// Where it is.
+    /// The path of the object.
     pub path: &'r StorePath,
-    /// What it is.
+    /// The kind of the object.
     pub kind: NodeKind,
     /// For each principal, in the order of `people`, the rights on the object. A right is included if a request for this right alone would be
-    /// granted. There are none if the principal may not traverse a directory above. On a hidden object there are at most the rights to add entries to
-    /// a directory and to traverse it.
+    /// granted. There are no rights if the principal may not traverse a directory above. On a hidden object there are at most the rights to add
+    /// entries to a directory and to traverse it.
     pub rights: &'r [AccessMask],
-    /// Why no principal has a right on it, if its ACL is damaged.
+    /// The damage of the object's ACL, if it is damaged. Then no principal has a right on the object.
     pub trouble: Option<&'r str>,
 }
 
 impl House {
-    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of these principals. Memory grows with the largest
-    /// directory and with the depth of the tree. Each object is judged on the facts of the moment at which it is met.
+    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. Memory grows with the
+    /// largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment when the review reaches it.
     ///
     /// # Errors
     /// When a principal is not known or cannot log in, the datastore does not exist, or a directory cannot be read.

@@ -19,17 +19,18 @@ use std::sync::Arc;
 pub struct IssuedToken {
     /// The text of the token. It is a secret until the token expires.
     pub token: String,
-    /// Its session.
+    /// The session of the token.
     pub session: Session,
 }
 
 impl House {
-    /// Replaces the Fernet keys. Called whenever they were read again. `None` means that they cannot be read: then no token is opened.
+    /// Replaces the Fernet keys. Called each time after the key repository was read. `None` means that it cannot be read: then every token is
+    /// refused.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         self.sessions.set_keys(keys);
     }
 
-    /// Sixteen random bytes for a new id; `None` if the system has none.
+    /// Sixteen random bytes for a new id; `None` if the system gives no random bytes.
     pub fn random(&self) -> Option<[u8; 16]> {
         let mut random = [0; 16];
         (self.parts.random)(&mut random).then_some(random)
@@ -43,13 +44,13 @@ impl House {
     /// The number of revocations.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the revocations cannot be read.
     pub fn revocations(&self) -> Result<u64, Refusal> {
         let count = self.parts.source.read(|view| self.sessions.revocations.read(view, Revocations::count));
         count?.or(Ok(0))
     }
 
-    /// Commits that sessions may be issued up to this second.
+    /// Moves the horizon: commits that sessions may be issued up to this second.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
@@ -81,7 +82,7 @@ impl Visit {
         }
     }
 
-    /// Issues a session for the user who signed a request to another service. The visitor is that service; the permit allows it to ask.
+    /// Issues a session for the user who signed a request to another service. The visitor is that service, and the `ApiPermit` allows it to ask.
     ///
     /// # Errors
     /// The refusal of door 2 for the user who signed.

@@ -1,6 +1,6 @@
-//! Each user's share of three resources: the threads that wait for file systems; pages, each of which has all names of a directory in memory until it
-//! is sent; and the memory of answers that are not yet sent. A user who needs more than the share waits until other work of the same user ends. Other
-//! users do not wait.
+//! Each user's share of three resources: the threads that wait for file systems; the directory pages, which hold all names of a directory in memory
+//! until they are sent; and the memory of answers that are not yet sent. A user who needs more than the share waits until other work of the same user
+//! ends. Other users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -73,7 +73,7 @@ impl Share {
         Turn(place, self)
     }
 
-    /// [`Share::answer`] without waiting. Returns the share if it would have to wait.
+    /// [`Share::answer`] without waiting. Returns the share unchanged if the call would have to wait.
     pub fn answer_now(self, bytes: u32) -> Result<Turn, Share> {
         match Arc::clone(&self.places.answers).try_acquire_many_owned(bytes) {
             Ok(place) => Ok(Turn(Some(place), self)),
@@ -85,7 +85,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut all = self.shares.all();
-        // One reference is in the map and one in this share, so no other work of the user runs or waits.
+        // One reference is in the map and one is in this share, so no other work of the user runs or waits.
         if Arc::strong_count(&self.places) == 2 {
             all.remove(&self.user);
         }

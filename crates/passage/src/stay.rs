@@ -54,16 +54,16 @@ impl Stay {
         self.visit.share()
     }
 
-    /// Gives the request a condition. `still` is asked in the turn of the request's first change: of a name, of properties, or of a lock. After that
-    /// it is not asked again, because the request itself changed the state that the condition is about.
+    /// Gives the request a condition. `still` is called in the turn of the request's first change: of a name, of properties, or of a lock. After that
+    /// it is not called again, because the request itself changed the state that the condition is about.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }
 
-    /// Asks the condition of [`Stay::only_if`], unless it was asked before and held.
+    /// Checks the condition of [`Stay::only_if`], unless it was already true once.
     ///
     /// # Errors
-    /// The refusal of the condition. Then nothing may be changed, and the next call asks again.
+    /// The refusal of the condition. Then the request must change nothing. The next call checks the condition again.
     pub(crate) fn if_still(&mut self) -> Result<(), Refusal> {
         let Some(mut still) = self.still.take() else { return Ok(()) };
         let holds = still(self);
@@ -71,13 +71,13 @@ impl Stay {
         holds
     }
 
-    /// Whether the facts and the validity of the permits are unchanged since they were judged. Takes a few nanoseconds.
+    /// Whether the last answers of the doors still count: neither the facts nor the validity of the permits changed. Takes a few nanoseconds.
     pub(crate) fn unchanged(&self) -> bool {
         let house = &self.visit.house;
         self.visit.identity.validity().holds(house.parts.source.at(), house.now())
     }
 
-    /// The revision the doors last judged on.
+    /// The revision of the facts on which the doors judged last.
     pub fn revision(&self) -> Revision {
         self.datastore.at().revision
     }

@@ -21,9 +21,9 @@ const ROOTS_MAX: usize = 1024;
 pub struct DatastoreState {
     /// The name.
     pub name: DatastoreName,
-    /// The maintenance mode it is in.
+    /// The maintenance mode of the datastore, if it has one.
     pub maintenance: Option<String>,
-    /// Whether it is mounted; `None` for a datastore that is not removable.
+    /// Whether the datastore is mounted; `None` for a datastore that is not removable.
     pub is_mounted: Option<bool>,
 }
 
@@ -105,9 +105,9 @@ impl House {
             None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
-        // The handle is noted first, and the revisions are compared after that. So a call that closes roots after a change cannot miss this root:
-        // either it finds the handle noted, or the change was committed before this comparison. In the second case the revisions differ, and the root
-        // is not kept.
+        // First the handle is entered in the map of open handles, and then the revisions are compared. So a call that closes roots after a change
+        // cannot miss this root: either it finds the handle in the map, or the change was committed before this comparison. In the second case the
+        // revisions differ, and the root is not kept.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
         }
@@ -127,8 +127,8 @@ impl House {
         self.stores.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every root that no operation uses, and notes that in the ledger. The next operation opens its root again. So an offline datastore can
-    /// be unmounted, and a directory that replaces another one is noticed.
+    /// Closes every root that no operation uses, and records in the ledger that this was done. The next operation opens its root again. So an offline
+    /// datastore can be unmounted, and a directory that replaces another one is noticed.
     pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =
@@ -160,7 +160,7 @@ impl House {
         Ok(record.mount_point().map(|point| self.mounts().is_mount_point(point)))
     }
 
-    /// The active operations on a datastore, for each process of the machine that has any. The permit shows that the visitor may know them.
+    /// The active operations on a datastore, for each process of the machine that has any. The `AdminPermit` proves that the visitor may know them.
     pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Vec<(u32, Active)> {
         let everybody = self.parts.ledger.everybody();
         let of_store = |process: &Process| {

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// An issued ticket.
 #[derive(Debug)]
 pub struct Ticket {
-    /// The token of the ticket's session. It is a secret until it expires.
+    /// The token of the ticket's session. The token is a secret until it expires.
     pub token: String,
     /// The CSRF token, which changes need.
     pub csrf: String,

@@ -1,11 +1,11 @@
-//! DELETE, MOVE and COPY of whole trees, by the tree walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on the descriptor that
-//! is acted on. A member that the visitor may not see is left out of a copy, and prevents the deletion or move of its directory. Everything here
-//! blocks.
+//! DELETE, MOVE and COPY of whole trees, by the tree walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on its open
+//! descriptor, and the verb acts on the same descriptor. A member that the visitor may not see is left out of a copy, and prevents the deletion or
+//! move of its directory. All functions here block on the file system.
 //!
-//! Other clients can change the tree meanwhile. So DELETE judges and deletes each member alone. MOVE and COPY change the names first, then judge the
-//! moved tree and the replaced tree once more, and take the change back if a member may not be moved or replaced. Names change in a *turn*: the time
-//! in which a thread holds door 5's mutex for changes of names. In the turn the request also checks that the directory is still where it was found,
-//! and that no WebDAV lock prevents the change.
+//! Other clients can change the tree meanwhile. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first, and then
+//! judge the moved tree and the replaced tree once more. If a member may not be moved or replaced, they take the change back. Names change in a
+//! *turn*: the time in which a thread holds door 5's mutex for changes of names. In the turn the request also checks that the directory is still
+//! where it was found, and that no WebDAV lock prevents the change.
 
 mod copying;
 mod acl_after_move;
@@ -28,9 +28,9 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// A failed member of a tree: it was not deleted, not copied, or did not inherit.
 #[derive(Clone, Debug)]
 pub struct FailedMember {
-    /// Its path; the path of its directory, if no path can contain its name or its path must not be told.
+    /// The path of the member. If no path can contain its name, or if the client must not learn its path: the path of its directory.
     pub path: StorePath,
-    /// Its name, if no path can contain it.
+    /// The name of the member, if no path can contain this name.
     pub unspelled: Option<Box<[u8]>>,
     /// The refusal.
     pub why: Refusal,
@@ -78,14 +78,15 @@ fn is_within(path: &StorePath, above: &StorePath) -> bool {
 struct Tree {
     /// The bytes of content in it.
     bytes: u64,
-    /// The length of the longest path of a member, in bytes, and the number of names in the deepest one.
+    /// The length of the longest path of a member, in bytes. `deepest` is the largest number of names in a path of a member.
     longest: usize,
     deepest: usize,
 }
 
 impl Stay {
-    /// Checks what must hold in the turn in which a name changes: its directory is still where it was found, no lock prevents the change, and at the
-    /// first name that the request changes, the conditions of the request hold. Returns the tokens of the locks on the object that has the name.
+    /// Checks, in the turn in which a name changes, that the directory of the name is still where it was found, and that no lock prevents the change.
+    /// At the first change of the request it also checks the conditions of the request. Returns the tokens of the locks on the object that has the
+    /// name.
     pub(crate) fn settle(
         &mut self,
         path: &StorePath,
@@ -110,8 +111,8 @@ impl Stay {
     }
 
     /// The check of [`Stay::unmoved`] as a function. Door 5 calls it right after an object got its name, in the same turn. Just before, another
-    /// process may have begun to remove the directory without seeing the new name. Then the request must not be acknowledged. A check after the turn
-    /// could also find changes that were made after the request.
+    /// process may have begun to remove the directory without seeing the new name. In that case the request must not be acknowledged. A check after
+    /// the turn would be too late: it could fail because of changes that were made after the request.
     pub(crate) fn still_there(
         &self,
         path: &StorePath,
@@ -175,7 +176,7 @@ impl Stay {
         let mut tree = Tree::default();
         self.each_member(path, directory, budget, |stay, directory, met| match met {
             Met::Unserved | Met::TooLong(_) => Err(not_all(&directory.path)),
-            // The walk does not meet entries that are never listed, such as links and sockets, so this looks for them.
+            // The walk does not meet entries that are never listed, such as links and sockets, so this call looks for them.
             Met::Leave(_) => Ok(enfilade_content::unless_others(&directory.node, &directory.path)?),
             Met::Failed { why, .. } => Err(why.clone().into()),
             Met::Member(Member { path, node, .. }) => {

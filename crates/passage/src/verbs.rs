@@ -1,5 +1,5 @@
-//! The verbs: which right each needs, and on which descriptor. The descriptor that was checked is the one acted on (invariant S5). Everything here
-//! blocks on the file system: call it off the async workers.
+//! The verbs: the right that each verb needs, and the descriptor on which the right is checked. A verb acts on the same descriptor that was checked.
+//! All functions here block on the file system: do not call them on an async worker.
 
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
@@ -14,7 +14,8 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 impl Stay {
-    /// Opens the entry `name` of a directory. An absent entry is refused after the same work as a hidden one (invariant S2).
+    /// Opens the entry `name` of a directory. For an absent entry the same work is done as for a hidden one, so that clients cannot tell them apart
+    /// by time.
     pub(crate) fn child_or_alike(
         &mut self,
         path: &StorePath,
@@ -29,9 +30,9 @@ impl Stay {
         })
     }
 
-    /// Does the work of a refusal of a hidden object, for a path that leads to no object, so that both refusals take the same time (invariant S2).
+    /// Does the work of a refusal of a hidden object, for a path that leads to no object. So both refusals take the same time.
     pub(crate) fn refuse_alike(&mut self, path: &StorePath) {
-        // To open an object is a part of that work.
+        // A refusal of a hidden object includes opening the object, so the root is opened here.
         let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
         let subject = root.subject();
         let refused = self.on_view(|stay, view| {
@@ -57,7 +58,7 @@ impl Stay {
         })
     }
 
-    /// Begins to write a file, new or over an old one. `expected` is the size in bytes, if the client announced it.
+    /// Begins to write a file: a new one, or one that replaces an existing file. `expected` is the size in bytes, if the client announced it.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -139,7 +140,7 @@ impl Stay {
     }
 }
 
-/// Returns `None` for an absent object, which is no refusal here.
+/// Returns `None` for an absent object, which is not an error for the callers.
 pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
     match node {
         Ok(node) => Ok(Some(node)),
@@ -149,7 +150,7 @@ pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refus
 }
 
 impl Found {
-    /// What it is.
+    /// The kind of the object.
     pub fn kind(&self) -> NodeKind {
         self.subject.kind
     }
@@ -158,20 +159,20 @@ impl Found {
         &self.permit
     }
 
-    /// What the visitor may do with it.
+    /// The visitor's rights on the object.
     pub fn granted(&self) -> AccessMask {
         self.permit.granted()
     }
 
-    /// Its owner and ACL; `None` if the visitor may not read them, if mode bits decide, or if the ACL is damaged.
+    /// The owner and ACL of the object; `None` if the visitor may not read them, if mode bits decide, or if the ACL is damaged.
     pub fn descriptor(&self) -> Option<SecurityDescriptor> {
         let may = self.granted().covers(AccessMask::READ_ACL);
         may.then(|| self.subject.descriptor().ok().flatten()).flatten()
     }
 }
 
-/// A file being read. The doors are asked again whenever the facts changed, and at least once a second,
-/// so that a running download ends when its token or the right to read is withdrawn.
+/// A file being read. The doors are asked again when the facts changed, and at least once a second. So a running download ends when its token or the
+/// right to read is withdrawn.
 pub struct Reading {
     stay: Stay,
     path: StorePath,
@@ -188,7 +189,7 @@ impl Reading {
         self.stay.share()
     }
 
-    /// Its name.
+    /// The name of the file.
     pub fn name(&self) -> &str {
         self.path.name()
     }
@@ -204,7 +205,7 @@ impl Reading {
         self.stay.visit.limits()
     }
 
-    /// Size, times and validator.
+    /// The size, times and validator of the file.
     pub fn meta(&self) -> &Meta {
         self.node.meta()
     }
@@ -236,7 +237,8 @@ impl Reading {
         Ok(self.reader.fill_cached(offset, room))
     }
 
-    /// Checks that the visitor may still read the file. Looks at the facts, and once a second at the file's ACL.
+    /// Checks that the visitor may still read the file. Door 4 is asked again if the facts changed, and once a second because the file's ACL may have
+    /// changed.
     ///
     /// # Errors
     /// The refusal of the door that refuses now.
@@ -252,7 +254,7 @@ impl Reading {
         Ok(())
     }
 
-    /// The revision the doors last judged on.
+    /// The revision of the facts on which the doors judged last.
     pub fn revision(&self) -> u64 {
         self.stay.revision().0
     }
@@ -275,8 +277,8 @@ pub struct Uploading {
     ready: u64,
 }
 
-/// The least and the most bytes of space that are reserved ahead of the received bytes. Between these bounds, as many bytes are reserved ahead as
-/// were received. So a client that sends little reserves little.
+/// The smallest and the largest number of bytes that are reserved ahead of the received bytes. Between these bounds, as many bytes are reserved ahead
+/// as were received. So a client that sends little reserves little.
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 impl Uploading {
@@ -285,7 +287,7 @@ impl Uploading {
         self.stay.share()
     }
 
-    /// The file that it will replace.
+    /// The file that the upload will replace, if there is one.
     pub fn existing(&self) -> Option<&Meta> {
         self.target.as_ref().map(Node::meta)
     }
@@ -348,8 +350,8 @@ impl Uploading {
         self.finish_if(|_| Ok(()))
     }
 
-    /// [`Uploading::finish`] with a condition of the request: `still` is asked in the turn in which the file becomes visible, and the locks are
-    /// checked then, too.
+    /// [`Uploading::finish`] with a condition of the request. `still` is called in the turn in which the file becomes visible, and the locks are
+    /// checked in the same turn.
     ///
     /// # Errors
     /// As [`Uploading::finish`], and what `still` refuses.
@@ -382,7 +384,7 @@ impl Uploading {
         }
     }
 
-    /// The revision the doors last judged on.
+    /// The revision of the facts on which the doors judged last.
     pub fn revision(&self) -> u64 {
         self.stay.revision().0
     }

@@ -1,5 +1,5 @@
-//! The way of a request: read this page first, from top to bottom. The way is the same in every mode (`modes.rs`), for calls that may wait for the
-//! disk and for calls that may not ([`Patience`]).
+//! The walk of a request through the doors: read this file first, from top to bottom. The walk is the same in every mode (`modes.rs`), for calls that
+//! may wait for the disk and for calls that may not ([`Patience`]).
 //!
 //! ```text
 //!  credential ──▶ Visit ──▶ Stay ──▶ Found ──▶ answer
@@ -9,8 +9,8 @@
 //! Door 1 judged at the TLS handshake (`enfilade/src/listen/connection.rs`). Door 5 acts on what is granted here (`verbs.rs`, `listing.rs`,
 //! `trees.rs`, `holding.rs`).
 //!
-//! Every view is used in one short synchronous block (invariants F2 and E1). A permit contains the revision at which it was granted. When a later
-//! view has another revision, the earlier doors are asked again. That costs tens of nanoseconds when no fact changed that concerns them.
+//! Every view is used in one short synchronous block. A permit contains the revision at which it was granted. When a later view has another revision,
+//! the earlier doors are asked again. That takes some tens of nanoseconds, if the changed facts do not concern them.
 
 use crate::credential::Credential;
 use crate::house::House;
@@ -29,8 +29,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Door 2: who is this? Only a login with a secret can wait: for a slow hash, or for the delay of a failure (`admission.rs`). A client that sends
-    /// the same bytes again on its connection is recognised before they are parsed ([`House::recognise`]).
+    /// Door 2: which principal does the credential prove? Only a login with a secret can wait: for a slow hash, or for the delay of a failure
+    /// (`admission.rs`). A client that sends the same bytes again on its connection is recognised before they are parsed ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.
@@ -53,8 +53,8 @@ impl House {
         Ok(visit)
     }
 
-    /// Records the admission: it ends the delays of the name, and notes the use and the upgrade of a token. For a session that was not issued for an
-    /// API token there is nothing to record, so the clock is not read.
+    /// Makes the `Visit` of an admitted client. Ends the delays of the client's name, and records the use of an API token and the replacement of its
+    /// slow hash. For a session that was not issued for an API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -122,8 +122,8 @@ impl Mode for Act<'_> {
 }
 
 impl House {
-    /// Asks doors 3 and 4 about a datastore, in every mode. This is the one place of rule 5 (`docs/freshness.md`): the operation enters the ledger
-    /// first. The facts that the datastore is judged on are read after that.
+    /// Asks doors 3 and 4 about a datastore, in every mode. Only this function implements rule 5 of `docs/freshness.md`: the operation enters the
+    /// ledger first, and the facts on which the datastore is judged are read after that.
     ///
     /// # Errors
     /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile.
@@ -135,7 +135,7 @@ impl House {
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
-        // If the datastore is created after the counting and before the judgement, the next iteration finds it.
+        // If the datastore is created after `count` and before the judgement, the next iteration finds it.
         for _ in 0..4 {
             let operation = M::count(self, &ask, now)?;
             let known = if M::HAS_PRINCIPAL { None } else { self.newest_record(name) };
@@ -162,7 +162,8 @@ impl House {
     }
 }
 
-/// Adds for the operator that the datastore does not exist. The client gets the same answer.
+/// If door 4 refused because the principal has no role, and the datastore does not exist: adds to the refusal, for the operator only, that there is
+/// no such datastore. The client's answer is the same in both cases.
 fn named_right(
     why: enfilade_access::Refusal,
     permit: &Result<DatastorePermit, enfilade_datastore::Refusal>,
@@ -176,7 +177,7 @@ fn named_right(
     }
 }
 
-/// A visitor inside a datastore. Doors 2 and 3 were passed, and the ledger counts the operation until this is dropped.
+/// A visitor inside a datastore. Doors 2, 3 and 4 admitted the visitor, and the ledger counts the operation until the `Stay` is dropped.
 pub struct Stay {
     pub(crate) visit: Visit,
     pub(crate) datastore: DatastorePermit,
@@ -184,7 +185,7 @@ pub struct Stay {
     pub(crate) fill: Fill,
     /// The condition of the request ([`Stay::only_if`]).
     pub(crate) still: Option<Still>,
-    /// Which locks count.
+    /// For each lock that was checked: whether it counts.
     pub(crate) counted: Counted,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
@@ -219,7 +220,7 @@ impl Stay {
         Ok(Found { node, subject, permit })
     }
 
-    /// Door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
+    /// Asks door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
     ///
     /// # Errors
     /// The refusal of door 4, or of an earlier door that was asked again.
@@ -294,8 +295,8 @@ impl Inside for Stay {
 /// A condition of a request, asked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Which locks count, remembered for one answer because all members of a locked tree have the same lock. This is found out again when the facts
-/// changed, and after a second.
+/// Which locks count. The answers are remembered while one response is made, because all members of a locked tree have the same lock. They are
+/// forgotten when the facts change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

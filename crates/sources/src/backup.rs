@@ -1,8 +1,8 @@
-//! Backups of a whole house: one directory, or one archive (tar), perhaps encrypted.
+//! Backups of all data of a server: facts, keys, certificates and ACLs. A backup is a directory or an archive (tar). An archive can be encrypted.
 //!
-//! Both forms have the same files. The first is the manifest: what the backup is, and the path, size and digest of every other file. So a
-//! reader knows before each file what it must be, and the first difference ends the reading. Nothing else is followed: no link, no path
-//! that leaves the directory, no file that was not declared.
+//! A directory and an archive contain the same files. The first file is the manifest. It describes the backup, and contains the path, size and digest
+//! of every other file. So a reader can check each file while it reads, and it stops at the first difference. Links, paths that leave the directory,
+//! and files that are not in the manifest are refused.
 
 pub mod age;
 mod in_place;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// A backup cannot be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// Reading or writing.
+    /// A file cannot be read or written.
     #[error("`{path}`: {why}")]
     Io {
         /// The file.
@@ -31,27 +31,27 @@ pub enum BackupError {
         /// The error of the system.
         why: io::Error,
     },
-    /// A file of the house changed between the two readings.
+    /// A file was changed after it was measured and before it was copied.
     #[error("`{0}` was changed while the backup was made: run the backup again")]
     Changed(PathBuf),
-    /// A name cannot be kept.
+    /// The name of a file cannot be stored in the manifest.
     #[error("`{0}` cannot be backed up: its name is not UTF-8, or is longer than 1,024 bytes: rename it")]
     Name(PathBuf),
-    /// It is something else.
+    /// The file or directory is not a backup.
     #[error("it is not a backup of a house: {0}")]
     NotOne(String),
-    /// A newer program made it.
+    /// A newer program made the backup.
     #[error(
         "it has format {found}, and this program reads formats up to {FORMAT}: restore it with the version of enfilade that made it, or a newer one"
     )]
     Newer {
-        /// Its format.
+        /// The format of the backup.
         found: u32,
     },
-    /// A byte of it is another one, or missing.
+    /// A byte of the backup was changed, or is missing.
     #[error("the backup is damaged: {0}; use another backup")]
     Damaged(String),
-    /// Encryption.
+    /// The backup cannot be encrypted or decrypted.
     #[error(transparent)]
     Age(#[from] AgeError),
 }
@@ -63,7 +63,7 @@ impl BackupError {
     }
 }
 
-/// Reads exactly the declared bytes of an entry. The end is an error if they were not these bytes.
+/// Reads a file of a backup. If its length or digest differs from the entry in the manifest, the read fails at the end at the latest.
 struct Exact<'r> {
     from: &'r mut dyn Read,
     entry: &'r Entry,
@@ -76,19 +76,19 @@ impl<'r> Exact<'r> {
         Exact { from, entry, left: entry.bytes, digest: Some(manifest::Sha256::default()) }
     }
 
-    /// The error for bytes that are not the declared ones.
+    /// The error for bytes that differ from the entry in the manifest.
     fn differs(&self) -> io::Error {
         io::Error::new(io::ErrorKind::InvalidData, Differs(self.entry.path.clone()))
     }
 }
 
-/// The file that is not as it was declared.
+/// The path of a file that differs from its entry in the manifest.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not as the manifest declares it")]
 struct Differs(String);
 
 impl Differs {
-    /// The file, if that is why a copy failed.
+    /// The path of the file, if a copy failed because the file differs from its entry.
     fn of(why: &io::Error) -> Option<&str> {
         Some(&why.get_ref()?.downcast_ref::<Differs>()?.0)
     }
@@ -100,7 +100,7 @@ impl Read for Exact<'_> {
             return Ok(0);
         }
         if self.left == 0 {
-            // One byte more means that the file has grown.
+            // A further byte means that the file is longer than declared.
             let is_longer = self.from.read(&mut [0])? != 0;
             let digest = self.digest.take();
             return match is_longer || digest.is_some_and(|digest| digest.hex() != self.entry.sha256) {

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 pub struct Checked {
     /// Each table with the number of its sound records.
     pub tables: Vec<(Table, u64)>,
-    /// Everything that is wrong, one line each.
+    /// Every problem that was found, as one line of text.
     pub problems: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ struct Problem {
 /// Reads each record, each tally, the log and the head.
 ///
 /// # Errors
-/// When the store cannot be read at all. Damage in it is part of the result.
+/// When the store cannot be read at all. Damaged records are not an error, but part of the result.
 pub fn check(snapshot: &dyn Snapshot, progress: Progress<'_>) -> Result<Checked, SourceError> {
     let view = View::new(snapshot);
     let mut problems = Vec::new();
@@ -123,7 +123,8 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
     Problem { key: group, what }
 }
 
-/// Reports groups that have a tally and no record. It looks for them only if the number of tallies is not the number of groups.
+/// Reports groups that have a tally, but no records. If there are as many tallies as groups with records, there are no such groups, and nothing is
+/// read.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,
@@ -155,7 +156,8 @@ fn find_lost(
     failed.map_or(Ok(()), Err)
 }
 
-/// Checks that the log has no gaps, that it ends where the head says, and that no entry lacks a piece. Returns the number of entries.
+/// Checks that the change log has no gaps, that its last entry has the revision of the head, and that no entry lacks a piece. Returns the number of
+/// entries.
 fn check_log(
     snapshot: &dyn Snapshot,
     head: Option<Revision>,
@@ -163,7 +165,7 @@ fn check_log(
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
     let mut newest: Option<Revision> = None;
-    // The number of pieces that were found of the newest entry, and the number that the entry declares.
+    // For the entry that was read last: the number of its pieces that were found, and the number of pieces that the entry declares.
     let mut pieces = (0, 0);
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {
@@ -172,7 +174,7 @@ fn check_log(
             problem(why.to_string());
         }
         if let Some(piece) = PieceKey::from_bytes(key) {
-            // Pieces whose entry was trimmed are not counted: they are deleted next.
+            // The entry of this piece may have been trimmed already. Such a piece is not counted, because it is deleted next.
             pieces.0 += u32::from(newest == Some(piece.revision));
             return ControlFlow::Continue(());
         }

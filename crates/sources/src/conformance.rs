@@ -1,4 +1,4 @@
-//! Requirements on every source, called by the tests of each source. A violation panics.
+//! Tests that every source must pass. The tests of each source call them. A failure panics.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
 
@@ -151,10 +151,10 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     assert_eq!(source.commit(&change()).unwrap(), first);
     assert_eq!(source.commit(change().expect_present::<Domain>(&id(1))).unwrap(), first);
     assert!(source.commit(change().expect_absent::<Domain>(&id(1))).is_err());
-    // If a later commit had the same revision, one revision would stand for two states.
+    // The deletion of a missing record has no new revision. Otherwise a revision could have two different contents.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
-    // The same value again is a commit: its record carries the new revision.
+    // To put the same value again is a commit, because the record gets the new revision.
     let second = put(source, 1, "first");
     assert!(first.revision < second.revision && source.at() == second);
 }
@@ -230,7 +230,7 @@ fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
             assert!(most <= groups, "{most} groups in parts of {groups}");
         }
     }
-    // Pages of one record each give all names, too.
+    // Pages with one record each also yield all names.
     let (mut names, mut after) = (0, None);
     loop {
         let page = source.read(|view| {
@@ -304,13 +304,13 @@ pub fn put_something(source: &dyn Source) -> At {
     source.commit(change().put(&name, &datastore)).unwrap()
 }
 
-/// The record of [`put_something`] exists.
+/// Asserts that the record of [`put_something`] exists.
 pub fn something_is_there(source: &dyn Source) {
     let (name, datastore) = something();
     assert_eq!(source.read(|view| view.get::<Datastore>(&name)).unwrap().unwrap(), Some(datastore));
 }
 
-/// The record of [`put_something`] exists and refuses access.
+/// Asserts that the record of [`put_something`] counts as damaged, and can neither be read nor compared.
 pub fn something_is_refused(source: &dyn Source) {
     let (name, _) = something();
     let read = source.read(|view| view.get::<Datastore>(&name)).unwrap();

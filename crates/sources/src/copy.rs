@@ -1,8 +1,8 @@
-//! Copies of all facts: backups for machines, dumps for people.
+//! Copies of all facts: backups, which are exact, and dumps, which people can read.
 //!
-//! A backup is one line of JSON about its origin, then every stored record in the order of tables and keys, then the number of records and their
-//! digest. A dump is one line of JSON for each record. Both are read record by record, never as a whole into memory. So damage may be found only at
-//! the last record: the reader of a copy must be able to undo all its work until then.
+//! A backup begins with one line of JSON about its origin. All stored records follow, in the order of tables and keys. It ends with the number of
+//! records and their digest. A dump is one line of JSON for each record. Both are read record by record, never as a whole into memory. So damage may
+//! be found only at the last record. Until then, the reader of a copy must be able to undo all its work.
 
 mod body;
 mod gather;
@@ -25,10 +25,10 @@ const FORMAT_OF_2: u32 = 1;
 
 const BACKUP: &str = "backup";
 const DUMP: &str = "dump";
-/// Longest first line, in bytes.
+/// The greatest length of the first line, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
 
-/// Where and when a copy was taken.
+/// The store from which a copy was made, and the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -40,14 +40,14 @@ pub struct Origin {
     pub store: String,
     /// The revision of the facts; a restored store must not have an older one.
     pub revision: u64,
-    /// The revision in copies of stores of format 2.
+    /// In copies of stores of format 2, the revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     change: Option<u64>,
-    /// When, seconds since the epoch.
+    /// The time of the copy, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// How many records follow.
+    /// The number of records in the copy.
     pub records: u64,
-    /// Whether hashes of secrets are in it.
+    /// Whether the copy contains secrets and hashes of secrets.
     pub secrets: bool,
 }
 
@@ -119,16 +119,16 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// A copy that is read record by record.
 pub struct Copy<'r> {
-    /// Where and when it was taken.
+    /// The store from which the copy was made, and the time.
     pub origin: Origin,
-    /// Its records. If any of them is an error, none of them is valid.
+    /// The records. If one of them is an error, the caller must use none of them.
     pub records: Box<dyn Iterator<Item = Result<Record, CopyError>> + 'r>,
 }
 
 /// Reads a backup.
 ///
 /// # Errors
-/// When its first line is damaged. The records end with an error if any byte of them is damaged, or one is missing.
+/// When the first line is damaged. The iterator of records ends with an error if a byte of the records is damaged or missing.
 pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, BACKUP)?;
     let (format, expected) = (origin.format, origin.records);
@@ -159,10 +159,10 @@ fn first_line(from: &mut impl BufRead, kind: &str) -> Result<Origin, CopyError> 
 }
 
 impl Gathered {
-    /// The bytes of a backup, from the first one on.
+    /// A reader of the bytes of a backup, from the first byte.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the gathered facts cannot be read.
     pub fn backup(&mut self) -> io::Result<impl Read + '_> {
         let mut line = serde_json::to_vec(&self.origin)?;
         line.push(b'\n');
@@ -172,7 +172,7 @@ impl Gathered {
     /// Writes a backup. `progress` counts bytes.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the backup cannot be written.
     pub fn write_backup(&mut self, to: &mut dyn Write, progress: Progress<'_>) -> Result<(), CopyError> {
         let all = self.bytes()?;
         let mut backup = self.backup()?;
@@ -187,11 +187,11 @@ impl Gathered {
         }
     }
 
-    /// Writes a dump: one line of JSON for its origin and one for each record. Without `secrets` every secret and every hash of a secret is replaced
-    /// by a word. `progress` counts records.
+    /// Writes a dump: one line of JSON for its origin, and one line for each record. If `secrets` is false, every secret and every hash of a secret
+    /// is replaced by a fixed word. `progress` counts records.
     ///
     /// # Errors
-    /// When it cannot be written, or a record does not have the form of its table.
+    /// When the dump cannot be written, or a record does not have the form of its table.
     pub fn write_dump(
         &mut self,
         secrets: bool,
@@ -218,7 +218,7 @@ impl Gathered {
     /// The gathered facts as a copy that another store can read.
     ///
     /// # Errors
-    /// When they cannot be read again.
+    /// When the gathered facts cannot be read.
     pub fn into_copy(self) -> Result<Copy<'static>, CopyError> {
         let mut line = serde_json::to_vec(&self.origin).map_err(io::Error::from)?;
         line.push(b'\n');
@@ -249,11 +249,11 @@ impl RowVisitor for Describe<'_> {
     }
 }
 
-/// Reads a dump. Its records may come in any order.
+/// Reads a dump. Its records may be in any order.
 ///
 /// # Errors
-/// When its first line is malformed. The records end with an error at the first malformed line; the error has the number of that line. They also end
-/// with an error if the first line has another number of records.
+/// When its first line is malformed. The iterator of records ends with an error at the first malformed line, with the number of that line. It also
+/// ends with an error if the number of records differs from the number in the first line.
 pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, DUMP)?;
     let expected = origin.records;

@@ -1,14 +1,14 @@
-//! Ends the process with a message when LMDB faults.
+//! Ends the process with a message when LMDB causes a fatal signal.
 //!
-//! A store is checked when it is opened (`structure`). Its file can still be damaged or cut short while it is open, and then LMDB reads or writes
-//! where it must not: the kernel sends `SIGSEGV` or `SIGBUS`, or an assertion of LMDB or a check of the C library's heap calls `abort`. The handler
-//! here writes a message, leaves the file [`FAULTED`] in the directory of the store, and ends the process. A store with that file is refused until
-//! it was checked or replaced.
+//! A store is checked when it is opened (`structure`). Its file can still be damaged or cut short while it is open, and LMDB may then read or write
+//! at invalid addresses. Then the kernel sends `SIGSEGV` or `SIGBUS`, or LMDB or the C library calls `abort`. The signal handler of this module
+//! writes a message, makes the file [`FAULTED`] in the directory of the store, and ends the process. A store with that file is not opened until it
+//! was checked or replaced.
 //!
-//! The address of a fault does not show that LMDB is its cause: a damaged length can lead anywhere. So each thread has a record of the store that
-//! it works on now ([`within`]), and the handler treats a fault on such a thread as damage of that store. Every other fault, except `SIGBUS`,
-//! goes to the handler that was there before, and ends the process as usual. `SIGBUS` always comes from a mapped file, and every mapped file is
-//! one of ours.
+//! The address of the failed access does not show whether LMDB is the cause, because a damaged length can result in any address. So each thread
+//! records which store it reads or writes now ([`within`]), and the handler treats a signal on such a thread as damage of that store. Any other fatal
+//! signal, except `SIGBUS`, is passed to the previous handler, and ends the process as usual. `SIGBUS` always comes from a mapped file, and this
+//! program maps only files of the data directory.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -17,40 +17,40 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The file that a fault leaves in the directory of the store.
+/// The name of the file that the handler makes in the directory of a damaged store.
 pub(crate) const FAULTED: &str = "faulted";
 /// `EX_IOERR` (sysexits.h).
 const EXIT_CODE: c_int = 74;
 
 const SIGNALS: [c_int; 3] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGABRT];
-/// The handlers from before ours, in the order of `SIGNALS`.
+/// The previous handlers of the signals, in the order of `SIGNALS`.
 static BEFORE: OnceLock<[libc::sigaction; 3]> = OnceLock::new();
 
 thread_local! {
-    /// The store that this thread works on. Constant and without a destructor, so that a signal handler may read it.
+    /// The store that this thread reads or writes now. Its initial value is constant and it has no destructor, so that a signal handler may read it.
     static NOW: Cell<Option<Store>> = const { Cell::new(None) };
 }
 
-/// A store, as the handler has to name it. The text is never freed, because a handler can run at any time.
+/// The path and the advice that the handler needs for its message about a store. The path is never freed, because a signal can come at any time.
 #[derive(Clone, Copy)]
 pub(crate) struct Store {
     faulted: &'static CStr,
-    /// The next step, with a line break.
+    /// The advice at the end of the message, with a line break.
     advice: &'static str,
 }
 
 impl Store {
-    /// The store in this directory, and what the message of a fault advises.
+    /// The store in this directory, with the advice for the message.
     ///
     /// # Errors
-    /// When the path has a NUL byte.
+    /// When the path contains a NUL byte.
     pub(crate) fn new(directory: &Path, advice: &'static str) -> io::Result<Self> {
         let faulted = CString::new(directory.join(FAULTED).as_os_str().as_bytes())?;
         Ok(Store { faulted: Box::leak(faulted.into_boxed_c_str()), advice })
     }
 }
 
-/// Puts the store of before back, also when `work` panics.
+/// Resets `NOW` to the previous store when it is dropped, so also when `work` panics.
 struct Back(Option<Store>);
 
 impl Drop for Back {
@@ -59,7 +59,7 @@ impl Drop for Back {
     }
 }
 
-/// Calls `work`, which reads or writes this store. A fault of this thread meanwhile counts as damage of the store.
+/// Calls `work`, which reads or writes this store. A fatal signal on this thread during the call counts as damage of the store.
 pub(crate) fn within<R>(store: Store, work: impl FnOnce() -> R) -> R {
     let _back = Back(NOW.replace(Some(store)));
     work()
@@ -75,7 +75,7 @@ fn install(signal: c_int) -> libc::sigaction {
     // SAFETY: a `sigaction` of zeros is valid: the default action, and no blocked signals.
     let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     ours.sa_sigaction = handle as *const () as usize;
-    // The stack of the thread may be the one that overflowed.
+    // The handler runs on a stack of its own, because the signal may come from an overflow of the thread's stack.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: both structures are valid, and the handler makes only calls that are safe in a handler (signal-safety(7)).
     unsafe { libc::sigaction(signal, &raw const ours, &raw mut before) };
@@ -99,8 +99,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) 
         unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
     }
     if code <= 0 {
-        // A fault happens again when this returns; a signal that a process sent has to be sent again.
-        // SAFETY: `raise` is safe in a handler.
+        // If the kernel sent the signal, the failed access is repeated after the return, and the previous handler is called. If a process sent it, it
+        // must be sent again. SAFETY: `raise` is safe in a handler.
         unsafe { libc::raise(signal) };
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     const KIND: &str = "ENFILADE_FAULT_KIND";
     const PLACE: &str = "ENFILADE_FAULT_PLACE";
 
-    /// Faults as the environment says; the test below starts this in a process of its own.
+    /// Causes the fatal signal that an environment variable selects. The test below starts this test in a separate process.
     #[expect(unsafe_code, reason = "it has to fault")]
     #[test]
     fn fault() {

@@ -1,4 +1,4 @@
-//! Files: tables that people edit, certificates, keys, counters.
+//! Facts and other data in files: tables that people edit, certificates, keys and counters.
 
 pub mod acl_cfg;
 pub mod atomic;

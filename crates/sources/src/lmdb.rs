@@ -1,9 +1,9 @@
 //! The store that all processes of the machine share, in LMDB, with one database for each table.
 //!
-//! Only this module handles the dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The slots of
-//! dead readers are cleared. Acknowledged changes are fsynced (no WRITEMAP, no NOSYNC). A network file system is refused. Directory and files are for
-//! their owner alone, or for one group. A process opens a directory only once, and its handles share the environment. A store that was rolled back is
-//! refused. The wait for another writer has a timeout, and the error names that writer.
+//! This module avoids the known dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The slots of
+//! dead readers are cleared. Changes are fsynced before they are acknowledged (no WRITEMAP, no NOSYNC). A network file system is refused. Only the
+//! owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and its handles share the
+//! environment. A store that was rolled back is refused. The wait for another writer has a timeout, and the error names that writer.
 
 mod compact;
 mod environment;
@@ -52,30 +52,30 @@ pub struct Lmdb {
 pub struct Status {
     /// The store and its newest revision.
     pub at: At,
-    /// The newest change that is in the audit log.
+    /// The revision of the newest change that was written to the audit log.
     pub shipped: Revision,
-    /// How long its file is, in bytes.
+    /// The length of the store's file, in bytes.
     pub file_bytes: u64,
-    /// How much of the file is in use, in bytes; the rest is used again.
+    /// The part of the file that is in use, in bytes. The rest is free for new records.
     pub used_bytes: u64,
-    /// How far the file can grow, in bytes.
+    /// The greatest length of the file, in bytes (the size of the map).
     pub map_bytes: u64,
-    /// How many reader slots are taken.
+    /// The number of reader slots that are in use.
     pub readers: u32,
-    /// How many reader slots there are.
+    /// The number of all reader slots.
     pub readers_max: u32,
 }
 
-/// How a store is opened: every process that uses it has to open it in the same way.
+/// The options with which a store is opened. All processes that use a store must open it with the same options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// The number of the group whose members share the store; `None` if it is for its owner alone.
+    /// The id of the group whose members share the store; `None` if only its owner uses it.
     pub group: Option<u32>,
-    /// How far its file may grow, in bytes; 64 GiB unless set, or less where address space is limited.
+    /// The greatest length of the store's file, in bytes. If it is `None`, the limit is 64 GiB, or less if the address space is limited.
     pub map_bytes: Option<u64>,
 }
 
-/// While this is held, no other process can open the store.
+/// As long as this value exists, no other process can open the store.
 pub struct Closed {
     _lock: std::fs::File,
 }
@@ -84,24 +84,24 @@ impl Lmdb {
     /// Keeps other processes out of a store that is about to be moved.
     ///
     /// # Errors
-    /// When a process has it open.
+    /// When a process has the store open.
     pub fn keep_closed(path: &Path) -> Result<Closed, OpenError> {
         Ok(Closed { _lock: place::alone(path)? })
     }
 
-    /// Opens the store in this directory, for its owner alone; makes the store if there is none. Two handles of one directory
-    /// share the store.
+    /// Opens the store in this directory, which only the owner can open. If there is no store, an empty one is made. If this process opens the
+    /// directory twice, both handles share the environment.
     ///
-    /// A thread that has read frees its reader slot when it ends. The slot is in memory that is unmapped when the last handle is dropped, so join
-    /// such threads before that.
+    /// A thread that has read the store frees its reader slot when it ends. The slot is in memory that is unmapped when the last handle is dropped.
+    /// So join such threads before the last handle is dropped.
     ///
     /// # Errors
-    /// [`OpenError`]; then nothing is changed, except that a directory or an empty store may have been made.
+    /// [`OpenError`]. In this case nothing is changed, except that a directory or an empty store may have been made.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_for(path, Terms::default())
     }
 
-    /// As [`Lmdb::open`], on other terms.
+    /// As [`Lmdb::open`], with other options.
     ///
     /// # Errors
     /// As [`Lmdb::open`].
@@ -109,8 +109,8 @@ impl Lmdb {
         Ok(Lmdb { environment: environment::open(path, terms, Trust::Checked)? })
     }
 
-    /// Checks every page of the store in this directory, without opening the store. If they are sound, a store that was refused because LMDB
-    /// faulted can be opened again. Returns whether it was refused.
+    /// Checks every page of the store in this directory, without opening the store. If all pages are sound, the file `faulted` is removed, so that a
+    /// store that was refused because of this file can be opened again. Returns whether the file existed.
     ///
     /// # Errors
     /// When pages are damaged, or the file cannot be read.
@@ -123,13 +123,13 @@ impl Lmdb {
         }
     }
 
-    /// The process that looks at the files that are mirrored into this store.
+    /// The mirror leader of this store.
     pub fn mirror_leader(&self) -> &MirrorLeader {
         &self.environment.mirror_leader
     }
 
-    /// Frees the slots of dead readers; otherwise the file grows with every commit. Returns the number of freed slots. Also raises the high-water
-    /// mark to a commit whose process died before it could raise the mark.
+    /// Frees the slots of dead readers, because of which the file would grow with every commit. Returns the number of freed slots. Also raises the
+    /// high-water mark to the newest revision, in case the process of the last commit died before it could do this.
     pub fn clear_stale_readers(&self) -> usize {
         if let Ok(Ok(head)) = self.read(|view| view.head()) {
             self.environment.high_water.raise(head.revision);
@@ -137,11 +137,11 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    /// Checks whether the file of the high-water mark was removed or replaced. If so, the file that has this name now is used. Until this call,
-    /// changes of other processes are obeyed only when a view shows them.
+    /// Checks whether the file of the high-water mark was removed or replaced. If so, the new file with this name is used from now on. Before this
+    /// call, this process learns of a change by another process only when it reads the store.
     ///
     /// # Errors
-    /// When the file cannot be opened or made, or is of another store.
+    /// When the file cannot be opened or made, or belongs to another store.
     pub fn follow_mark(&self) -> std::io::Result<()> {
         self.environment.high_water.follow()
     }
@@ -171,7 +171,7 @@ impl Lmdb {
     fn write_all(&self, changes: &[&Change]) -> Vec<Result<At, CommitError>> {
         match self.write_together(changes) {
             Ok(answers) => answers,
-            // A change that does not fit must not make the others fail.
+            // One change that does not fit into the map must not make the other changes fail.
             Err(_) if changes.len() > 1 => {
                 changes.iter().flat_map(|change| self.write_all(std::slice::from_ref(change))).collect()
             }
@@ -179,8 +179,8 @@ impl Lmdb {
         }
     }
 
-    /// Commits all changes in one transaction. Each change sees what the changes before it wrote, and has a revision of its own. A view
-    /// can show only the last of these revisions, so no memo has an entry of the others.
+    /// Commits all changes in one transaction. Each change sees the records of the changes before it, and has a revision of its own. A view can have
+    /// only the last of these revisions, so no memo has an entry for the others.
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
@@ -188,7 +188,7 @@ impl Lmdb {
         let mut space = environment.map_space(&txn).map_err(unavailable)?;
         let before = environment.reading_of(&txn, commit.saturating_sub(1))?;
         let (first, mut now, mut of) = (before.at, before.at, before.commit);
-        // A commit on top of an older state would give an acknowledged revision's number to other facts.
+        // If the store was rolled back, a commit would give the number of an acknowledged revision to different facts.
         not_gone_back(first.revision, environment.high_water.revision())?;
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {
@@ -219,7 +219,7 @@ impl Lmdb {
     }
 }
 
-/// Refuses a revision that is older than the one that was acknowledged.
+/// Returns an error if the revision of the store is older than the newest acknowledged revision.
 fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), SourceError> {
     if acknowledged <= revision {
         return Ok(());
@@ -232,7 +232,8 @@ fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), Sourc
 
 impl Source for Lmdb {
     fn at(&self) -> At {
-        // No process acknowledged a later revision than the high-water mark. LMDB is not asked: its meta page may be damaged.
+        // The high-water mark is the newest acknowledged revision of all processes. LMDB's own number is not used, because its meta page may be
+        // damaged.
         self.environment.at(self.environment.high_water.newest())
     }
 
@@ -340,7 +341,7 @@ mod tests {
         assert_ne!(stores[0], Lmdb::open(&scratch.path().join("other")).unwrap().at().store);
     }
 
-    /// Writes without a change.
+    /// Writes records directly, without a change.
     fn tamper(path: &Path, writes: impl Fn(At) -> Vec<Write>) {
         let lmdb = Lmdb::open(path).unwrap();
         let environment = &lmdb.environment;
@@ -389,7 +390,7 @@ mod tests {
         crate::conformance::put_something(&lmdb);
         let old = std::fs::read(path.join("data.mdb")).unwrap();
         let at = crate::conformance::put_something(&lmdb);
-        // As if a meta page showed the last commit but one.
+        // Simulates a meta page that shows the commit before the last one.
         lmdb.environment.high_water.raise(at.next().revision);
         assert!(lmdb.read(|_| ()).unwrap_err().to_string().contains("was acknowledged"));
         assert_eq!(lmdb.at(), at.next());
@@ -409,7 +410,8 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // LMDB's own number of the newest commit, in the lock file after magic and format. One flipped bit makes it the commit before.
+        // In the lock file, LMDB's number of the newest commit is after magic and format. With one flipped bit, it is the number of the previous
+        // commit.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -423,7 +425,7 @@ mod tests {
         assert!(lmdb.read(|_| ()).is_err());
     }
 
-    /// As if a reader was delayed between reading LMDB's number and its roots, while others commit twice.
+    /// Simulates a reader that was delayed after it had read LMDB's number and before it read the roots, while other processes made two commits.
     #[test]
     fn a_number_that_is_not_that_of_the_roots_is_taken_anew() {
         let scratch = Scratch::new();
@@ -432,7 +434,8 @@ mod tests {
         let at = [(); 3].map(|()| crate::conformance::put_something(&lmdb))[2];
         let newest = head(&lmdb).commit;
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
-        // Whether the newest revision is read, and how many transactions were begun. The first `torn` ones have another commit's number.
+        // Returns whether the newest revision was read, and the number of transactions that were begun. The first `torn` transactions have the number
+        // of another commit.
         let read = |torn: u32| {
             let begun = std::cell::Cell::new(0);
             let look = lmdb.environment.reading_by(
@@ -450,7 +453,7 @@ mod tests {
             (look.is_ok_and(|is_newest| is_newest), begun.get())
         };
         assert_eq!([0, 1, 7].map(read), [(true, 1), (true, 2), (true, 8)]);
-        // A number that is wrong each time means damage.
+        // If the number is wrong in every transaction, the store is damaged.
         assert_eq!(read(u32::MAX), (false, 8));
     }
 
@@ -531,7 +534,7 @@ mod tests {
         drop(lmdb);
         let file = path.join("data.mdb");
         let whole = std::fs::read(&file).unwrap();
-        // The value of the record is in the file once for each page that contains it.
+        // The file contains several copies of the value, because LMDB copies a page when it changes.
         let needle = b"something";
         let places: Vec<usize> =
             (0..whole.len() - needle.len()).filter(|&at| whole[at..].starts_with(needle)).collect();

@@ -1,4 +1,4 @@
-//! The locks of files: in an LMDB environment of their own, or in memory for tests and for commands that only read.
+//! Stores the WebDAV locks of files in a separate LMDB environment, or in memory for tests and for commands that only read.
 
 use crate::faults::{self, FAULTED, Store, within};
 use crate::files::directory::share_file;
@@ -14,13 +14,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// The size of the map, in bytes: address space for more than a hundred thousand locks.
+/// The size of the map, in bytes. It is enough for more than a hundred thousand locks.
 const MAP_BYTES: usize = 1 << 30;
 const READERS_MAX: u32 = 4096;
 
 type Rows = Database<'static, Bytes, Bytes>;
 
-/// Locks in a directory, shared by every server of the machine.
+/// Locks in a directory that all servers of the machine share.
 pub struct LmdbLocks {
     store: Store,
     env: Env<WithTls>,
@@ -29,11 +29,11 @@ pub struct LmdbLocks {
 }
 
 impl LmdbLocks {
-    /// Opens the locks in this existing directory. A process must do this only once. The files are for their owner alone, or also for the members of
-    /// a group.
+    /// Opens the locks in this existing directory. A process must do this only once. Only the owner can open the files; if a group is given, its
+    /// members can, too.
     ///
     /// # Errors
-    /// When they cannot be opened, the disk has no room for them, or another process writes for too long.
+    /// When the locks cannot be opened, when the disk is full, or when another process writes for more than ten seconds.
     pub fn open(directory: &Path, group: Option<u32>) -> Result<Self, LocksError> {
         let failed = |why: std::io::Error| LocksError(why.to_string());
         let store = Store::new(directory, ADVICE).map_err(failed)?;
@@ -53,7 +53,7 @@ impl LmdbLocks {
             share_file(&directory.join(name), group).map_err(failed)?;
         }
         let env = open(&options, directory).map_err(unavailable)?;
-        // Dead readers must not keep old pages in use.
+        // Frees the slots of dead readers, which would prevent that old pages are used again.
         env.clear_stale_readers().map_err(unavailable)?;
         let turn = turns.take(WAIT).map_err(no_turn)?;
         let txn = env.write_txn().map_err(unavailable)?;
@@ -68,10 +68,10 @@ impl LmdbLocks {
     }
 }
 
-/// What the message of a fault advises.
+/// The advice in the message after a fatal signal.
 const ADVICE: &str = "stop every enfilade process on this data directory, then remove this directory: all locks of files end, nothing else is lost\n";
 
-/// Refuses locks whose pages are damaged, before LMDB maps them.
+/// Returns an error if pages of the file are damaged. This is checked before LMDB maps the file.
 fn check(directory: &Path) -> Result<(), LocksError> {
     let data = directory.join("data.mdb");
     let why = match (directory.join(FAULTED).exists(), data.exists()) {
@@ -90,7 +90,7 @@ fn check(directory: &Path) -> Result<(), LocksError> {
 
 #[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
 fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env<WithTls>> {
-    // SAFETY: as for the facts: LMDB alone changes the file, in a directory of this server, with all of LMDB's locking.
+    // SAFETY: LMDB alone changes the file, in a directory of this server, and no flag that weakens LMDB's locking is set.
     unsafe { options.open(directory) }
 }
 
@@ -173,7 +173,7 @@ impl LockStore for LmdbLocks {
     }
 }
 
-/// Locks that only this process sees, and that end with it.
+/// Locks in the memory of this process. They are lost when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryLocks(Mutex<Map>);
 

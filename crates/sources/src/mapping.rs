@@ -1,7 +1,8 @@
-//! Numbers in a mapped file: every process that maps it sees them at once. No other module of this crate maps files itself.
+//! Maps files of numbers into memory. A change by one process is visible at once to all processes that map the file. No other module of this crate
+//! maps files itself.
 //!
-//! A write into a mapped page without disk space ends the process (`SIGBUS`) when the disk is full. So the disk space of every file is
-//! allocated before it is mapped; if that fails, the file is refused.
+//! If the disk is full, a write into a mapped page without disk space ends the process (`SIGBUS`). So disk space is allocated for the whole file
+//! before it is mapped. If this fails, the file is not mapped.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
@@ -12,15 +13,15 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// The words of a file, which is mapped until this value is dropped.
+/// The words of a file. The file is mapped until this value is dropped.
 pub(crate) struct Mapping {
     words: NonNull<[AtomicU64]>,
 }
 
-// SAFETY: the words are atomics in a mapping that lives as long as the value does.
+// SAFETY: the words are atomics, and the mapping exists as long as this value.
 #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: all threads access the words only as atomics, and the mapping exists as long as this value.
 #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
 unsafe impl Sync for Mapping {}
 
@@ -28,7 +29,7 @@ impl Mapping {
     /// Maps the first words of a file. A shorter file is extended, and disk space is allocated for every page.
     ///
     /// # Errors
-    /// When the disk has no room for it, or the file cannot be mapped.
+    /// When the disk is full, or the file cannot be mapped.
     #[expect(unsafe_code, reason = "there is no safe way to map a file")]
     pub(crate) fn new(file: &File, words: usize) -> io::Result<Self> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -42,10 +43,10 @@ impl Mapping {
         Ok(Mapping { words: NonNull::slice_from_raw_parts(address, words) })
     }
 
-    /// Maps another file at the same address: a reader sees the words of the old file or of the new one.
+    /// Maps another file at the same address. At any moment a reader sees the words of the old file or those of the new one.
     ///
     /// # Errors
-    /// As [`Mapping::new`]; then the old file stays mapped.
+    /// As [`Mapping::new`]. In this case the old file stays mapped.
     #[expect(unsafe_code, reason = "there is no safe way to map a file")]
     pub(crate) fn show(&self, file: &File) -> io::Result<()> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -77,7 +78,7 @@ impl Drop for Mapping {
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Allocates disk space for the first `bytes` of a file, whose content does not change; extends a shorter file.
+/// Allocates disk space for the first `bytes` of a file. A shorter file is extended. The content of the file is not changed.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, bytes),
@@ -85,8 +86,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// As [`allocate`], without `fallocate`: the last byte of each page is rewritten. No counter uses that byte: it is the highest byte of a
-/// number that never becomes so large.
+/// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again. This cannot undo a change by another
+/// process, because the byte is the highest byte of a number that never becomes so large.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;
@@ -109,13 +110,13 @@ fn no_room(why: io::Error, bytes: u64) -> io::Error {
     }
 }
 
-/// Allocates disk space for the first `bytes` of a file that another library will map. Creates an empty file if it does not exist; does not
-/// change its length. Does nothing if the file system does not support that.
+/// Allocates disk space for the first `bytes` of a file that another library will map. If the file does not exist, an empty one is created. The
+/// length of the file is not changed. If the file system does not support this, nothing is allocated.
 ///
-/// An allocated file is not opened: closing it would release the locks of the process on it (`fcntl(2)`).
+/// A file that already has the disk space is not opened, because closing it would release the locks of this process on the file (`fcntl(2)`).
 ///
 /// # Errors
-/// When the disk has no room for it, or the file cannot be opened.
+/// When the disk is full, or the file cannot be opened.
 pub(crate) fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|meta| bytes <= meta.blocks() * 512) {
         return Ok(());
@@ -128,7 +129,8 @@ pub(crate) fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// The length of LMDB's lock file for this many readers, in bytes: a cache line each (`MDB_reader`), after a header (`MDB_txninfo`).
+/// An upper bound of the length of LMDB's lock file for this number of readers, in bytes. The file consists of a header (`MDB_txninfo`) and a cache
+/// line for each reader (`MDB_reader`).
 pub(crate) fn lock_file_bytes(readers: u32) -> u64 {
     u64::from(readers) * 64 + 2 * PAGE_BYTES
 }

@@ -1,4 +1,4 @@
-//! Facts in memory: for tests, and as the plain model that other sources are compared with.
+//! Facts in memory, for tests, and as a simple model with which other sources are compared.
 
 use enfilade_facts::journal::{Head, Write, write_down};
 use enfilade_facts::{
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Records = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// The facts at one revision. A commit makes the next state; a view keeps the state that it has.
+/// The facts at one revision. A commit makes a new state, and existing views still use the old one.
 #[derive(Clone)]
 struct State {
     at: At,
@@ -107,7 +107,7 @@ impl Source for Memory {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let next = state.at.next();
         let writes = write_down(&**state, change, next.revision.0, Revision(u64::MAX))?;
-        // A change without writes is not a commit, as in LMDB.
+        // As in the LMDB source, a change without writes makes no new revision.
         if !writes.is_empty() {
             let state = Arc::make_mut(&mut state);
             state.at = next;
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Puts a record twice, and returns the first one, which is sound and stale.
+    /// Puts a record twice, and returns the first version, which is undamaged, but out of date.
     fn memory_record_of_an_older_revision(memory: &Memory) -> Option<Vec<u8>> {
         crate::conformance::put_something(memory);
         let old = memory.damage(Table::Datastores, b"tank", |stored| Some(stored.to_vec()));

@@ -1,4 +1,4 @@
-//! Mounted file systems, from the kernel.
+//! Reads the list of mounted file systems from the kernel.
 
 use enfilade_facts::Mounts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,10 +7,11 @@ use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
-/// How often the list is read while it changes. If it still changes, the next wait ends at once, and the list is read again.
+/// The greatest number of readings of the list while it changes. If it changed during the last reading, the next wait ends at once, and the caller
+/// reads it again.
 const TRIES: usize = 4;
 
-/// Watches `/proc/self/mountinfo`.
+/// Watches the list of mounts (`/proc/self/mountinfo`).
 pub struct MountWatch {
     file: File,
 }
@@ -24,7 +25,7 @@ impl MountWatch {
         Ok(MountWatch { file: File::open("/proc/self/mountinfo")? })
     }
 
-    /// The mounts now. Changes before this call no longer end a [`MountWatch::wait`].
+    /// Reads the present mounts. After this call, only later changes end a [`MountWatch::wait`].
     ///
     /// # Errors
     /// When the list cannot be read.
@@ -42,7 +43,7 @@ impl MountWatch {
         Ok(Mounts::new(text.split(|byte| *byte == b'\n').filter_map(mount_point)))
     }
 
-    /// Waits for a mount or unmount, at most this long. Returns whether there was one.
+    /// Waits for a mount or unmount, at most for the time `at_most`. Returns whether there was one.
     ///
     /// # Errors
     /// When the list cannot be watched.
@@ -58,8 +59,8 @@ impl MountWatch {
     }
 }
 
-/// The fifth field of a line (proc(5)), with its octal escapes decoded; `None` for a path that is not UTF-8, which no datastore
-/// can have.
+/// The mount point: the fifth field of a line (proc(5)), with its octal escapes decoded. `None` for a path that is not UTF-8, because no datastore
+/// can have such a path.
 fn mount_point(line: &[u8]) -> Option<String> {
     let field = line.split(|byte| *byte == b' ').nth(4)?;
     let mut bytes = Vec::with_capacity(field.len());
@@ -82,7 +83,7 @@ fn mount_point(line: &[u8]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The mounts now.
+/// The present mounts.
 ///
 /// # Errors
 /// When the kernel's list cannot be read.
@@ -90,7 +91,7 @@ pub fn now() -> io::Result<Mounts> {
     MountWatch::open()?.read()
 }
 
-/// Kinds of file systems that are on other machines.
+/// The types of network file systems.
 const NETWORK: [&str; 13] = [
     "9p",
     "afs",
@@ -107,7 +108,7 @@ const NETWORK: [&str; 13] = [
     "smb3",
 ];
 
-/// The mount point of the file system that a path is on, if that file system is on another machine.
+/// The mount point of the file system that contains `path`, if it is a network file system.
 ///
 /// # Errors
 /// When the kernel's list cannot be read.
@@ -119,11 +120,11 @@ fn network_mount_in(mountinfo: &[u8], path: &str) -> Option<String> {
     let lines = mountinfo.split(|byte| *byte == b'\n');
     let over = lines.filter_map(|line| Some((mount_point(line)?, is_network(line))));
     let over = over.filter(|(point, _)| Path::new(path).starts_with(point));
-    // Of several file systems at one mount point, the last one hides the others.
+    // If several file systems have the same mount point, the last one hides the others.
     over.max_by_key(|(point, _)| point.len()).and_then(|(point, is_network)| is_network.then_some(point))
 }
 
-/// The type of the file system follows a field `-`.
+/// Whether a line is for a network file system. The type of the file system is the field after `-`.
 fn is_network(line: &[u8]) -> bool {
     let mut fields = line.split(|byte| *byte == b' ').skip_while(|field| *field != b"-");
     fields.nth(1).is_some_and(|kind| NETWORK.iter().any(|known| known.as_bytes() == kind))

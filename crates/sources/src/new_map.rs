@@ -1,6 +1,5 @@
-//! Creates a new LMDB file under a temporary name, and renames it when it is complete and synced. LMDB itself writes the first two pages
-//! under the final name and syncs them only with the first commit. After a power cut in between, the file may contain zeros, and then it cannot be
-//! opened.
+//! Creates a new LMDB file under a temporary name, and renames it when it is complete and synced. LMDB itself would write the first two pages under
+//! the final name, and sync them only in the first commit. After a power cut before that commit, the file may contain zeros, and cannot be opened.
 
 use crate::files::atomic::sync_directory;
 use heed::{Env, WithTls};
@@ -11,10 +10,10 @@ use std::path::Path;
 
 const DATA: &str = "data.mdb";
 
-/// Makes an empty environment in a directory that has none. `open` opens it in a temporary directory, where it is made.
+/// Makes an empty environment in a directory that has none. The environment is made in a temporary directory, where `open` opens it.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When the environment cannot be made.
 pub(crate) fn make_where_missing(
     directory: &Path,
     open: impl FnOnce(&Path) -> heed::Result<Env<WithTls>>,
@@ -42,7 +41,7 @@ fn make(
         let whole = place.join(DATA);
         File::open(&whole)?.sync_all()?;
         match std::fs::hard_link(&whole, data) {
-            // Another process has just made one.
+            // Another process has made an environment in the meantime, which is used.
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
             linked => linked?,
         }

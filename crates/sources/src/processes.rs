@@ -1,8 +1,8 @@
-//! Words that each process of the machine writes, and that all others read while that process lives.
+//! Numbers that each server process of the machine publishes. The other processes can read them as long as the process runs.
 //!
-//! Each process has its own file in one directory, which only it maps. The process locks its file with `flock`, and the kernel releases the
-//! lock when the process ends in any way: a file without a lock is ignored. Process ids are not used, so an id that the kernel uses
-//! again does no harm. Other processes use `read` instead of a mapping, so that a file that is replaced meanwhile does no harm.
+//! Each process has its own file in a common directory, and maps this file. The process locks its file with `flock`. The kernel releases the lock at
+//! the end of the process, even if it was killed. A file without a lock is ignored. Process ids are not used, because the kernel uses them again.
+//! Other processes use `read` and do not map the file, so that they can still read a file that is being replaced.
 
 use crate::files::directory::{self, open_for};
 use crate::mapping::Mapping;
@@ -12,17 +12,17 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-/// The most processes at once.
+/// The greatest number of processes that can run at the same time.
 pub const PROCESSES_MAX: usize = 64;
 
 /// The words of this process.
 pub struct OwnWords {
     mapping: Mapping,
-    /// The lock on this file shows that the process lives.
+    /// The lock on this file shows that the process is running.
     _locked: File,
 }
 
-/// The words of a process that lives.
+/// The words of a running process.
 #[derive(Debug)]
 pub struct TheirWords {
     file: File,
@@ -30,16 +30,16 @@ pub struct TheirWords {
 }
 
 impl OwnWords {
-    /// Makes `count` words, all zero, in a file that no other process uses, and allocates the file's disk space. The file is in the directory, which
-    /// is for its owner alone, or also for the members of a group.
+    /// Makes `count` words, all zero, in a new file in `directory`, and allocates the file's disk space. Only the owner can open the directory; if a
+    /// group is given, its members can, too.
     ///
     /// # Errors
-    /// When every number is taken, the file cannot be made, or the disk has no room for it.
+    /// When [`PROCESSES_MAX`] processes are running, the file cannot be made, or the disk is full.
     pub fn take(directory: &Path, count: usize, group: Option<u32>) -> io::Result<Self> {
         directory::make_for(directory, group)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // One process at a time takes a number; the lock ends when the file is closed.
+        // Only one process at a time chooses a number. The lock is released when the file `turn` is closed.
         let turn = open_for(&directory.join("turn"), group, |path| options.open(path))?;
         turn.lock()?;
         for number in 0..PROCESSES_MAX {
@@ -47,7 +47,7 @@ impl OwnWords {
             if find(&path)?.is_some() {
                 continue;
             }
-            // The file is new, and locked before it gets its name: no reader finds the words of an earlier process under this lock.
+            // The new file is locked before it gets its final name. So no reader can find a locked file with the words of an earlier process.
             let next = directory.join("next");
             match std::fs::remove_file(&next) {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
@@ -58,7 +58,7 @@ impl OwnWords {
             let mapping = match Mapping::new(&file, count) {
                 Ok(mapping) => mapping,
                 Err(why) => {
-                    // Frees the disk space that was allocated.
+                    // This frees the disk space that was allocated.
                     let _ = std::fs::remove_file(&next);
                     return Err(why);
                 }
@@ -79,7 +79,7 @@ impl OwnWords {
     }
 }
 
-/// The words of every living process, this one included.
+/// The words of every running process, including this one.
 ///
 /// # Errors
 /// When the directory cannot be read. If it does not exist, there are no processes.
@@ -88,7 +88,7 @@ pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
     found.filter_map(Result::transpose).collect()
 }
 
-/// The words in a file, if the process that wrote them lives.
+/// The words in a file, if the process that wrote them is running.
 fn find(path: &Path) -> io::Result<Option<TheirWords>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -96,7 +96,7 @@ fn find(path: &Path) -> io::Result<Option<TheirWords>> {
         Err(why) => return Err(why),
     };
     match file.try_lock_shared() {
-        // No process holds the lock. The shared lock ends when the file is closed.
+        // No process holds the lock. The shared lock that was taken here is released when the file is closed.
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => {
             let count = usize::try_from(file.metadata()?.len() / 8).unwrap_or(0);
@@ -107,12 +107,12 @@ fn find(path: &Path) -> io::Result<Option<TheirWords>> {
 }
 
 impl TheirWords {
-    /// How many words there are.
+    /// The number of words.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The word at an index; 0 if there is none.
+    /// The word with the index `at`; 0 if there is none.
     pub fn word(&self, at: usize) -> u64 {
         let mut bytes = [0; 8];
         match self.file.read_exact_at(&mut bytes, at as u64 * 8) {
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(seen, [(1_000, 5, 0), (8, 0, 6)]);
         drop(one);
         assert_eq!(living(&directory).unwrap().len(), 1);
-        // The next process finds no words of an earlier one.
+        // The words of a new process are zero, although an earlier process used the same number.
         let again = OwnWords::take(&directory, 1_000, None).unwrap();
         assert!(again.words().iter().all(|word| word.load(Ordering::SeqCst) == 0));
         assert_eq!(living(&directory).unwrap().len(), 2);

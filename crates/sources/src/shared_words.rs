@@ -1,4 +1,4 @@
-//! A small file of numbers that every process of the machine sees at once: mapped, never read or written.
+//! A small file of numbers that is mapped into memory. A change by one process is visible at once to all processes of the machine.
 
 use crate::mapping::Mapping;
 use std::fs::{File, Metadata, OpenOptions};
@@ -11,10 +11,10 @@ use std::sync::{Mutex, PoisonError};
 const MAP_BYTES: usize = 4096;
 const WORDS: usize = MAP_BYTES / 8;
 
-/// The mapped file. Its first word identifies its kind.
+/// The mapped file. Its first word is a magic number that identifies the kind of file.
 pub(crate) struct SharedWords {
     mapping: Mapping,
-    /// The id of the mapped file.
+    /// The device and inode number of the mapped file.
     shown: Mutex<(u64, u64)>,
 }
 
@@ -26,10 +26,10 @@ impl SharedWords {
         Mapping::new(&file, MAP_BYTES / 8).map(|mapping| SharedWords { mapping, shown })
     }
 
-    /// The words of the file that has the name now; `None` if this is the mapped file.
+    /// Opens the file that has the name `path` now; `None` if it is still the mapped file.
     ///
     /// # Errors
-    /// When that file cannot be opened or made.
+    /// When the file cannot be opened or made.
     pub(crate) fn replaced(&self, path: &Path, magic: [u8; 8]) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(meta) if id_of(&meta) == *self.shown.lock().unwrap_or_else(PoisonError::into_inner) => {
@@ -40,10 +40,10 @@ impl SharedWords {
         }
     }
 
-    /// Maps the file of another value from now on, at the same address.
+    /// Maps the file of `other` at the same address, in the place of the present file.
     ///
     /// # Errors
-    /// When that file cannot be mapped; then the old file stays mapped.
+    /// When the file cannot be mapped. In this case the old file stays mapped.
     pub(crate) fn show(&self, path: &Path, other: &Self) -> io::Result<()> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -58,7 +58,7 @@ impl SharedWords {
         Ok(())
     }
 
-    /// One of the words, from 1.
+    /// The word with this index. The words are counted from 1, because word 0 is the magic number.
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         let words = self.mapping.words();
         debug_assert!((1..WORDS).contains(&index));
@@ -66,7 +66,7 @@ impl SharedWords {
     }
 }
 
-/// Device and inode: no other file has them while this one is mapped.
+/// The device and inode number of a file. As long as the file is mapped, no other file has the same pair.
 fn id_of(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
@@ -86,7 +86,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     };
     let mut found = magic;
     if file.metadata()?.len() < MAP_BYTES as u64 {
-        // The creation of the file was interrupted, or is still running: a complete file is never this short.
+        // A complete file is never this short. Another process is still creating it, or was interrupted.
         file.set_len(MAP_BYTES as u64)?;
     } else {
         let mut start = [0; 8];
@@ -107,7 +107,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes to this word have no effect.
+/// A word for an index that does not exist. It is never used in a correct program.
 static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Checks the pages of an LMDB file before LMDB maps it. LMDB follows the numbers in a page without a check: a damaged one can lead outside
-//! of the map, where reading ends the process.
+//! Checks the pages of an LMDB file before LMDB maps it. LMDB uses the page numbers and offsets in a page without a check. If one of them is damaged,
+//! LMDB may read outside the map, which ends the process.
 //!
-//! A file that passes has no such number: each page is what the page above it expects, belongs to one tree, and each node lies in its page.
-//! The content of records is not checked here; their checksums and tallies do that.
+//! A file passes this check if each page has the kind that the page above it expects and belongs to one tree, and if each node is inside its page.
+//! The content of records is not checked here, because they have checksums and tallies.
 //!
-//! The layout is that of LMDB's `mdb.c` on a machine with 64 bits, in the machine's order of bytes.
+//! The layout is that of LMDB's `mdb.c` on a 64-bit machine, in the byte order of the machine.
 
 mod page;
 mod tree;
@@ -16,21 +16,21 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tree::Trees;
 
-/// A store that is shorter is checked completely each time that it is opened. That takes about 40 ms at this length.
+/// A file up to this length is checked completely each time that it is opened. This takes at most about 40 ms.
 const COMPLETE_BYTES_MAX: u64 = 64 << 20;
-/// How often the file is read again because another process committed meanwhile.
+/// The greatest number of attempts, if other processes commit during the check.
 const TRIES: u32 = 8;
 
-/// How much is read.
+/// The pages that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Every page, or all but the leaves if the file is long.
+    /// Every page, or all pages except the leaves if the file is longer than [`COMPLETE_BYTES_MAX`].
     ByLength,
     /// Every page.
     Complete,
 }
 
-/// The damage of this LMDB file; `None` if its pages are sound. Processes that commit meanwhile do no harm.
+/// Describes the damage of this LMDB file; `None` if its pages are sound. Other processes may commit during the check.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -39,12 +39,13 @@ pub(crate) fn damage(path: &Path, depth: Depth) -> io::Result<Option<String>> {
     for _ in 0..TRIES {
         let before = heads(&file)?;
         let Err(why) = check(&file, depth, &before)? else { return Ok(None) };
-        // LMDB changes no page of the newest commit before it has written another meta page.
+        // LMDB changes a page of the newest commit only after it has written the meta page of a later commit. So if the meta pages are unchanged, the
+        // damage is real.
         if heads(&file)? == before {
             return Ok(Some(why));
         }
     }
-    // Other processes commit faster than the file is read: they use the store, so they found it sound.
+    // Other processes commit faster than the file can be checked. They have opened the store, so its pages were sound when they checked them.
     Ok(None)
 }
 
@@ -57,7 +58,7 @@ fn heads(file: &File) -> io::Result<Heads> {
     Ok([first, read(file, page_bytes)?])
 }
 
-/// What the file has from here on, at most the bytes of a meta page.
+/// The bytes of the file from `offset` on, at most the length of a meta page.
 fn read(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; META_BYTES];
     let mut filled = 0;

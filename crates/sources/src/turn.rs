@@ -1,7 +1,7 @@
-//! The right to write: one writer at a time, in this process and on the machine, with a limit for waiting.
+//! Ensures that only one thread of all processes of the machine writes at a time. The wait for this right has a time limit.
 //!
-//! LMDB's own lock waits for ever and does not name the process that holds it. So a lock on a separate file is taken before it, with a time limit;
-//! the error names the process that holds that lock.
+//! LMDB's own lock waits without a limit, and does not name the process that holds it. So a lock on a separate file is taken first. If another
+//! process holds that lock for too long, the error names the process.
 
 use crate::pause::pause;
 use rustix::fs::{FlockOperation, flock};
@@ -12,15 +12,15 @@ use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a writer waits for another one.
+/// The longest time for which a writer waits for another one.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
-/// The pauses between two tries: short at first, because a commit takes a fraction of a millisecond.
+/// The pauses between two attempts. They are short at first, because a commit often takes less than a millisecond.
 const STEPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
-/// The turn was not taken.
+/// The reason why a [`Turn`] was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NoTurn {
-    /// Another writer has the turn for too long; the text names that writer and says what to do.
+    /// Another writer has had the right to write for too long. The text names this writer, and says what to do.
     #[error("{0}")]
     Busy(String),
     /// The lock cannot be taken.
@@ -28,7 +28,7 @@ pub(crate) enum NoTurn {
     Failed(String),
 }
 
-/// Turns that threads of this process and other processes take.
+/// A lock for which the threads of this process and other processes wait.
 pub(crate) struct Turns {
     file: File,
     is_taken: Mutex<bool>,
@@ -36,14 +36,14 @@ pub(crate) struct Turns {
     doing: &'static str,
 }
 
-/// A turn, which ends when this value is dropped.
+/// The right of this thread to write. It ends when this value is dropped.
 pub(crate) struct Turn<'t> {
     turns: &'t Turns,
     held: Option<Held<'t>>,
 }
 
 impl Turns {
-    /// Uses the lock on this file; in an error `doing` describes the other process's work.
+    /// Opens the lock file. `doing` describes the work of the other process in an error message.
     ///
     /// # Errors
     /// When the file cannot be opened or made.
@@ -52,7 +52,8 @@ impl Turns {
         Ok(Turns { file, is_taken: Mutex::new(false), freed: Condvar::new(), doing })
     }
 
-    /// Waits for a turn: at most this long for the threads of this process, and again at most this long for other processes.
+    /// Takes the right to write. Waits at most the time `at_most` for other threads of this process, and then at most the same time for other
+    /// processes.
     ///
     /// # Errors
     /// [`NoTurn`] when the wait was too long, or the lock cannot be taken.
@@ -68,7 +69,7 @@ impl Turns {
         }
         *is_taken = true;
         drop(is_taken);
-        // From here on the drop of `turn` frees the turn, also after an error.
+        // From here on, the drop of `turn` ends the right to write, even after an error.
         let mut turn = Turn { turns: self, held: None };
         turn.held = Some(Held::take(&self.file, at_most, self.doing)?);
         Ok(turn)
@@ -77,7 +78,7 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // The machine-wide lock is released first, so that the next thread finds it free.
+        // The lock on the file is released before the next thread is notified, so that this thread finds it free.
         self.held = None;
         *locked(&self.turns.is_taken) = false;
         self.turns.freed.notify_one();
@@ -88,7 +89,8 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The machine-wide lock, which is held until this value is dropped. The kernel frees it when the process ends.
+/// The lock on the file, which all processes of the machine use. It is released when this value is dropped, or by the kernel at the end of the
+/// process.
 pub(crate) struct Held<'f>(&'f File);
 
 impl<'f> Held<'f> {
@@ -124,10 +126,11 @@ impl Drop for Held<'_> {
 
 const LOOKS: usize = 10;
 
-/// The error text: the process that holds the lock, for how long, and what to do.
+/// The text of the error: the process that holds the lock, for how long, and what to do.
 fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let inode = file.metadata().map_or(0, |meta| meta.ino());
-    // The kernel returns its list in several reads. If a lock is released between two reads, other locks may be missing, so one look is not enough.
+    // The kernel returns the list in several reads. If a lock is released between two reads, other locks may be missing. So the list is read several
+    // times.
     let look = |_| flock_holder(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), inode);
     let Some(pid) = (0..LOOKS).find_map(look) else {
         return format!(
@@ -136,7 +139,7 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     };
     let read = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
     let command = read("cmdline").split('\0').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    // proc(5): the state is the first word after the command, which is in parentheses and may hold anything.
+    // The state is the first word after the name of the command (proc(5)). The name is in parentheses, and may contain any characters.
     let stat = read("stat");
     let is_stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
     let hint = match is_stopped {
@@ -146,8 +149,8 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     format!("process {pid} (`{command}`) has been {doing} for more than {waited:?}; {hint}")
 }
 
-/// The process that holds a lock in `/proc/locks` (proc(5)): `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; a waiting process has `->`
-/// after the number.
+/// The id of the process that holds the lock on this inode, from `/proc/locks` (proc(5)). A line has the form `1: FLOCK ADVISORY WRITE 1234
+/// fd:01:5678 0 EOF`. In the line of a waiting process, `->` follows the number.
 fn flock_holder(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();
     locks.lines().find_map(|line| {
@@ -177,7 +180,7 @@ mod tests {
         assert!(said(&here).is_some_and(|why| why.contains(&own) && why.contains("testing")));
         assert!(said(&there).is_some_and(|why| why.contains("this server has been testing")));
         drop(held);
-        // Both can be taken again, also by the waiter that timed out.
+        // Both `here` and `there` can take the lock again, although one of them had timed out.
         assert_eq!((said(&here), said(&there)), (None, None));
     }
 

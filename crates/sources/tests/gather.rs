@@ -1,4 +1,4 @@
-//! A copy that is gathered while others write is of one revision, whole, and keeps no pages.
+//! Tests of facts that are gathered while other threads write. The result is complete and has one revision, and LMDB can use pages again meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: it fails by panicking")]
 
@@ -54,7 +54,7 @@ fn gather(source: &dyn Source, between: &dyn Fn()) -> Result<Gathered, CopyError
     Gathered::of(&views, &std::env::temp_dir(), 7, &mut |done, all| assert!(done <= all))
 }
 
-/// The revision and the records of the gathered facts, read back from a backup.
+/// Writes the gathered facts to a backup, and returns the revision and the records that are read from it.
 fn read(mut gathered: Gathered) -> (Revision, Vec<Record>) {
     let mut file = Vec::new();
     gathered.write_backup(&mut file, &mut |_, _| {}).unwrap();
@@ -73,7 +73,7 @@ enum Step {
     Delete(u8),
     Join(u8, u8),
     Leave(u8, u8),
-    /// Puts more records than one entry of the log can name.
+    /// Puts more records than an entry of the change log can name.
     PutMany(u8),
     DeleteMany,
 }
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// A table of several parts on LMDB is gathered, while a writer changes every part again and again.
+/// A table in LMDB is gathered in several parts, while a writer changes records of every part.
 #[test]
 fn a_copy_keeps_no_page_from_being_used_again() {
     let place = scratch();
@@ -147,7 +147,7 @@ fn a_copy_keeps_no_page_from_being_used_again() {
             lmdb.commit(&change).unwrap();
         }
     };
-    // After these writes free pages exist.
+    // After these writes, the file has free pages.
     (0..5).for_each(|_| write());
     let long = || lmdb.status().file_bytes;
     let before = long();
@@ -156,7 +156,7 @@ fn a_copy_keeps_no_page_from_being_used_again() {
     assert_eq!((revision, records), lmdb.read(|view| (view.at().revision, facts(view))).unwrap());
     let commits = next.get() - 50;
     assert!(commits > 300, "{commits}");
-    // During a single view each of these commits makes the file grow by about ten pages.
+    // During a single view, each commit makes the file grow by about ten pages.
     let in_one_view = lmdb
         .read(|_| {
             let before = long();
@@ -196,7 +196,7 @@ fn what_is_lost_or_stale_ends_it() {
     }
 }
 
-/// A change is committed after its part was read, and its log entry does not list its keys: the copy fails.
+/// A record is changed after it was gathered, and the change log does not name its key. So the copy fails.
 #[test]
 fn what_the_log_does_not_say_ends_it() {
     let unsaid = |written: Written| {

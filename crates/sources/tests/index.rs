@@ -1,4 +1,4 @@
-//! An index always equals one that is rebuilt from the view, in any order of changes, reads and damage.
+//! Tests that an index always equals one that was built anew from the view, after changes, reads and damage in any order.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: it fails by panicking")]
 
@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Which domains are enabled.
+/// An index that tells for each domain whether it is enabled.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Enabled(Arc<BTreeMap<DomainId, bool>>);
 
 thread_local! {
-    /// How often this thread built an index.
+    /// The number of indexes that this thread has built.
     static BUILT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -63,11 +63,11 @@ fn change(unix_seconds: i64) -> Change {
 enum Step {
     Put(u8, bool),
     Delete(u8),
-    /// Puts more records than one log entry can name.
+    /// Puts more records than an entry of the change log can name.
     PutMany,
-    /// Time passes, so that old entries of the log can be trimmed.
+    /// Advances the time, so that old entries of the change log can be removed.
     Wait,
-    /// Reads one of the two indexes; the other one falls behind.
+    /// Reads one of the two indexes. The other one stays at an older revision.
     Look(bool),
 }
 
@@ -206,7 +206,7 @@ fn many(count: u128, enabled: bool) -> Change {
     change
 }
 
-/// Counts the domains that are read in any way.
+/// A snapshot that counts the domains that are read through it.
 struct Counted<'v> {
     inner: &'v View<'v>,
     read: Cell<u64>,
@@ -261,7 +261,7 @@ fn a_large_change_is_taken_in_by_its_keys() {
     assert_eq!(look(), 100_000);
     memory.commit(&many(CHANGED, false)).unwrap();
     assert_eq!(look(), 5_000);
-    // The log has five pieces, and the last one is not full.
+    // The entry of the change log has five pieces, and the last one is not full.
     let pieces = |number| PieceKey { revision: Revision(2), number };
     let is_there =
         |number| memory.read(|view| view.get::<LogPiece>(&pieces(number)).unwrap().is_some()).unwrap();
@@ -283,7 +283,7 @@ fn a_large_change_of_which_a_piece_is_lost_makes_it_anew() {
     assert_eq!((look(), BUILT.get()), (Ok(3_000), built + 1));
 }
 
-/// The change has more keys than the log can name.
+/// The change has more keys than an entry of the change log can name.
 #[test]
 fn after_a_change_of_nearly_everything_it_is_made_anew() {
     let memory = Memory::new(StoreId(1));
@@ -325,7 +325,7 @@ fn the_pieces_of_old_changes_go_with_their_entries() {
         memory.commit(change(LOG_SECONDS_MIN + n).put(&id(1), &domain(n % 2 == 0))).unwrap();
         left.push(log().len());
     }
-    // Each commit removes four records and adds one, until only young entries are left.
+    // Each commit removes four old records of the change log, and adds one, until only recent entries are left.
     assert_eq!(left, [9, 6, 3, 4]);
     assert_eq!(log().first().map(Vec::len), Some(8));
 }

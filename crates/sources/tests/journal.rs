@@ -1,4 +1,5 @@
-//! Tests that a commit writes every key once and cuts texts that are too long for the log, and which changes only take rights away.
+//! Tests of single commits: every key is written once, and texts that are too long for the change log are cut. Also tests which changes count as only
+//! taking rights away.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -53,7 +54,7 @@ fn what_keeps_out_goes_with_the_one_it_keeps_out() {
     let key = |who| AssignmentKey { path: "/datastore/tank".parse().unwrap(), who };
     let (no_access, reader) = (Role::NoAccess, Role::DatastoreReader);
     let row = |role| Assignment { roles: vec![(role, true)], fault: None };
-    // The facts before: two groups, and NoAccess for three, of which one does not exist.
+    // Before the change, there are two groups. Three groups have `NoAccess`, and one of these three does not exist.
     let facts = Memory::new(StoreId(1));
     let group = |id: GroupId| Write { table: Table::Groups, key: id.bytes().to_vec(), stored: None };
     let mut first = change("a");

@@ -1,4 +1,4 @@
-//! Compares LMDB and the source in memory with a plain map, after random changes.
+//! Compares the sources `Lmdb` and `Memory` with a plain map, after random changes.
 
 #![allow(clippy::unwrap_used, reason = "a test: it fails by panicking")]
 
@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// A part of a change. It has one of few keys, so that changes meet.
+/// A part of a change. There are only a few keys, so that several steps have the same key.
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, u8),
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn name_key(key: u8) -> NameKey {
-    // Each name is a prefix of the next one, so that order and prefixes are tested.
+    // Each name is a prefix of the next one, so that the order of keys and scans with a prefix are tested.
     NameKey::user(&DomainId::from_bytes([1; 16]), &"n".repeat(usize::from(key)))
 }
 
@@ -121,7 +121,7 @@ fn check(source: &dyn Source, model: &Model) {
         .unwrap();
 }
 
-/// Commits one change, and checks the answer and the facts after it.
+/// Commits a change, and checks the result and the facts after it.
 fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
     let before = source.at();
     let is_write =
@@ -132,7 +132,7 @@ fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
             let at = done.unwrap();
             assert_eq!(source.at(), at);
             assert!(before.revision <= at.revision && before.store == at.store);
-            // Different facts have another revision.
+            // If the facts changed, the revision is later.
             assert!(after == *model || before.revision < at.revision);
             assert!(at == before || steps.iter().any(is_write));
             *model = after;
@@ -145,7 +145,7 @@ fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
     check(source, model);
 }
 
-/// A directory in memory (`/dev/shm`) if there is one: this test is not about the disk.
+/// A directory in memory (`/dev/shm`), if there is one, because this test needs no disk.
 fn directory() -> PathBuf {
     let mut random = [0; 8];
     getrandom::fill(&mut random).unwrap();
@@ -156,7 +156,7 @@ fn directory() -> PathBuf {
 
 const CASES: usize = 100_000;
 
-/// Random changes, each on top of those before; the same ones in every run.
+/// Makes random changes one after the other. They are the same in every run.
 #[test]
 fn sources_do_what_a_map_does() {
     let path = directory();

@@ -1,4 +1,4 @@
-//! Several processes make one store at the same moment.
+//! A test in which several processes make one store at the same moment.
 
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
@@ -12,7 +12,7 @@ const PLACE: &str = "ENFILADE_TEST_STORE";
 const PROCESSES: u8 = 6;
 const COMMITS: u8 = 10;
 
-/// The work of a child process, which runs only this test; the environment variable says where.
+/// The work of a child process, which runs only this test. An environment variable contains the directory.
 #[test]
 fn one_of_several_processes() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };

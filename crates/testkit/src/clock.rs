@@ -1,4 +1,4 @@
-//! A clock that advances only when a test says so.
+//! A clock that advances only when a test advances it.
 
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_passage::Clock;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct FixedClock {
     ticks: Arc<AtomicU64>,
-    /// By how many seconds the wall clock was set; the tick is never set.
+    /// By how many seconds the wall clock was set; the monotonic clock is never set.
     wall: Arc<AtomicI64>,
 }
 
 const START_UNIX_SECONDS: i64 = 1_767_225_600;
 
 impl FixedClock {
-    /// Advances the tick and the wall clock.
+    /// Advances the monotonic clock and the wall clock.
     pub fn advance_seconds(&self, seconds: u64) {
         self.ticks.fetch_add(seconds, Ordering::SeqCst);
     }
@@ -36,7 +36,7 @@ impl FixedClock {
         }
     }
 
-    /// The clock in the form a server takes.
+    /// The clock in the form that a server takes.
     pub fn as_clock(&self) -> Clock {
         let clock = self.clone();
         Arc::new(move || clock.now())

@@ -46,7 +46,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -58,7 +58,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Keeps the events, for tests to look at.
+/// An audit log that keeps the events for tests.
 #[derive(Default)]
 struct Kept(Mutex<Vec<Event>>);
 
@@ -72,13 +72,13 @@ impl Audit for Kept {
 pub struct TestHouse {
     /// The server.
     pub house: Arc<House>,
-    /// Its facts.
+    /// The facts of the server.
     pub source: Arc<Memory>,
-    /// Its clock.
+    /// The clock of the server.
     pub clock: FixedClock,
-    /// The files people edit.
+    /// The files that people edit.
     pub files: FileSet,
-    /// Tokens that are to be upgraded.
+    /// Receives the tokens whose hashes are to be upgraded.
     pub upgrades: Receiver<Upgrade>,
     scratch: Scratch,
     events: Arc<Kept>,
@@ -97,7 +97,7 @@ impl Audit for NoLog {
     fn record(&self, _: Event) {}
 }
 
-/// The parts of a server at a fixed time, without keys for sessions, penalties and an audit log.
+/// The parts of a server at a fixed time. It has no keys for sessions, no penalties and no audit log.
 pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
     Parts {
         allow_issue: allow_issue(Arc::clone(&source)),
@@ -180,7 +180,7 @@ impl TestHouse {
         }
     }
 
-    /// Its facts.
+    /// The facts of the server.
     pub fn facts(&self) -> &dyn Source {
         &*self.source
     }
@@ -261,7 +261,7 @@ impl TestHouse {
         }
     }
 
-    /// Authenticates a user by the token `test`, or a token by the secret it was created with; for any other name the secret is wrong.
+    /// Authenticates a user with the user's token `test`, or a token with the secret from its creation. For any other name a wrong secret is used.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -273,7 +273,7 @@ impl TestHouse {
     }
 }
 
-/// The function that commits to these facts up to which second sessions may be issued.
+/// Returns the function that records in these facts up to which second sessions may be issued.
 pub fn allow_issue(facts: Arc<dyn Source>) -> AllowIssue {
     Arc::new(move |now, second| enfilade_admin::keystone::allow_issue(&*facts, now, second))
 }

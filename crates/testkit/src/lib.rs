@@ -14,7 +14,7 @@
 //! ask alice@local read /docs/a.txt -> permit
 //! ask bob@local read /docs/a.txt -> AC01
 //! ```
-//! Paths are in the datastore named last. Every ask goes through the real passage, on real files.
+//! A path is in the datastore that was named last. Every line `ask` goes through the real passage, on real files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "it fails tests by panicking")]
 

@@ -1,10 +1,10 @@
-//! Ports for programs that cannot be told to take any.
+//! Ports for programs that cannot let the kernel choose a port.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// A port of loopback on which no program listens. The kernel gives ports from 32,768 on to clients and to listeners that take any, so a port
-/// below is still free when the program takes it. Each process has a hundred.
+/// A loopback port on which no program listens. When the kernel chooses a port itself, it takes one from 32,768 on. This port is lower, so it is
+/// still free when the program listens on it. Each process has a range of 100 ports.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 200) as u16 * 100;

@@ -88,7 +88,7 @@ impl Samba {
         ))
     }
 
-    /// The id of its process.
+    /// The process id of `smbd`.
     pub fn process(&self) -> u32 {
         self.child.id()
     }

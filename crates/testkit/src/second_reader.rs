@@ -1,7 +1,7 @@
-//! A second reader of `datastore.cfg`, written from a table of how Proxmox Backup Server 4.2 treats each kind of line. It shares no code
-//! with the server's reader: both must read the same from what either writes.
+//! A second reader of `datastore.cfg`, written from a table of how Proxmox Backup Server 4.2 treats each kind of line. It shares no code with the
+//! server's reader. Both must read the same content from a file, whether the server or this module wrote the file.
 //!
-//! It is as strict as Proxmox: the first error rejects the whole file.
+//! This reader is as strict as Proxmox: the first error rejects the whole file.
 
 use std::collections::BTreeMap;
 

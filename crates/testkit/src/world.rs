@@ -132,7 +132,7 @@ impl World {
         Ok(())
     }
 
-    /// `permit`, the names of a listing, or the code of the refusal.
+    /// Sends a request. Returns `permit`, the names of a listing, or the code of the refusal.
     async fn ask(&self, who: &str, verb: &str, path: &str) -> Result<String, String> {
         let who: Authid = who.parse().map_err(said)?;
         let path = StorePath::from_plain(path).map_err(said)?;

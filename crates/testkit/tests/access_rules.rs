@@ -1,4 +1,4 @@
-//! The rules for access of a datastore hold for every request to it, from the next one on.
+//! A change of a datastore's access rules applies from the next request on.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Administration by the Proxmox API (door 4): privileges on a path decide, the own record of a user needs none, and lent credentials do less.
+//! Administration by the Proxmox API (door 4): privileges on a path decide. A user needs no privilege for their own record, and lent credentials may
+//! make fewer calls.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -61,7 +62,7 @@ async fn privileges_decide_except_about_the_own_record_and_for_lent_credentials(
         ("root", modify, Lending::People, Some("root"), ADMINISTRATOR),
         ("root", Privileges::NONE, Lending::Reads, None, USER),
         ("root!test", modify, Lending::People, None, ADMINISTRATOR),
-        // Tokens with roles of their own administer no users, and what they may do is in the roles of both.
+        // Tokens with roles of their own cannot administer users. For other calls, both the token and its owner need a role with the privilege.
         ("root!narrow", modify, Lending::People, None, None),
         ("root!narrow", modify, Lending::Keys, None, None),
         ("root!narrow", modify, Lending::Manages, None, ADMINISTRATOR),
@@ -72,7 +73,7 @@ async fn privileges_decide_except_about_the_own_record_and_for_lent_credentials(
         ("ann", modify, Lending::People, Some("root"), None),
         ("ann", modify, Lending::People, Some("ann"), USER),
         ("ann", Privileges::NONE, Lending::People, Some("root"), USER),
-        // A token does not administer its owner.
+        // A token cannot change the record of its owner.
         ("ann!test", modify, Lending::People, Some("ann"), None),
         ("ann!test", Privileges::NONE, Lending::People, None, USER),
         ("ann!narrow", modify, Lending::Manages, None, None),

@@ -1,5 +1,5 @@
-//! Rules of `docs/freshness.md` in the passage itself, with a second actor between any two of its looks at the facts; and long requests,
-//! which are asked again while they last.
+//! Rules of `docs/freshness.md` in the passage itself, with a second actor that acts between any two of its reads of the facts. Also long requests,
+//! for which the doors are asked again while they last.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -15,9 +15,9 @@ use enfilade_testkit::{FixedClock, Remembering, TestHouse};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The second actor, which runs between two looks at the facts.
+/// The second actor, which runs between two reads of the facts.
 type Actor = Box<dyn FnMut() + Send>;
-/// More looks than a walk takes.
+/// More than the number of reads of the facts in one walk.
 const STEPS: usize = 24;
 
 /// The facts of a server, with an actor that runs before a revision is returned and after a view was used.
@@ -138,7 +138,7 @@ fn path(text: &str) -> StorePath {
     StorePath::from_plain(text).unwrap()
 }
 
-/// Rule 5: counted, then judged. A process closes the datastore and finds no active operation; after that none begins.
+/// Rule 5: an operation is counted before it is judged. If a process closes the datastore and finds no active operation, none begins afterwards.
 #[test]
 fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     for is_warm in [false, true] {
@@ -177,7 +177,7 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     }
 }
 
-/// Rule 6: a root is not kept open when the facts changed since the permit it was opened with.
+/// Rule 6: a root is not kept open when the facts changed since the permit with which the root was opened.
 #[test]
 fn a_root_is_not_kept_across_a_revision() {
     let is_kept = |world: &World| {
@@ -209,7 +209,7 @@ fn a_root_is_not_kept_across_a_revision() {
         if entered.is_err() {
             continue;
         }
-        // It was closed after the permit: the writer waits for active operations, and then for handles.
+        // The datastore was closed after the permit. The process that closes it waits for active operations, and then for open handles.
         at_last_steps += 1;
         drop(entered);
         assert_eq!(world.process().inside, []);
@@ -221,13 +221,13 @@ fn a_root_is_not_kept_across_a_revision() {
     assert!(at_last_steps > 0, "it was never closed after the permit");
 }
 
-/// Rule 6: a server records that its handles are closed only when they are, also while a request opens the root.
+/// Rule 6: a server records that its handles are closed only when all are closed, even while a request is opening the root.
 #[test]
 fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     let mut was_busy = 0;
     for step in 0..STEPS {
         let world = World::new();
-        // The root is known by name from here on, and not kept open.
+        // From here on the server knows the datastore, and has not kept its root open.
         world.enter(OperationKind::Read).map(drop).unwrap();
         let domain = "later".parse().unwrap();
         enfilade_admin::keystone::add_domain(&world.house.change_context(), &domain, None).unwrap();
@@ -261,7 +261,8 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     assert!(was_busy > 0, "it was never being opened");
 }
 
-/// If the clock was set between two looks, times of files are not comparable: entries known by their time of change are not used.
+/// If the wall clock is set during a listing, the time stamps of files cannot be compared. So entries that are remembered by their time stamps are
+/// not used.
 #[test]
 fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     let is_setting = Arc::new(AtomicBool::new(false));
@@ -343,7 +344,7 @@ fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
     }
 }
 
-/// The facts do not contain a file's ACL: it is read again each second.
+/// The facts do not contain the ACL of a file, so the ACL is read again each second.
 #[test]
 fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
     let world = World::new();

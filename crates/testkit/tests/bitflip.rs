@@ -1,7 +1,7 @@
-//! Flips one bit of a store, or truncates it: then every request is answered as before, or refused, or the process ends. This holds without
-//! the high-water mark, too: the records of the store have to show the damage.
+//! Flips one bit of a store, or truncates the store. After that, every request is answered as before, or refused, or the process ends. This is also
+//! true without the high-water mark: the records of the store must show the damage.
 //!
-//! `cargo xtask bitflip --n 10000` is the campaign; as a test it is a smoke test of the same.
+//! `cargo xtask bitflip --n 10000` runs the campaign; `cargo test` runs a short form.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PLACE: &str = "ENFILADE_BITFLIP_STORE";
-/// The number of flips; the campaign sets it.
+/// The environment variable with the number of flips, which the campaign sets.
 const COUNT: &str = "ENFILADE_CAMPAIGN_N";
 const SEED: &str = "ENFILADE_CAMPAIGN_SEED";
 const SMOKE: u64 = 100;
@@ -146,8 +146,8 @@ fn build(place: &Path) -> Vec<(String, String)> {
     logins
 }
 
-/// Five users and tokens of mirrored files, which then change: the second is removed, the third loses its role, the fourth its hash, and the
-/// section of the fifth is malformed for longer than the stale limit.
+/// Writes five users and tokens to mirrored files, and then changes the files. The second user is removed, the third loses its role, and the fourth
+/// its hash. The section of the fifth is malformed for longer than the stale limit.
 fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     let secret = |n: u32| format!("secret of {n}");
     let write = |file, text: String| std::fs::write(files.path(file), text).unwrap();
@@ -232,8 +232,8 @@ fn ask(place: &Path, logins: &[(String, String)]) -> String {
     text
 }
 
-/// Not a test but the worker process, if the environment names a store. It answers, waits for a byte on standard input, and answers again;
-/// the store stays open in between.
+/// The worker process, if an environment variable names a store; as a test the function does nothing. The worker answers, waits for a byte on
+/// standard input, and answers again; the store stays open in between.
 #[test]
 fn whoever_is_asked() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -404,7 +404,8 @@ fn a_flipped_bit_never_lets_anybody_in() {
     let began = Instant::now();
     for n in 0..count {
         copy(&place, &bad);
-        // One third of the flips happen while the process has the store open, the others before it starts: half of these without the mark.
+        // One third of the flips happen while the process has the store open, one third before it starts, and one third before it starts without the
+        // high-water mark.
         let (is_live, is_marked) = (n % 3 == 0, n % 3 != 1);
         let damage = Damage::any(&mut random, is_marked, size);
         let state = match (is_live, is_marked) {

@@ -1,4 +1,4 @@
-//! A condition is judged once: just before the first name changes, properties change, or a lock is taken.
+//! The condition of a request is judged once: just before the first name or property changes, or before a lock is taken.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

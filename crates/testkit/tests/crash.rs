@@ -1,5 +1,5 @@
-//! Every verb that changes files, killed at its first, second, third … system call, or with that call failing: an acknowledged change
-//! exists afterwards, and no change is half done.
+//! Every kind of change to files, with a process that is killed at the first, second, third … system call, or in which that call fails. Afterwards an
+//! acknowledged change exists, and no change is half done.
 //!
 //! A worker, this program again, prepares a server and stops itself. `strace` is attached and lets it continue until the fault. CI kills the
 //! worker once at every call; the campaign also makes every call that reaches files fail with EIO and with ENOSPC.
@@ -105,7 +105,7 @@ fn plant(directory: &Path) {
     }
 }
 
-/// Runs the verb, after the worker was stopped and continued.
+/// Makes the change `verb`, after the worker was stopped and continued.
 fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let placing = Placing { overwrite: true, is_deep: true, tokens: &[], keep_going: &|| true };
@@ -138,7 +138,7 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
     }
 }
 
-/// Not a test but the worker, if the environment names a verb.
+/// The worker process, if an environment variable names a change; as a test the function does nothing.
 #[test]
 fn worker() {
     let (Ok(verb), Some(place)) = (std::env::var(VERB), std::env::var_os(PLACE)) else { return };
@@ -168,7 +168,7 @@ fn worker() {
     drop(house);
 }
 
-/// Waits until `is_true()` holds. Panics if `process` ends first or five minutes pass, and shows the content of the file `messages`.
+/// Waits until `is_true` returns true. Panics if `process` ends first or five minutes pass, and shows the content of the file `messages`.
 fn until(is_true: impl Fn() -> bool, process: &mut Child, messages: &Path) {
     // A loaded machine may need minutes.
     for _ in 0..150_000 {
@@ -238,7 +238,8 @@ fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     (std::fs::read_to_string(place.join("said")).ok(), happened)
 }
 
-/// The calls of the thread that ran the verb, in order, also those after its answer: the name, and the count of calls with this name so far.
+/// The system calls of the thread that made the change, in order, also those after its answer. Each has its name, and the number of calls with this
+/// name so far.
 fn calls(trace: &str) -> Vec<(String, u32)> {
     let line = |line: &str| {
         let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;

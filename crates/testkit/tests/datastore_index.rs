@@ -15,9 +15,9 @@ struct Seen {
     is_there: bool,
     maintenance: Option<&'static str>,
     mount_point: Option<&'static str>,
-    /// It needs a mount.
+    /// Whether the datastore needs a mount.
     is_removable: bool,
-    /// The handle of its content is kept.
+    /// Whether the handle of the datastore's content is kept.
     is_kept: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Each change that ends sessions, in a world of its own: sessions that depend on it end with that commit and stay ended when the change is
-//! undone; a new session is complete again.
+//! Each change that ends sessions, in a world of its own. Sessions that depend on the changed record end with the commit, and stay ended when the
+//! change is undone. A new session after that has all its roles again.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -19,7 +19,7 @@ use enfilade_testkit::{Remembering, TestHouse};
 
 const KEY: BlobId = BlobId([9; 32]);
 
-/// Ann has `own` herself and `given` by a group in a group, on a project of her domain; `given` implies `implied`.
+/// Ann has two roles on a project of her domain: `own` herself, and `given` through a group in a group. `given` implies `implied`.
 struct World {
     house: TestHouse,
     ann: (Userid, UserId),
@@ -270,7 +270,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a domain is deleted" => {
             admin::set_domain(&ctx, &world.domain.0, false).unwrap();
-            // Its records still exist and no longer count.
+            // The records of the domain still exist, and no longer count.
             admin::delete::<Domain>(&ctx, &world.domain.1).unwrap();
             ("in person", &[], None)
         }

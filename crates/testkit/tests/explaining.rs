@@ -184,7 +184,7 @@ impl World {
         let parent = self.paths[parent].clone();
         let path = format!("{}/{}", parent.trim_end_matches('/'), self.dice.pick(&NAMES));
         let place = self.on_disk(&path);
-        // Not followed: what is made below a link to `/etc` would be in the machine's own `/etc`.
+        // Links are not followed: an entry made below a link to `/etc` would be in the machine's own `/etc`.
         let is_directory = self.on_disk(&parent).symlink_metadata().is_ok_and(|meta| meta.is_dir());
         if !is_directory || place.symlink_metadata().is_ok() {
             return;
@@ -291,7 +291,7 @@ impl World {
         Some(match (right, code) {
             // Permitted, but the name does not exist.
             (AccessMask::TRAVERSE, "CT01") if is_directory => "permit",
-            // It may be deleted, but contains entries that may not be listed.
+            // The directory may be deleted, but contains entries that the user may not list.
             (AccessMask::DELETE, "CT05") => "permit",
             (_, code) => code,
         })
@@ -302,7 +302,8 @@ impl World {
         explanation.doors.last().and_then(|door| door.code)
     }
 
-    /// A COPY needs read, a MOVE needs delete, and both need to add to the new directory.
+    /// Sends a COPY or a MOVE. A COPY needs the right to read the source, a MOVE the right to delete it; both need the right to add a file to the new
+    /// directory.
     async fn transfer(&mut self, from: &str, to: &str) -> Result<&'static str, String> {
         let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
         let is_move = self.dice.one_in(2);

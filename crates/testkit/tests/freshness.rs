@@ -1,6 +1,6 @@
-//! The freshness protocol (`docs/freshness.md`), modelled whole and checked in every order of every step: two processes that
-//! check and act, one that changes facts, crashes at every step, a lost record, a restore. Without any one rule, the search
-//! finds a sequence of steps to a wrong grant, and prints it.
+//! The freshness protocol (`docs/freshness.md`), as a model that is checked in every order of its steps. It has two processes that check and act, one
+//! that changes facts, crashes at every step, a lost record, and a restore. Without any one rule, the search finds a sequence of steps to a wrong
+//! grant, and prints it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
@@ -13,11 +13,11 @@ enum Rule {
     RememberUnderTheView,
     /// 2: every request takes a view of its own.
     ShortViews,
-    /// 3: an index is brought up to the view before it is asked.
+    /// 3: an index is brought up to the view before each lookup.
     CatchUp,
-    /// 4: absence counts only from an index whose table was verified whole.
+    /// 4: an index proves that a record is absent only if its table was verified as a whole.
     VerifiedWhole,
-    /// 5, first half: an operation enters the ledger, then takes the view it is judged on.
+    /// 5, first half: an operation enters the ledger, then takes the view on which it is judged.
     EnterThenView,
     /// 5, second half: a maintenance change commits, then reads the ledger.
     CommitThenRead,
@@ -25,7 +25,7 @@ enum Rule {
     IdleProcessesFollow,
     /// 7, first half: a restored store has another id.
     NewStoreId,
-    /// 7, second half: a restore does not go back unless told to.
+    /// 7, second half: a restore does not go back to an older state, unless the operator demands it.
     NoGoingBack,
 }
 
@@ -53,7 +53,7 @@ struct Facts {
     offline: bool,
 }
 
-/// Where a process is in its walk.
+/// The step of a process in a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     Idle,
@@ -63,7 +63,7 @@ enum Step {
     Judged,
     Granted,
     Entered,
-    /// Only without the first half of rule 5: judged before it entered.
+    /// Only without the first half of rule 5: the operation was judged before it entered the ledger.
     LetIn,
     Inside,
 }
@@ -82,19 +82,19 @@ enum Writer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Process {
     step: Step,
-    /// The revocation was acknowledged when this check began.
+    /// Whether the revocation was acknowledged when this check began.
     began_after: bool,
-    /// Store and revision of the view it took last.
+    /// Store and revision of the last view of the process.
     view: Option<(u8, u8)>,
     /// For each store, one bit for each revision at which a grant is remembered.
     memo: [u8; 2],
-    /// Store, revision, and whether the revocation is in it.
+    /// Store and revision of the index, and whether it contains the revocation.
     index: Option<(u8, u8, bool)>,
-    /// Counted in the ledger.
+    /// Whether the process is counted in the ledger.
     counted: bool,
-    /// Holds the datastore's root open.
+    /// Whether the process has the datastore's root open.
     handle: bool,
-    /// Closed up to this revision.
+    /// The revision up to which the process has closed its handles.
     stamp: u8,
     checks: u8,
 }
@@ -104,7 +104,7 @@ struct World {
     store: u8,
     newest: u8,
     facts: [Facts; REVISIONS],
-    /// The record of the revocation was lost by damage: a scan does not show it.
+    /// Whether the record of the revocation was lost by damage, so that a scan does not show it.
     lost: bool,
     revocation_acknowledged: bool,
     offline_complete: bool,
@@ -262,7 +262,7 @@ impl Model {
             }
             for (number, process) in world.processes.iter().enumerate() {
                 let mut after = crashed;
-                // The kernel frees its slot and closes its handles; the restarted process has a new slot.
+                // The kernel frees the slot of a killed process and closes its handles. The restarted process has a new slot.
                 after.processes[number] = Process { stamp: world.newest, checks: process.checks, ..START };
                 next.push(((Some(number), "is killed and started again"), after));
             }
@@ -354,13 +354,13 @@ impl Model {
                     process.step = Step::Judged;
                     process.index = match process.index {
                         Some(index) if !self.keeps(Rule::CatchUp) => Some(index),
-                        // Ahead of the view: another view has to be taken.
+                        // The index is ahead of the view, so another view has to be taken.
                         Some((at_store, at, _)) if at_store == store && at > revision => {
                             process.step = Step::NeedsView;
                             process.index
                         }
                         Some((at_store, _, _)) if at_store == store => Some((store, revision, facts.revoked)),
-                        // Rebuilt from a scan of the table.
+                        // The index is rebuilt from a scan of the table.
                         _ if world.lost && facts.revoked && self.keeps(Rule::VerifiedWhole) => {
                             process.step = Step::Idle;
                             None

@@ -1,5 +1,5 @@
-//! Malformed tokens: another spelling of a revoked or valid token is refused; a signed token with any content neither causes a panic nor
-//! admits a user who does not exist.
+//! Malformed tokens. Another spelling of a revoked or valid token is refused. A signed token with random content causes no panic, and admits no user
+//! who does not exist.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -151,7 +151,7 @@ fn fuzzed_payloads_break_nothing_and_let_nobody_in_who_is_not_there() {
             refused += 1;
             continue;
         }
-        // An accepted token is complete: it reads the same again, and names an existing user and no other rights.
+        // An accepted token can be read, and names the existing user, no scope and no delegation.
         let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
         let read = Claim::read(&world.ring, &ask).unwrap();
         assert_eq!((read.user, read.scope, read.lent), (world.user, Scope::Unscoped, None));

@@ -1,4 +1,4 @@
-//! Slow hashes behind the gate, with its threads.
+//! The gate for slow hashes, with its threads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -33,7 +33,8 @@ fn works(count: usize) -> Vec<Work> {
     (0..count).map(work).collect()
 }
 
-/// `passage/src/gate.rs` tests the order of turns without threads. This test uses threads: every answer is right under any load.
+/// `passage/src/gate.rs` tests without threads in which order waiting requests are served. This test uses threads: every answer is right under any
+/// load.
 #[tokio::test]
 async fn many_at_once_are_answered_right_or_sent_away() {
     let gate = Arc::new(HashGate::new(2));
@@ -44,7 +45,7 @@ async fn many_at_once_are_answered_right_or_sent_away() {
             let asker = Asker { from: Ipv4Addr::new(192, 0, 2, n as u8).into(), failures: 0 };
             let gate = Arc::clone(&gate);
             tokio::spawn(async move {
-                // On a busy machine the gate may refuse; then the hash is requested again.
+                // On a busy machine the gate may refuse. In that case the hash is requested again.
                 loop {
                     if let Ok(outcome) = gate.run(Box::new(work.clone()), asker).await {
                         return outcome;

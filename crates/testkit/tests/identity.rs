@@ -110,7 +110,7 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     assert_eq!(code(&house, right()).await, "ID25");
     let cut = inside.find(&StorePath::root(), AccessMask::LIST, Blocking).map(drop);
     assert_eq!(cut.map_err(|why| why.code()), Err("ID25"));
-    // Only a request with the right password learns that it has expired.
+    // Only a request with the right password learns that the password has expired.
     assert_eq!(code(&house, ask("alice@local", "wrong")).await, "ID05");
 }
 
@@ -189,7 +189,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
         assert!(knows(bytes).is_ok());
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());
-        // A proxy sends requests of several clients on one connection; another one may be blocked.
+        // A proxy sends requests of several clients on one connection, and another client's address may be blocked.
         let other = [192, 0, 2, 7].into();
         assert!(house.house.recognise(&last, (b"authorization", bytes), other).is_err());
     };
@@ -204,7 +204,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     house.clock.advance_seconds(61);
     assert!(knows(b"a password").is_err());
-    // After any change the doors are asked.
+    // After any change of the facts, door 2 is asked again.
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     enfilade_admin::set_user(
         &house.change_context(),
@@ -322,7 +322,7 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     assert!(enfilade_admin::upgrade_token(&house.change_context(), &upgrade).unwrap());
     assert!(!enfilade_admin::upgrade_token(&house.change_context(), &upgrade).unwrap(), "once");
 
-    // Running sessions continue; a new request needs no slow hash, right or wrong.
+    // Running sessions continue; a new request needs no slow hash, with the right secret or a wrong one.
     assert!(inside.enter(&tank, OperationKind::Read, Blocking).is_ok());
     let before = computed();
     assert!(come(&uuid, UUID).await.is_ok());

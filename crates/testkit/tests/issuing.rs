@@ -1,5 +1,5 @@
-//! Sessions that are issued (door 2): how long they last, which project they are for, what ends the ones that depend on other records; and
-//! calls of Keystone's API that are judged again (door 4).
+//! Sessions that are issued (door 2): how long they last, for which project they are, and which changes of other records end them. Also long calls of
+//! Keystone's API, which door 4 judges again.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -70,7 +70,7 @@ impl World {
             admin::add_role(&ctx, role, None).unwrap();
         }
         admin::add_implication(&ctx, "own", "implied").unwrap();
-        // A session from before a new password has ended.
+        // A new password ends the sessions issued before it, so the sessions of these tests begin a minute later.
         house.clock.advance_seconds(60);
         let world = World { house, ann, bea, domain, project };
         world.grant("own", On::Project(project));
@@ -373,7 +373,7 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
         visit.may_go_on(&permit).unwrap();
         calls.push((name, scope, visit, permit));
     }
-    // Without this role, the call would list other users than it did before; a session that depends on it ends.
+    // Without this role the call would list other users than before, and a session that depends on the role ends.
     let who = Target::User(world.ann.0.clone());
     admin::take_role(&ctx, &who, &On::Project(world.project), "admin").unwrap();
     let goes_on: Vec<bool> =

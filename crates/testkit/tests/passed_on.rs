@@ -1,4 +1,4 @@
-//! A removed record passes its revocation mark on when it is swept: a session from after the removal stays valid.
+//! When a removed record is swept, its revocation mark is copied to the records that depended on it. A session issued after the removal stays valid.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// A mark of a token. The keys of marks have another order than their numbers.
+/// The mark of token number `n`. The keys of marks are not in the order of these numbers.
 fn mark(n: u64) -> Revoked {
     Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
 }
@@ -178,7 +178,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
             Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0, request: None });
         older.delete::<Revocation>(&Revoked::Last);
         let ends = world.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap()).unwrap();
-        // This version has set some of the marks, before it indexed the older ones.
+        // The present version has set the first marks itself, with their index, and has not indexed the older ones yet.
         ends.iter().skip(in_between).for_each(|(key, _)| _ = older.delete::<Reverse>(key));
         world.counted.commit(&older).unwrap();
         assert_eq!((world.left(), world.ends(), world.last()), (1_001, in_between, None));
@@ -193,7 +193,7 @@ fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
         assert_eq!((last.of_any, last.of_time), (newest, newest));
         let (nothing, reads) = world.purge(20);
         assert!(nothing == 0 && reads < 50, "{reads}");
-        // A purge knows the time that has passed since the first purge.
+        // A purge counts only the time that has passed since the first purge.
         assert_eq!((world.purge(1_011).0, world.left(), world.ends()), (600, 401, 401));
     }
 }

@@ -1,4 +1,5 @@
-//! A completed COPY or MOVE that is refused afterwards is undone. If another program used a name in between, the response tells the truth.
+//! A completed COPY or MOVE that is refused afterwards is undone. If another program used one of the names in between, the response says where the
+//! resources are.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -86,7 +87,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
         let enter = || visit.clone().enter(&main, OperationKind::Write, Blocking).unwrap();
         let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 60 };
         let (lock, _) = enter().lock(&path("tree/new"), terms, &[]).unwrap();
-        // Once the new entry is in place, the client has disconnected.
+        // The client disconnects as soon as the new entry is in place.
         let is_placed = || root.join("other/new").exists() || root.join("old/new").exists();
         let keep_going = || {
             let is_placed = is_placed();

@@ -1,4 +1,4 @@
-//! Work on whole trees ends in time.
+//! A COPY of a tree ends at the time limit, and its response names each member that was renamed meanwhile and not copied.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -33,7 +33,7 @@ async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
     }
 }
 
-/// A member is renamed at each step of a copy in turn: it is in the copy once, or the response names it.
+/// In each round a member is renamed at another step of the copy. This member must be in the copy once, or the response must name it.
 #[tokio::test]
 async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_named() {
     let mut house = TestHouse::new(Remembering::AsServed);

@@ -1,7 +1,7 @@
 //! `getxattrat` (Linux 6.13): reads an extended attribute of an entry of a directory by the entry's name, without opening the entry.
 //!
-//! This crate can be removed when rustix has the call (bytecodealliance/rustix#1446). Until then the `unsafe` code is here, and door 5 has
-//! none.
+//! The `unsafe` code of this system call is in this crate, so that door 5 needs none. The crate can be removed when rustix supports the call
+//! (bytecodealliance/rustix#1446).
 
 use std::ffi::CStr;
 use std::io;

@@ -1,4 +1,4 @@
-//! Mutants that no switch can be written for (constants, early returns of `impl Trait`): cargo-mutants builds and runs each alone.
+//! Mutants for which no switch can be written (constants, early returns of `impl Trait`): cargo-mutants builds and runs each of them alone.
 
 use super::build::{Place, copy};
 use super::list::Mutant;
@@ -44,7 +44,7 @@ fn run_with<'m>(
     let mut command = place.cargo(&tree);
     command.args(["mutants", "--in-place", "--baseline", "skip", "--timeout", SECONDS_MAX, "--config"]);
     command.arg(&config).arg("--output").arg(&output).args(["--test-package", tested]);
-    // The codes 2 and 3 mean that a mutant was missed or exceeded the time limit.
+    // The exit codes 2 and 3 mean that a mutant survived or exceeded the time limit.
     let status = command.status().map_err(|why| format!("cargo cannot be run: {why}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         return Err(format!("cargo-mutants ended with {status}"));

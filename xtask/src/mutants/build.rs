@@ -1,4 +1,4 @@
-//! The copied tree with all mutants in it, and its tests.
+//! The copy of the source tree that contains all mutants, and its test programs.
 
 use super::list::{Genre, Mutant, PACKAGES};
 use super::results::{Found, Outcome, Results};
@@ -18,20 +18,20 @@ const JUDGES: [&str; 6] = [
     "enfilade-testkit",
 ];
 
-/// The most rounds of removing mutants that do not compile.
+/// The maximum number of builds; after each, mutants that do not compile are removed.
 const ROUNDS_MAX: usize = 60;
 
-/// A program of tests.
+/// A test program.
 pub(super) struct Program {
     /// The package and its target: `enfilade-testkit sessions`.
     pub(super) name: String,
     pub(super) package: String,
     pub(super) path: PathBuf,
-    /// The directory in which cargo would run it.
+    /// The directory in which cargo would run the program.
     pub(super) place: PathBuf,
 }
 
-/// The directory of the campaign.
+/// The working directory of `cargo xtask mutants`.
 pub(super) struct Place {
     pub(super) root: PathBuf,
 }
@@ -51,7 +51,7 @@ impl Place {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(tree);
         command.env("CARGO_TARGET_DIR", self.root.join("build"));
-        // Programs that are compiled once and run for a few seconds: no optimization, no debug information.
+        // The test programs are compiled once and run for a few seconds, so they get no optimization and no debug information.
         command.envs([
             ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
             ("CARGO_PROFILE_DEV_DEBUG", "false"),
@@ -61,7 +61,8 @@ impl Place {
     }
 }
 
-/// Copies the files of the repository into a tree; `instead` contains replaced files. Unchanged files are not touched.
+/// Copies the files of the repository to `tree`; the content of a file in `instead` replaces the original. Files that are already equal are not
+/// written.
 pub(super) fn copy(tree: &Path, instead: &BTreeMap<String, String>) -> Result<(), String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -180,12 +181,12 @@ fn build_with(
         .to_owned())
 }
 
-/// Whether a mutant has no switch.
+/// Whether a mutant is left out of the tree: it has no switch, or does not compile.
 fn out(found: &Found) -> bool {
     found.alone || found.outcome == Outcome::Unviable
 }
 
-/// Each file with those of its mutants that are not taken out.
+/// Each file with its mutants, except those that are left out ([`out`]).
 fn switched(mutants: &[&Mutant], results: &mut Results) -> Result<BTreeMap<String, Switched>, String> {
     let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
@@ -213,7 +214,7 @@ fn switched(mutants: &[&Mutant], results: &mut Results) -> Result<BTreeMap<Strin
     Ok(all)
 }
 
-/// The mutants that cause errors of the compiler: for each, whether it would not compile alone either, and the error.
+/// The mutants that cause errors of the compiler: for each, whether it would also fail to compile alone, and the error.
 fn errors(
     messages: &[Value],
     switched: &BTreeMap<String, Switched>,
@@ -252,8 +253,8 @@ fn errors(
     found
 }
 
-/// Whether the error would also occur without the switch. The switch itself causes errors about moved and borrowed bindings, and about a match
-/// that is not exhaustive.
+/// Whether the compiler's error would also occur if the mutant were built alone, without a switch. The switch itself causes errors about moved and
+/// borrowed bindings, and about a match that is not exhaustive.
 fn fails_alone(mutant: &Mutant, code: &str) -> bool {
     let of_switch = match mutant.genre {
         Genre::MatchArm => code == "E0004",

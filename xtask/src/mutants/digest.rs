@@ -1,9 +1,9 @@
-//! Digests of code, and of the names and programs of a run of mutants.
+//! Digests of source files, mutants and test programs.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::iter::Peekable;
 
-/// A digest that is the same in each program and on each machine (FNV-1a of 64 bits).
+/// A digest that is the same in each build and on each machine (FNV-1a of 64 bits).
 pub(super) fn digest(content: &[u8]) -> u64 {
     content
         .iter()
@@ -13,7 +13,7 @@ pub(super) fn digest(content: &[u8]) -> u64 {
 /// A digest of the code of a file: comments, documentation, layout and modules of tests do not count.
 ///
 /// # Errors
-/// The text is not Rust.
+/// If the text is not Rust.
 pub(super) fn of_code(text: &str) -> Result<String, String> {
     let tokens: TokenStream = text.parse().map_err(|why| format!("{why}"))?;
     let mut code = String::new();
@@ -71,7 +71,7 @@ fn attribute(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> 
     Some(words.join(" "))
 }
 
-/// Consumes a module with its other attributes. Returns false, and consumes nothing, if something else is next.
+/// Consumes a module with its other attributes. Returns false, and consumes nothing, if the next item is no module.
 fn leave_out_module(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> bool {
     let mut ahead = tokens.clone();
     let is_module = loop {
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(of_code(code).unwrap() == of_code(other).unwrap(), is_same, "{other}");
         }
         assert!(of_code("fn f( {").is_err());
-        // Digests are stored in the repository, so every program must compute the same ones at any time.
+        // Digests are stored in the repository, so every later build must compute the same ones.
         assert_eq!(digest(b"a"), 0xaf63_dc4c_8601_ec8c);
     }
 }

@@ -1,4 +1,4 @@
-//! Records which tests reach which mutants, and judges a mutant by the tests that reach it.
+//! Records which tests execute which mutated places, and judges a mutant by the tests that execute its place.
 
 use super::build::{Place, Program};
 use super::digest::digest;
@@ -13,22 +13,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest a single test may take when no mutant is on, unless the command says otherwise.
+/// The longest time that a single test may take without a mutant, unless `--seconds` sets another limit.
 pub(super) const RECORDING_MAX: Duration = Duration::from_secs(150);
 
-/// The limits of a run of tests: this many times the time without a mutant, plus a constant. The constant of the elapsed time is larger, because
-/// a busy machine must not cause a timeout.
+/// The time limit of a run of tests: this factor times the time without a mutant, plus a constant. `SLACK` is for processor time. `CLOCK_SLACK` is
+/// for elapsed time; it is larger, so that a busy machine does not cause a timeout.
 const SLACK_TIMES: u32 = 5;
 const SLACK: Duration = Duration::from_secs(4);
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
-/// Tests up to this long are quick: the quick tests of all programs are run before any longer test.
+/// A test that takes at most this time is quick: the quick tests of all programs are run before any longer test.
 const QUICK: Duration = Duration::from_millis(300);
 
-/// The units of processor time in `/proc` in a second.
+/// The number of units of processor time in `/proc` per second.
 const TICKS: u64 = 100;
 
-/// The signal that ends a program which took more of a processor than it may (`SIGXCPU`).
+/// The signal that ends a program which exceeded its limit of processor time (`SIGXCPU`).
 const TOOK_TOO_MUCH: i32 = 24;
 
 /// The limit of a test's data segment, in KiB: a mutant may allocate without end.
@@ -50,21 +50,21 @@ impl Took {
     }
 }
 
-/// A test, its times, and the mutants it reaches.
+/// A test, its times, and the mutants whose places it executes.
 pub(super) struct Test {
     name: String,
     took: Took,
     reached: HashSet<u32>,
 }
 
-/// A program of tests that was run once without a mutant.
+/// A test program that was run once without a mutant.
 pub(super) struct Judge {
     program: Program,
     tests: Vec<Test>,
 }
 
-/// Runs each test alone without a mutant, and records the mutants it reaches. Recorded results of the same program are used again. Tests that take
-/// longer than `longest` judge nothing.
+/// Runs each test alone without a mutant, and records the mutants whose places it executes. Records of an unchanged program are used again. Tests
+/// that take longer than `longest` do not judge.
 pub(super) fn record(place: &Place, programs: Vec<Program>, longest: Duration) -> Result<Vec<Judge>, String> {
     let kept = place.root.join("reached");
     std::fs::create_dir_all(&kept).map_err(|why| format!("`{}`: {why}", kept.display()))?;
@@ -143,7 +143,8 @@ fn record_all(place: &Place, program: &Program, longest: Duration) -> Result<Vec
     Ok(tests)
 }
 
-/// Judges a mutant by its tests: first the quick ones, those of the mutant's crate before others; then the long ones, the fastest program first.
+/// Judges a mutant by the tests that execute its place: first the quick tests, beginning with those of the mutant's crate; then the longer tests, the
+/// fastest program first.
 pub(super) fn judge(scratch: &Path, judges: &[Judge], mutant: &Mutant) -> Result<Found, String> {
     let mut runs: Vec<(bool, bool, Took, &Judge, Vec<&str>)> = Vec::new();
     for judge in judges {
@@ -188,7 +189,7 @@ enum Ran {
     TooLong(&'static str),
 }
 
-/// Runs tests of a program until the first fails; its child processes end with it.
+/// Runs tests of a program until the first failure. Child processes of the program are killed at the end.
 #[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
 fn run(
     scratch: &Path,
@@ -266,7 +267,7 @@ fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
     Some(Ran::TooLong("clock"))
 }
 
-/// The processor time of a process that was not waited for yet, and of its children that ended.
+/// The processor time of a process that was not waited for yet, and of its ended children.
 fn processor(id: u32) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // After the name are the state, ten numbers, and four times: user and system time of the process, and of its children.

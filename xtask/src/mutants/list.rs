@@ -6,22 +6,22 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
-/// One small change of the code that a test should find.
+/// One small change of the code that should make a test fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mutant {
-    /// Its number, which is the same in each run as long as the code of the file is unchanged.
+    /// The number of the mutant. It is the same in each run as long as the code of the file is unchanged.
     pub(super) id: u32,
     /// The path from the repository's root.
     pub(super) file: String,
     pub(super) package: String,
-    /// Its name in cargo-mutants, without the position: `replace == with != in open`.
+    /// The name in cargo-mutants, without the position: `replace == with != in open`.
     pub(super) name: String,
-    /// The name that no other mutant of the file has: `replace == with != in open #2` is the second of that name. It does not change with
-    /// comments and layout.
+    /// A name that is unique in the file: `replace == with != in open #2` is the second mutant with this name. It does not depend on comments and
+    /// layout.
     pub(super) label: String,
     /// The name with file and position, as cargo-mutants prints it.
     pub(super) full_name: String,
-    /// The source line it begins on, trimmed: distinguishes mutants of the same name.
+    /// The source line on which the mutant begins, trimmed: it distinguishes mutants of the same name.
     pub(super) at: String,
     pub(super) genre: Genre,
     /// The range of bytes in the file that `replacement` replaces.
@@ -130,7 +130,7 @@ fn mutant(value: &Value, source: &str) -> Option<Mutant> {
     })
 }
 
-/// The byte at a line and a column, both counted from one, in characters.
+/// The byte offset of a line and a column. Both begin at 1; columns count characters.
 fn byte(source: &str, line: usize, column: usize) -> Option<usize> {
     let begin = match line.checked_sub(2) {
         None => 0,

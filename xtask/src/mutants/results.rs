@@ -16,17 +16,17 @@ pub(super) enum Outcome {
     CaughtByBinary,
     /// The tests do not end.
     TimedOut,
-    /// It does not compile.
+    /// The mutant does not compile.
     Unviable,
     /// Every test passes.
     Survived,
-    /// Every test passes, because none reaches the place.
+    /// Every test passes, because no test executes the mutated place.
     Unreached,
-    /// No switch can be written for it; cargo-mutants did not run it yet.
+    /// No switch can be written for the mutant, and cargo-mutants has not run it yet.
     Alone,
 }
 
-/// The outcomes, with their letters in the page of results. A capital letter is the outcome of a mutant that cargo-mutants ran alone.
+/// Each outcome, with its letter in the file of results. A capital letter is the outcome of a mutant that cargo-mutants ran alone.
 const NAMES: [(Outcome, char, &str); 7] = [
     (Outcome::Caught, 'c', "caught"),
     (Outcome::CaughtByBinary, 'b', "caught by the binary"),
@@ -58,17 +58,17 @@ impl Outcome {
     }
 }
 
-/// A result, and the test that gave it.
+/// The result of a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) outcome: Outcome,
     pub(super) by: String,
-    /// The mutant has no switch: cargo-mutants builds it alone.
+    /// Whether the mutant has no switch: cargo-mutants builds it alone.
     pub(super) alone: bool,
 }
 
-/// Results of earlier runs. They are stored in a file of the repository, which has one line for each source file: its digest, the number of
-/// mutants of each outcome, the survivors by name, and a letter for each mutant in the order of the source.
+/// Results of earlier runs. They are stored in a file of the repository, with one line for each source file: its digest, the number of mutants of
+/// each outcome, the names of its survivors, and a letter for each mutant in the order of the source.
 pub(super) struct Results {
     page: PathBuf,
     /// A log of results with the tests that gave them, for people; this program does not read it.
@@ -76,15 +76,15 @@ pub(super) struct Results {
     /// The digest and the mutants of each file: id and label.
     files: BTreeMap<String, (String, Vec<(u32, String)>)>,
     rows: HashMap<u32, Found>,
-    /// The stored lines of source files that changed since.
+    /// The stored lines of source files whose code changed after their run.
     void: BTreeMap<String, String>,
 }
 
 impl Results {
-    /// Reads stored results; results of changed files do not count.
+    /// Reads stored results, without those of changed files.
     ///
     /// # Errors
-    /// A file of a mutant cannot be read.
+    /// If a source file of a mutant cannot be read.
     pub(super) fn read(page: &Path, log: &Path, mutants: &[Mutant]) -> Result<Self, String> {
         let mut files = BTreeMap::new();
         for mutant in mutants {
@@ -124,10 +124,10 @@ impl Results {
         self.void.keys().map(String::as_str)
     }
 
-    /// Stores a result, for this run and the next ones.
+    /// Stores a result for this run and later runs.
     ///
     /// # Errors
-    /// The page or the log cannot be written.
+    /// If the file of results or the log cannot be written.
     pub(super) fn keep(&mut self, mutant: &Mutant, found: Found) -> Result<(), String> {
         let row = json!({
             "file": mutant.file, "name": mutant.label, "outcome": found.outcome.name(), "by": found.by,
@@ -185,18 +185,18 @@ fn of_letter(letter: char) -> Option<Found> {
     Some(Found { outcome: *outcome, by: String::new(), alone })
 }
 
-/// The file, the digest and the letters of a line.
+/// The source file, the digest and the letters in a line of stored results.
 fn parts(line: &str) -> Option<(String, String, String)> {
     let value: Value = serde_json::from_str(line).ok()?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     Some((text("file")?, text("digest")?, text("outcomes")?))
 }
 
-/// Why a survivor is accepted: it changes no behaviour, or another test finds it.
+/// Why a survivor is accepted: it changes no behaviour, or another test fails for it.
 pub(super) struct Reason {
     file: String,
     mutation: String,
-    /// Part of the line, where one function has more than one place of the same mutation.
+    /// A part of the source line, needed if the function has several places with this mutation.
     at: Option<String>,
     why: String,
 }
@@ -251,7 +251,7 @@ pub(super) fn wrong(
     }
     for reason in reasons {
         let of: Vec<&Mutant> = all.iter().filter(|mutant| reason.is_of(mutant)).collect();
-        // A mutant that only tests of the binary find survives without `--interop`.
+        // A mutant that only tests of the binary catch survives without `--interop`.
         let is_caught = |found: &Found| !found.outcome.survives() && found.outcome != Outcome::CaughtByBinary;
         let caught = |mutant: &&Mutant| results.of(mutant).is_some_and(is_caught);
         if of.is_empty() {
@@ -312,7 +312,7 @@ mod tests {
         ] {
             results.keep(mutant, Found { outcome, by: String::new(), alone }).unwrap();
         }
-        // Stored results are read back. A line with another digest, another number of mutants or a broken form gives none.
+        // Stored results are read again. A line gives no results if its digest or its number of mutants is wrong, or if it cannot be parsed.
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.contains("\"outcomes\":\"snCa.\"") && text.lines().count() == 1, "{text}");
         assert_eq!(Results::read(&page, &log, &mutants).unwrap().rows, results.rows);
@@ -327,7 +327,7 @@ mod tests {
             let mut read = Results::read(&page, &log, &mutants).unwrap();
             assert!(read.rows.is_empty(), "{text}");
             assert_eq!(read.void().collect::<Vec<_>>(), if is_void { vec![FILE] } else { vec![] });
-            // A void line stays until the file has a result again.
+            // A line of a changed file stays until the file has a new result.
             assert_eq!(read.text(), if is_void { text } else { String::new() });
             read.keep(&mutants[4], Found { outcome: Outcome::TimedOut, by: String::new(), alone: false })
                 .unwrap();

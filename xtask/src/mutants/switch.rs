@@ -1,5 +1,5 @@
-//! All mutants of a file in one program: each place asks which mutant is switched on. So the code is built once, and a mutant costs no
-//! more than the tests that reach it.
+//! Puts all mutants of a file into one program: each mutated place checks which mutant is switched on. So the code is built only once, and then a
+//! mutant needs only the time of the tests that execute its place.
 
 use super::list::{Genre, Mutant};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// The code that each crate gets. The environment selects the active mutant, and the file for reached places.
+/// The code that is added to each crate. Environment variables name the active mutant, and the file to which executed places are written.
 pub(super) const ASKED: &str = r#"
 #[doc(hidden)]
 #[allow(warnings, clippy::all)]
@@ -37,12 +37,12 @@ pub mod mutant_switch {
 }
 "#;
 
-/// A file with its mutants in it.
+/// The text of a source file with its mutants.
 pub(super) struct Switched {
     pub(super) text: String,
-    /// Ranges of bytes in the text, each with the mutants that cause an error in it.
+    /// Byte ranges of the text, each with its mutants: an error of the compiler in a range is caused by them.
     pub(super) places: Vec<(Range<usize>, Vec<u32>)>,
-    /// Mutants without a possible switch.
+    /// Mutants for which no switch can be written.
     pub(super) alone: Vec<u32>,
     /// Mutants whose replacement is not an expression.
     pub(super) unviable: Vec<u32>,
@@ -59,7 +59,7 @@ pub(super) fn switch(text: &str, mutants: &[&Mutant]) -> Result<Switched, String
         Finder { text, by_place, sites: Vec::new(), unviable: Vec::new(), constant: 0, catches_all: false };
     finder.visit_file(&file);
     let Finder { mut sites, unviable, .. } = finder;
-    // Outer places first; insertions come before places that begin at the same offset.
+    // Outer places come first; an insertion comes before a replacement that begins at the same offset.
     sites.sort_by_key(|site| (site.range.start, !site.range.is_empty(), std::cmp::Reverse(site.range.end)));
     let placed: Vec<u32> = sites.iter().flat_map(|site| site.ids()).chain(unviable.iter().copied()).collect();
     let alone = mutants.iter().map(|mutant| mutant.id).filter(|id| !placed.contains(id)).collect();
@@ -68,11 +68,11 @@ pub(super) fn switch(text: &str, mutants: &[&Mutant]) -> Result<Switched, String
     Ok(switched)
 }
 
-/// A place in the source, and its replacement.
+/// A place in the source, and its replacement for each mutant.
 struct Site {
     range: Range<usize>,
     form: Form,
-    /// The id of each mutant, and the text when the mutant is active.
+    /// The id of each mutant, and the text that replaces the place when this mutant is active.
     instead: Vec<(u32, String)>,
 }
 
@@ -134,14 +134,14 @@ struct Finder<'a> {
     by_place: HashMap<usize, Vec<&'a Mutant>>,
     sites: Vec<Site>,
     unviable: Vec<u32>,
-    /// The depth in constant code, where no switch is possible.
+    /// The number of enclosing constant items and expressions; inside them no switch is possible.
     constant: u32,
     /// Whether the enclosing match has a catch-all arm: then any other arm may be deleted.
     catches_all: bool,
 }
 
 impl Finder<'_> {
-    /// A site for the mutants of a genre that begin here; `instead` gives the replacement of each.
+    /// Adds a [`Site`] for the mutants of this [`Genre`] that begin at `begin`; `instead` gives the replacement of each.
     fn place(
         &mut self,
         begin: usize,
@@ -154,7 +154,7 @@ impl Finder<'_> {
             return;
         }
         let mut site = Site { range, form, instead: Vec::new() };
-        // An early return cannot have another type than the `impl Trait` of the function.
+        // A function that returns `impl Trait` cannot return a second type early.
         let is_here = |mutant: &&&Mutant| {
             mutant.genre == genre && !(form == Form::Return && mutant.return_type.contains("impl "))
         };
@@ -398,7 +398,7 @@ mod tests {
             "fn f() {{ (if {on}(1) {{ a == b || c }} else {{ (if {on}(2) {{ a != b }} else {{ a == b }}) && c }}) }}"
         );
         assert_eq!(switched.text, expected);
-        // Each place of the new text belongs to its mutant.
+        // Each recorded range of the new text contains the id of its mutants.
         for (range, ids) in &switched.places {
             assert!(ids.iter().all(|id| expected[range.clone()].contains(&format!("({id})"))), "{range:?}");
         }

@@ -1,10 +1,10 @@
-//! Modules of one crate do not import each other in a circle: of two modules, one is lower.
+//! Modules of one crate must not import each other in a circle.
 
 use super::imports::{Graph, Modules};
 use super::{Finding, Source};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// The files of a door that decides, the lowest first (ARCHITECTURE.md, "Inside a door").
+/// The files of a door that decides. A file imports only files that are earlier in this list (ARCHITECTURE.md, "Inside a door").
 const ROOMS: [&str; 6] = ["ask", "refuse", "view", "permit", "memo", "open"];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -34,7 +34,7 @@ fn in_crate(graph: &Graph) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named: BTreeSet<&str> = BTreeSet::new();
     for circle in &circles {
-        // A circle is found once for each of its modules.
+        // `circles` contains a circle once for each of its modules; it is reported only once.
         if circle.iter().any(|module| !named.contains(module)) {
             let Some(first) = circle.first() else { continue };
             findings.extend(finding(graph, circle, first, circle_of));

@@ -1,4 +1,4 @@
-//! `deny.toml` and the table of libraries allow each library in the same crates.
+//! Checks that `deny.toml` and the table of libraries (`edges.rs`) allow each library in the same crates.
 
 use super::edges::crates_that_know;
 use super::{Finding, Source};
@@ -26,7 +26,7 @@ fn check_bans(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ban in bans.into_iter().flatten() {
         let name = ban.get("crate").and_then(Value::as_str).unwrap_or_default();
-        // Without wrappers no crate may know the library. Wrappers that are not crates of the house do not count.
+        // If a ban has no wrappers, no crate may use the library. Wrappers that are not crates of this workspace do not count.
         let wrappers = ban.get("wrappers").and_then(Value::as_array).into_iter().flatten();
         let mut here: Vec<&str> =
             wrappers.filter_map(Value::as_str).filter(|name| is_of_house(name)).collect();

@@ -1,9 +1,9 @@
-//! Every door has the same files, makes its permit in one place, and does no I/O.
+//! Checks that every door has the same files, makes its permit in one place, and does no I/O.
 
 use super::rust_text::{body_end, is_word, line_at, words};
 use super::{Finding, Source};
 
-/// Folder and permit of the doors that decide.
+/// The folder and the permit of each door that decides.
 const DOORS: [(&str, &str); 4] = [
     ("crates/door-1-tls", "TlsPermit"),
     ("crates/door-2-identity", "IdentityPermit"),
@@ -11,17 +11,17 @@ const DOORS: [(&str, &str); 4] = [
     ("crates/door-4-access", "AccessPermit"),
 ];
 
-/// The door that acts with the permit it is given. It has files of its own.
+/// The door that acts with a permit and decides nothing. It has other files.
 const ACTING: &str = "crates/door-5-content";
 
 const ROOMS: [&str; 6] = ["ask", "view", "open", "permit", "refuse", "memo"];
 
-/// Doors that may remember nothing, with the reason in their `lib.rs`.
+/// Doors that may lack a memo, with the reason in their `lib.rs`.
 const FORGETFUL: [&str; 2] = ["crates/door-1-tls", "crates/door-3-datastore"];
 
 const README_LINES_MAX: usize = 12;
 
-/// What a door or the facts must not do (invariants F1 and D1).
+/// Modules of `std` that doors and `facts` must not use, because they do no I/O (invariants F1 and D1).
 const OUTSIDE: [&str; 9] = [
     "std::fs",
     "std::net",
@@ -34,7 +34,7 @@ const OUTSIDE: [&str; 9] = [
     "SystemTime::now",
 ];
 
-/// Crates that decide, order the doors or speak a protocol, and so change no facts themselves.
+/// The crates of the doors, the passage and the protocols: they must not change facts themselves.
 const READERS: [&str; 11] = [
     "crates/door-1-tls",
     "crates/door-2-identity",
@@ -137,7 +137,7 @@ fn permits(folder: &str, permit: &str, of_door: &[&Source]) -> Vec<Finding> {
     findings
 }
 
-/// Whether the line fills the fields of the type, and is not about the type itself.
+/// Whether the line constructs a value of the type, and is not its definition or an `impl`.
 fn is_literal(line: &str, name: &str) -> bool {
     let literal = format!("{name} {{");
     words(line, &literal).any(|at| {
@@ -167,7 +167,7 @@ fn outside(source: &Source) -> Vec<Finding> {
     let mut is_std_list = false;
     for (number, line) in source.code_lines() {
         found.extend(OUTSIDE.iter().filter(|word| line.contains(**word)).map(|word| (number, *word)));
-        // `use std::{…}` lists the modules without the prefix.
+        // `use std::{…}` lists modules without the prefix `std::`.
         let list = line.split_once("std::{").map(|(_, list)| list).or(is_std_list.then_some(line));
         if let Some(list) = list {
             let is_listed = |word: &&&str| {

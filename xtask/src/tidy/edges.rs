@@ -1,9 +1,9 @@
-//! Which crate may depend on which, and which crate may know which library.
+//! Checks which crates a crate may depend on, and which libraries it may use.
 
 use super::{Finding, Source};
 use toml::{Table, Value};
 
-/// A crate of the house, and the other crates it may depend on.
+/// A crate of this workspace, and the other crates of the workspace that it may depend on.
 const EDGES: [(&str, &[&str]); 20] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
@@ -16,12 +16,12 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
-    // No protocol knows another one.
+    // No protocol depends on another one.
     ("enfilade-webdav", &["facts", "passage", "faces"]),
     ("enfilade-keystone", &["facts", "passage", "admin", "faces"]),
     ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
     ("enfilade-operations", &["facts", "passage", "faces"]),
-    // These crates put the others together.
+    // These crates may use all others.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
     ("enfilade-bench", &ALL),
@@ -47,7 +47,7 @@ const ALL: [&str; 15] = [
     "testkit",
 ];
 
-/// A library, the crates that may know it, and its purpose.
+/// A library, the crates that may use it, and its purpose.
 const LIBRARIES: [(&str, &[&str], &str); 56] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
@@ -225,7 +225,7 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Checks the workspace's manifest, because a name in it holds for every crate.
+/// Checks the dependencies in the workspace's manifest, because crates inherit them.
 fn check_workspace(source: &Source) -> Vec<Finding> {
     let Ok(manifest) = source.text.parse::<Table>() else {
         return vec![source.finding(0, "the manifest cannot be read")];
@@ -279,7 +279,7 @@ fn wrong_library(name: &str, library: &str) -> Option<String> {
     }
 }
 
-/// The crates of the house that may know the library; `*` is all of them.
+/// The crates of this workspace that may use the library; `*` means all of them.
 pub(super) fn crates_that_know(library: &str) -> Option<&'static [&'static str]> {
     LIBRARIES.iter().find(|(known, ..)| *known == library).map(|(_, crates, _)| *crates)
 }

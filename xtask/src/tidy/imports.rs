@@ -1,4 +1,4 @@
-//! Which file of a crate imports from which other, with names resolved as the compiler resolves them. Tests are left out.
+//! Finds out which files of a crate import from which others. Names are resolved as by the compiler. Tests are left out.
 
 use super::Source;
 use proc_macro2::{TokenStream, TokenTree};
@@ -41,7 +41,7 @@ struct Import {
     path: Path,
 }
 
-/// What a name stands for: a module, or an item of a module.
+/// The meaning of a name: a module, or an item of a module.
 #[derive(Clone, Copy)]
 enum Target {
     Module(usize),
@@ -55,7 +55,7 @@ pub(super) struct Edge {
     pub(super) line: usize,
 }
 
-/// For each module of the crate that is a file, the modules it imports from, without its own ancestors and descendants.
+/// For each module of the crate that is a file: the modules from which it imports, except its own ancestors and descendants.
 pub(super) type Graph = BTreeMap<String, BTreeMap<String, Edge>>;
 
 impl Modules {
@@ -350,7 +350,7 @@ fn paths_in_tokens(tokens: TokenStream, found: &mut Vec<Path>) {
     found.extend(Some(path).filter(|path| 1 < path.segments.len()));
 }
 
-/// The name an item is called by.
+/// The name of an item.
 fn defined(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,

@@ -1,4 +1,4 @@
-//! Names that say nothing, and crates that do not say what they are for.
+//! Finds modules and files whose names say nothing, and crates without a comment that gives their purpose.
 
 use super::{Finding, Source};
 

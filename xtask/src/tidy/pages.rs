@@ -1,4 +1,4 @@
-//! The pages of the documentation exist. `interop/reference.rs` checks that the reference pages are what the program prints.
+//! Checks that the pages of the documentation exist. `interop/reference.rs` checks that the reference pages agree with the output of the program.
 
 use super::{Finding, Source};
 use crate::pages::PAGES as WRITTEN;

@@ -1,10 +1,10 @@
-//! Words that give way to the field's own (GLOSSARY.md). How often each may still stand is a number that only falls; at 0 it may not come back.
+//! Words that the usual terms of the field (GLOSSARY.md) replace. Each word has a maximum number of uses, which must never be raised.
 
 use super::rust_text::words;
 use super::{Finding, Source};
 use std::collections::BTreeMap;
 
-/// A word, what to write instead, and how often it may stand.
+/// A word, the words to use instead, and the maximum number of uses.
 type Retired = (&'static str, &'static str, usize);
 
 const RETIRED: [Retired; 13] = [
@@ -23,7 +23,7 @@ const RETIRED: [Retired; 13] = [
     ("hand_on", "`propagate`", 0),
 ];
 
-/// Files that may contain the words: the history of changes, and this table.
+/// Files that may contain the words: the changelog, and this table.
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy/retired.rs"];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

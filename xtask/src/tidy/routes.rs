@@ -1,14 +1,14 @@
-//! Every route needs a permit or stands in these short lists (invariant E3).
+//! Checks that every route needs a permit or is in one of these short lists (invariant E3).
 
 use super::rust_text::{functions, line_at, words};
 use super::{Finding, Source};
 
 const HERE: &str = "xtask/src/tidy/routes.rs";
 
-/// The file that makes routes. The fields of a route are private, so no other file can make one by hand.
+/// The only file that can construct a `Route`, because its fields are private.
 const MAKERS: &str = "crates/faces/src/routes.rs";
 
-/// A crate and one of its tables.
+/// A crate, and the name of one of its tables of routes.
 type Table = (&'static str, &'static str);
 
 /// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
@@ -16,7 +16,7 @@ const REVIEWED: [(Table, &[&str]); 5] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (("crates/face-operations", "OPERATIONS"), &["/metrics", "/livez", "/healthz", "/readyz"]),
     (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
-    // The second path is a login.
+    // The path `/access/ticket` is the login.
     (("crates/face-proxmox", "ROUTES"), &["/api2/json/ping", "/api2/json/access/ticket"]),
     // Calls of the Identity API have a table of their own.
     (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),
@@ -113,7 +113,7 @@ fn table_at(code: &str, at: usize) -> &str {
     table.split(':').next().filter(|_| !table.contains("];")).unwrap_or_default()
 }
 
-/// Checks that routes are made only by the functions of `Route` for that.
+/// Checks that routes are made only by the constructors of `Route`.
 fn made_by_hand(makers: &Source) -> Vec<Finding> {
     let known: Vec<_> = functions(&makers.code)
         .into_iter()
@@ -136,7 +136,7 @@ mod tests {
     const MADE: &str = "pub struct Route {\n}\nimpl Route {\n    const fn guarded() -> Self {\n        Route { a }\n    }\n    \
                         const fn public() -> Self {\n        Self { b }\n    }\n    fn matches(&self) {}\n}\n";
 
-    /// The crate and the table in it, with the routes that were reviewed and this.
+    /// Sources in which all tables have their reviewed routes; the tables of `krate` also have the text `more`.
     fn tables(krate: &str, more: &str) -> Vec<Source> {
         let text = |(table, paths): &(Table, &[&str])| {
             let rows: String = paths

@@ -1,5 +1,5 @@
-//! Rust text for the rules of tidy: comments and literals are blanked, tests are told from code, and functions have their extent.
-//! This is not a parser: it relies on the layout of rustfmt, which runs before it.
+//! Rust text for the rules of tidy: blanks comments and literals, tells tests from code, and finds the beginning and end of functions. This is not a
+//! parser: it relies on the layout of rustfmt, which runs before it.
 
 /// The text with every comment, string and character literal blanked; offsets and lines do not change.
 pub(super) fn blanked(text: &str) -> String {
@@ -87,7 +87,7 @@ pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The offsets of `word` in `text` with no letter, digit or underscore on either side of the word.
+/// The offsets of `word` in `text`, if no letter, digit or underscore is next to it.
 pub(super) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
     text.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = text.get(..*at).and_then(|before| before.chars().next_back());
@@ -99,7 +99,7 @@ pub(super) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = us
     })
 }
 
-/// The line, from 1, that the offset is in.
+/// The number of the line, from 1, that contains the offset.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     text.get(..offset).unwrap_or(text).matches('\n').count() + 1
 }
@@ -119,7 +119,7 @@ pub(super) fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
-/// The modules that blanked text declares for tests only, and that have files of their own.
+/// The names of modules with files of their own that blanked text declares for tests only.
 pub(super) fn test_modules(code: &str) -> Vec<&str> {
     let declared = code.split("#[cfg(test)]\n").skip(1).filter_map(|after| after.lines().next());
     declared

@@ -1,4 +1,4 @@
-//! Files and functions that have grown too long to be read in one go.
+//! Finds files and functions that are too long to be read in one go.
 
 use super::rust_text::{functions, line_at};
 use super::{Finding, Source};
@@ -23,8 +23,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// The functions of a file: name, first line, number of lines. Functions of tests are left out: a test is read from top to bottom, like a
-/// table.
+/// The functions of a file: name, first line, number of lines. Functions of tests are left out: a long test is as easy to read as a table.
 fn lengths(source: &Source) -> impl Iterator<Item = (&str, usize, usize)> {
     let code: HashSet<usize> = source.code_lines().map(|(number, _)| number).collect();
     functions(&source.code).into_iter().filter_map(move |function| {
@@ -34,7 +33,7 @@ fn lengths(source: &Source) -> impl Iterator<Item = (&str, usize, usize)> {
     })
 }
 
-/// How long the files and functions of the product are: the median, the 90th percentile and the longest, in lines.
+/// The lengths of the files and functions of the product, as text: the median, the 90th percentile and the longest, in lines.
 pub(super) fn report(sources: &[Source]) -> String {
     let product = || {
         let is_product =

@@ -36,14 +36,14 @@ impl Source {
         Finding { path: self.path.clone(), line, what: what.into() }
     }
 
-    /// Its blanked lines, numbered from 1, without the lines that are for tests only.
+    /// The lines of [`Source::code`] with their numbers from 1, without the lines that are for tests only.
     pub(crate) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let flags = test_lines(&self.code);
         let lines = self.code.lines().enumerate().zip(flags);
         lines.filter_map(|((index, line), is_test)| (!self.is_test && !is_test).then_some((index + 1, line)))
     }
 
-    /// The number of its lines without the block of tests.
+    /// The number of lines, without the block of tests.
     pub(crate) fn length(&self) -> usize {
         test_lines(&self.code).iter().filter(|is_test| !**is_test).count()
     }
@@ -78,7 +78,7 @@ fn read_file(root: &Path, path: &Path) -> Option<Source> {
     Some(Source::new(path.to_string_lossy(), text))
 }
 
-/// Marks the files that another one declares as `#[cfg(test)] mod …;`, and what is below them.
+/// Marks files as tests if another file declares them by `#[cfg(test)] mod …;`, and the files of their modules.
 pub(super) fn mark_tests(sources: &mut [Source]) {
     let mut tests = Vec::new();
     for source in sources.iter().filter(|source| source.is_rust()) {

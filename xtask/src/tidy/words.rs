@@ -1,4 +1,4 @@
-//! Words that must not be committed.
+//! Finds words that must not be committed.
 
 use super::rust_text::{is_word, line_at, words};
 use super::{Finding, Source};
@@ -10,7 +10,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// The words are put together here, so that this file does not hold them.
+/// The words are composed of parts, so that this file does not contain them.
 fn forbidden(source: &Source) -> Vec<Finding> {
     let later = "fix it, or describe the rest in an issue";
     let promise = "a promise not kept; build it or leave it out";
@@ -38,14 +38,14 @@ fn forbidden(source: &Source) -> Vec<Finding> {
     found.map(|(at, what)| source.finding(line_at(&source.text, at), what)).collect()
 }
 
-/// Absolute paths that exist on one machine only.
+/// Finds absolute paths that exist on one machine only.
 fn machine_paths(source: &Source) -> Vec<Finding> {
     let places = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/ho", "me/"].concat()];
     let found = places.iter().flat_map(|place| {
         source.text.match_indices(place.as_str()).filter_map(move |(at, _)| {
             let before = source.text.get(..at)?.chars().next_back();
             let after = source.text.get(at + place.len()..)?.chars().next();
-            // In the middle of a longer path the text is a folder's name.
+            // In the middle of a longer path the text is only the name of a folder.
             let is_inside = before.is_some_and(|c| is_word(c) || ".-~})".contains(c));
             let leads_on = after.is_some_and(|c| is_word(c) || c == '.');
             (!is_inside && leads_on).then_some((at, place))

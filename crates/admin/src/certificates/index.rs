@@ -1,10 +1,11 @@
-//! The index of certificates: the leaves that an earlier start read, so that the next start only checks each file for changes.
+//! The index of certificates: the leaf certificates that an earlier start read. With it, the next start only checks each file for changes.
 //!
-//! It contains only verified files, each with its identity at that time. A damaged index, or one of another version or place, is not used:
-//! then every file is read. It contains the seed for digests of names, so it is as private as the keys.
+//! The index contains only verified files, each with its identity at the time of the verification. A damaged index, or an index of another version or
+//! place, is not used, and every file is read. The index contains the seed for the digests of names, so it must be as private as the keys.
 //!
-//! Measured (`bench/runs/2026-11-22-certs.json`, 25,000 files): all names are answered after 68 ms warm and 113 ms cold, without an index after
-//! 116 and 272 ms. For 1,000,000 files (`2026-11-22-certs-1000000.json`): 3.6 s and 6.2 s, without an index 4.1 s and 11.4 s.
+//! Measured (`bench/runs/2026-11-22-certs.json`, 25,000 files): with the index, all names can be answered after 68 ms (113 ms if the files are not in
+//! the page cache), without it after 116 ms (272 ms). For 1,000,000 files (`2026-11-22-certs-1000000.json`): after 3.6 s (6.2 s) with the index,
+//! after 4.1 s (11.4 s) without it.
 
 use super::listing::Listing;
 use super::{CertificateFiles, path_of};
@@ -21,9 +22,9 @@ use std::path::Path;
 /// How far the index is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexUse {
-    /// No index.
+    /// No index is used.
     Off,
-    /// Each file is checked for changes.
+    /// Each file is checked for changes before the server answers.
     #[default]
     Checked,
     /// The files are checked for changes only after the server has begun to answer.
@@ -90,7 +91,7 @@ impl LeafIndex {
         rest.0.is_empty().then_some(LeafIndex { seed, is_trusted, leaves })
     }
 
-    /// The seed for digests of its names.
+    /// The seed for the digests of the names in the index.
     pub fn seed(&self) -> MemoSeed {
         MemoSeed(self.seed)
     }
@@ -100,10 +101,10 @@ impl LeafIndex {
         self.leaves.len()
     }
 
-    /// Writes the verified files of a snapshot whose names are digested with this seed.
+    /// Writes the verified files of a snapshot. `seed` is the seed for the digests of their names. Returns the number of files.
     ///
     /// # Errors
-    /// When it cannot be written; the old index stays.
+    /// When the index cannot be written; the old index stays.
     pub fn write(
         index: &Path,
         place: &Path,
@@ -142,7 +143,7 @@ impl LeafIndex {
     }
 }
 
-/// Detects damage by disks and editors, not by an attacker who may write the file.
+/// Detects accidental damage, but not the changes of an attacker who can write the file.
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     KeyMaker::new(&MemoSeed(*MAGIC), "index").bytes(bytes).key().as_choice()
 }

@@ -1,4 +1,4 @@
-//! The list of certificate files and their terms, from a directory or a crt-list.
+//! The list of certificate files, each with its TLS options, from a directory or a crt-list.
 
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
@@ -20,7 +20,7 @@ pub struct CertificateTerms {
 }
 
 impl CertificateTerms {
-    /// Terms with these TLS tickets. The certificates of authorities in the directory `issuers` complete bundles that contain only a leaf.
+    /// Settings with these keys of TLS tickets. The certificates of authorities in the directory `issuers` complete bundles that contain only a leaf.
     ///
     /// # Errors
     /// When the TLS library refuses its own defaults, or the directory cannot be read.
@@ -58,7 +58,7 @@ struct Lines {
     of: HashMap<PathBuf, Vec<(Line, Arc<Policy>)>>,
     /// The name of the list.
     list: String,
-    /// The list itself, and the other files its lines refer to.
+    /// The list itself, and the other files that its lines refer to.
     read: BTreeSet<PathBuf>,
 }
 
@@ -76,9 +76,8 @@ fn listed(bad: &[BadCertificate]) -> String {
 }
 
 impl Listing {
-    /// Reads the place. A list is used completely or not at all: if one line were left out, another line with other terms would answer
-    /// for its names. If lines are invalid, `is_usable` is asked about the certificate of each line, so that one error names all lines that
-    /// cannot be used.
+    /// Reads the place. A list is used completely or not at all: if one line were left out, another line with other options would answer for its
+    /// names. If lines are invalid, `is_usable` is called for the certificate of each line, so that one error names all lines that cannot be used.
     ///
     /// # Errors
     /// When the place cannot be read, or lines of the list are invalid.
@@ -172,7 +171,7 @@ impl Listing {
         files
     }
 
-    /// The same problem, with the lines of the list that name the file.
+    /// Adds to a problem the lines of the list that name the file.
     pub(super) fn at_lines(&self, bad: BadCertificate) -> BadCertificate {
         let lines = self.lines_of(Path::new(&bad.file)).unwrap_or_default();
         let list = self.lines.as_ref().map_or("", |lines| lines.list.as_str());
@@ -183,8 +182,8 @@ impl Listing {
         }
     }
 
-    /// Why the list cannot be used: a certificate that cannot be used is on a line with options, and no other certificate may answer in its
-    /// place. The reason names all certificates that cannot be used.
+    /// Refuses the list if a certificate on a line with options cannot be used, because no other certificate may answer in its place. The error names
+    /// all certificates that cannot be used.
     pub(super) fn check_bound(&self, bad: &[BadCertificate]) -> io::Result<()> {
         match bad.iter().find(|bad| self.is_bound(Path::new(&bad.file))) {
             None => Ok(()),
@@ -196,7 +195,7 @@ impl Listing {
         }
     }
 
-    /// The listing of a directory, limited to these files and the bundles they belong to.
+    /// The listing of a directory, limited to these files and the bundles that they belong to.
     pub(super) fn of_few(
         place: &CertificatePlace,
         paths: &BTreeSet<PathBuf>,
@@ -221,7 +220,7 @@ impl Listing {
         self.lines.is_some()
     }
 
-    /// The lines of the list that name a file, or that name the bundle the file belongs to.
+    /// The lines of the list that name a file, or that name the bundle to which the file belongs.
     fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));
@@ -240,12 +239,12 @@ impl Listing {
         }
     }
 
-    /// Whether the names of the file's certificate are needed: a line of the list may have names of its own instead.
+    /// Whether the names in the file's certificate are needed. They are not needed if every line for the file has names of its own.
     pub(super) fn needs_names(&self, path: &Path) -> bool {
         self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
     }
 
-    /// A file as it was found, under the usual terms.
+    /// The certificate of a file, with the default policy.
     pub(super) fn file(&self, path: &str, version: u64, leaf: DigestedLeaf) -> CertificateFile {
         CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
     }
@@ -260,7 +259,7 @@ impl Listing {
         }
     }
 
-    /// Whether no other certificate may answer in place of this file's, because its terms differ from the default.
+    /// Whether a line of the file has other options than the default, so that no other certificate may answer in place of the file's.
     pub(super) fn is_bound(&self, path: &Path) -> bool {
         let of = self.lines_of(path).unwrap_or_default();
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())
@@ -278,7 +277,7 @@ impl Listing {
         of_lines.filter_map(|path| parent(path)).chain([self.base.clone()]).collect()
     }
 
-    /// Files with companion files (`.key`, `.ocsp`), so that their own identity does not show every change.
+    /// Files that have companion files (`.key`, `.ocsp`). The identity of such a file alone does not show every change.
     pub(super) fn with_companions(&self) -> BTreeSet<PathBuf> {
         with_companions(&self.directories())
     }

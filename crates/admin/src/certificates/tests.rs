@@ -80,7 +80,7 @@ fn follows_what_changes(shelf: &Shelf) {
             after.bad.iter().map(|bad| Path::new(&bad.file).file_name().unwrap()).collect();
         assert_eq!(bad, [OsStr::new("c.pem"), OsStr::new("readme")].into());
     }
-    // A key of another certificate is found when the file is read.
+    // A key that belongs to another certificate is found by the verification.
     let other = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().signing_key.serialize_pem();
     let text = std::fs::read_to_string(shelf.place.join("d.pem")).unwrap();
     let text = text.split_inclusive("-----END CERTIFICATE-----\n").next().unwrap().to_owned() + &other;
@@ -159,13 +159,13 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
         assert_eq!(answers(&first.certificates, name), file);
     }
     assert_eq!(files.look_again(&first.certificates, rules, LATE).unwrap().read, 0);
-    // After an invalid line, or a broken file with terms of its own, the old snapshot stays in use.
+    // After an invalid line, or a broken file on a line with options, the old snapshot stays in use.
     for text in ["a.pem [nonsense]\nb.pem\n", "b.pem\ngone.pem [ssl-min-ver TLSv1.3]\n"] {
         std::fs::write(&list, text).unwrap();
         let why = files.look_again(&first.certificates, rules, LATE).unwrap_err().to_string();
         assert!(why.contains("list:1: `nonsense`") || why.contains("gone.pem"), "{why}");
     }
-    // Lines change their order and their terms: unchanged files are not read again, unless their names are needed.
+    // Lines change their order and their options: unchanged files are not read again, unless their names are needed.
     std::fs::write(&list, "b.pem\na.pem\n").unwrap();
     let changed = [list.clone()].into();
     let second = files.look_at(&first.certificates, &changed, rules, LATE).unwrap();
@@ -181,7 +181,7 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     let kept = files.look_at(&third.certificates, &one, rules, LATE).unwrap();
     assert_eq!(answers(&kept.certificates, "new.example"), "a.pem");
-    // If its line has options, a reload changes nothing, until the file is there again.
+    // If the line of a missing file has options, a reload changes nothing until the file exists again.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look_again(&kept.certificates, rules, LATE).unwrap_err().to_string();
     assert!(why.contains("a.pem") && why.contains("(list:2)"), "{why}");
@@ -190,7 +190,7 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     assert_eq!(answers(&repaired, "back.example"), "a.pem");
     assert_ne!(epoch(&repaired, "back.example"), epoch(&repaired, "b.example"));
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
-    // At a start no other certificate may answer for a file with terms of its own.
+    // At a start, no other certificate may answer for a file on a line with options.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look(rules, None, LATE).unwrap_err().to_string();
     assert!(why.contains("a.pem") && why.contains("the line of") && why.contains("(list:2)"), "{why}");
@@ -219,10 +219,10 @@ fn every_line_of_a_list_that_cannot_be_used_is_named_at_once() {
     assert!(!why.contains("c.pem") && !why.contains("list:2"), "{why}");
     let places = ["list:1: ", "list:3: ", "(list:5, ", "(list:7)"].map(|place| why.find(place));
     assert!(places.is_sorted(), "{why}");
-    // One unusable certificate on a line with options is enough; the others are named as well.
+    // One unusable certificate on a line with options is enough to refuse the list; the error also names the other unusable certificates.
     let why = look("a.pem\ngone.pem [no-alpn]\njunk.pem\n").unwrap_err().to_string();
     assert!(why.contains("(list:2)") && why.contains("(list:3)"), "{why}");
-    // Without options the others are served, and each that is left out is named with its line.
+    // Without options, the usable certificates are served, and each unusable certificate is named with its line.
     let looked = look("a.pem\ngone.pem\njunk.pem\n").unwrap();
     let lines: Vec<bool> = looked.bad.iter().map(|bad| bad.why.contains("(list:")).collect();
     assert_eq!((looked.certificates.count(), lines), (1, vec![true, true]));
@@ -267,7 +267,7 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
         )
     };
     assert_eq!(start(&known), (0, "0.pem".into(), "0.pem".into()));
-    // One file changed, one was removed, one is new.
+    // One file changed, and one file is new.
     shelf.write("0.pem", &["other.example"]);
     shelf.write("new.pem", &["new.example"]);
     assert_eq!(start(&known).0, 2);

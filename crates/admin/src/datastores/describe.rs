@@ -15,32 +15,32 @@ use std::path::Path;
 /// A datastore, for listing.
 #[derive(Clone, Debug)]
 pub struct DatastoreSummary {
-    /// Its name.
+    /// The name of the datastore.
     pub name: DatastoreName,
-    /// Where its content is.
+    /// The path of the content.
     pub path: String,
-    /// Its maintenance mode, if it is in one.
+    /// The maintenance mode, if the datastore is in one.
     pub maintenance: Option<String>,
-    /// The problem of its section.
+    /// The problem of the section in `datastore.cfg`, if it has one.
     pub fault: Option<String>,
-    /// Its comment.
+    /// The comment.
     pub comment: Option<String>,
 }
 
-/// A datastore, with everything that is known of it.
+/// A datastore, with all that is known about it.
 #[derive(Clone, Debug)]
 pub struct DatastoreDetails {
-    /// Its section.
+    /// The section in `datastore.cfg`.
     pub row: Datastore,
-    /// Where its content is.
+    /// The path of the content.
     pub root: String,
-    /// The name of the project it is bound to.
+    /// The name of the project to which the datastore is bound.
     pub project: Option<String>,
     /// Properties that are not in `datastore.cfg`.
     pub profile: DatastoreProfile,
-    /// The mount point that must be mounted before it is served.
+    /// The directory at which a file system must be mounted before the datastore is served.
     pub mount_point: Option<String>,
-    /// The usage of its file system or of its quota; an error text if it is unknown.
+    /// The used and the free space of the file system or the quota; an error text if they are unknown.
     pub usage: Result<Usage, String>,
 }
 
@@ -60,7 +60,7 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
     Ok(rows.into_iter().map(summary).collect())
 }
 
-/// The details of a datastore. With a quota its content is counted, which reads the attributes of every file.
+/// The details of a datastore. If it has a quota, its content is counted, which reads the attributes of every file.
 ///
 /// # Errors
 /// When the datastore does not exist, or the facts cannot be read.
@@ -115,7 +115,7 @@ const FULL_PART: u64 = 100;
 /// A warning about a datastore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatastoreWarning {
-    /// The datastore.
+    /// The name of the datastore.
     pub name: DatastoreName,
     /// The text, with the next step.
     pub says: String,
@@ -123,7 +123,7 @@ pub struct DatastoreWarning {
     pub is_shut: bool,
 }
 
-/// Warnings about datastores. They do not make the edited file invalid.
+/// Warnings about datastores. A warning does not make `datastore.cfg` invalid.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -138,7 +138,7 @@ pub fn datastore_warnings(
         profiles.into_iter().filter_map(|(name, row)| Some((name, row.mounted_at?))).collect();
     let mut roots: Vec<(String, &DatastoreName)> =
         rows.iter().map(|(name, row)| (row.root(name).trim_end_matches('/').to_owned(), name)).collect();
-    // Sorted by path components, so that nested paths follow their directory directly.
+    // Sorted by path components, so that nested paths come directly after the path that contains them.
     roots.sort_by(|(a, _), (b, _)| Path::new(a).cmp(Path::new(b)));
     let mut warnings: Vec<DatastoreWarning> = Vec::new();
     let warning =
@@ -206,7 +206,7 @@ pub fn datastore_warnings(
     Ok(warnings)
 }
 
-/// The problem of one directory.
+/// The problem of the directory of one datastore, if it has one.
 fn state(root: &str, is_directory: std::io::Result<bool>, opened: Result<Root, Refusal>) -> Option<String> {
     match is_directory {
         Err(why) => return Some(format!("`{root}`: {why}; create it, or mount its file system")),

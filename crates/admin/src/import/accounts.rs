@@ -103,7 +103,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         }
         let root = Userid::root_pam();
         if !users.entries.is_empty() && !users.entries.contains_key(&root.clone().into()) {
-            // The administrator root@pam exists without a section.
+            // The administrator root@pam exists even without a section in `user.cfg`.
             self.user(&root, &Entry::default())?;
         }
         for (authid, (error, _)) in &users.broken {
@@ -142,7 +142,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// The users are in a file that the server follows: only their passwords are imported. The report also has what is different here.
+    /// Imports only passwords, because the server already follows the file with the users. The report also says what is different here.
     fn passwords_of_followed(&mut self) -> Result<(), Error> {
         let files = self.files;
         for ((path, ugid), roles) in &files.acl.entries {
@@ -152,7 +152,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
                 self.report.push(Imported::taken("roles", format!("{ugid} on {path}")).but(Some(differs)));
             }
         }
-        // The administrator root@pam exists without a section.
+        // The administrator root@pam exists even without a section in `user.cfg`.
         let root = Userid::root_pam();
         let users = files.users.entries.keys().filter(|authid| authid.token.is_none());
         let mut users: BTreeSet<&Userid> = users.map(|authid| &authid.user).collect();
@@ -167,7 +167,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Gives an existing user without a password the one of `shadow.json`.
+    /// Gives an existing user without a password the password in `shadow.json`.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
         if let (true, None, Err(why)) = (self.files.is_followed, &user.password, self.passwords.of(userid)) {
@@ -317,7 +317,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Some(who) => who,
             None => match ugid.to_string().parse::<Target>().and_then(|target| who(self.view, &target)) {
                 Ok(who) => who,
-                // The realm of a user or token may be missing too, or be new in this very change.
+                // The missing record can also be the realm of a user or token, which may be new in this change. So the reason names the user or
+                // token.
                 Err(Error::Missing { what, name, .. }) => {
                     return Ok(Some(match ugid {
                         Ugid::Authid(id) if id.token.is_some() => format!("there is no token `{id}`"),
@@ -338,14 +339,15 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 }
 
-/// What roles on a datastore let their holder do here, and not in Proxmox Backup Server.
+/// A note if roles on a datastore give more rights here than in Proxmox Backup Server.
 fn reads_all(roles: &Roles) -> Option<String> {
     const OF_OWN_BACKUPS: [Role; 2] = [Role::DatastoreBackup, Role::DatastorePowerUser];
     let role = roles.keys().find(|role| OF_OWN_BACKUPS.contains(role))?;
     Some(format!("{} reaches all files below the path here, and only own backups there", role.name()))
 }
 
-/// The path of the files of a namespace, if the path is one: each namespace is in the directory `ns` of the one above.
+/// The path of the files of a namespace, if `path` is that of a namespace. The files of each namespace are in the directory `ns` of the namespace
+/// above.
 fn files_of(path: &RolePath) -> Option<RolePath> {
     let (store, namespace) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;
     let below: String = namespace.split('/').map(|name| format!("/ns/{name}")).collect();

@@ -1,4 +1,4 @@
-//! Which users of a Proxmox Backup Server get a password here, and why the others get none.
+//! Decides which users of a Proxmox Backup Server get a password here, and says why the others get none.
 
 use super::Imported;
 use super::source::{Files, ProxmoxTerms};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The realm whose passwords are in `shadow.json`.
 const REALM_OF_SHADOW: &str = "pbs";
 
-/// The passwords of the source, under the terms of an import.
+/// The passwords of the source, and the options of the import.
 #[derive(Clone, Copy)]
 pub(super) struct Passwords<'f> {
     pub(super) files: &'f Files,
@@ -44,13 +44,13 @@ impl<'f> Passwords<'f> {
         }
     }
 
-    /// Whether `shadow.json` has an entry of the user.
+    /// Whether `shadow.json` has an entry for the user.
     pub(super) fn has(&self, user: &Userid) -> bool {
         let known = self.files.passwords.as_ref();
         user.realm().as_str() == REALM_OF_SHADOW && known.is_some_and(|known| known.contains_key(user.name()))
     }
 
-    /// A result for each entry of `shadow.json` whose user is not in `user.cfg`.
+    /// A result for each entry of `shadow.json` that is for no user of `user.cfg`.
     pub(super) fn of_nobody(&self) -> Vec<Imported> {
         let known =
             self.files.passwords.iter().flatten().map(|(name, _)| format!("{name}@{REALM_OF_SHADOW}"));
@@ -59,7 +59,7 @@ impl<'f> Passwords<'f> {
         nobody.map(|id| Imported::left("password", id, "user.cfg has no such user")).collect()
     }
 
-    /// A result for each user with a second factor, who has none here.
+    /// A result for each user with a second factor, because no second factor is checked here.
     pub(super) fn second_factors(&self) -> Vec<Imported> {
         let each = self.files.factors.iter().map(|(user, kinds)| {
             let is_user =

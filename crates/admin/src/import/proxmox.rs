@@ -1,5 +1,5 @@
-//! Imports the files of a Proxmox Backup Server, once. To keep editing the files, put them into the data directory instead: then an import
-//! from there only adds the passwords of `shadow.json`.
+//! Imports the files of a Proxmox Backup Server, once. To go on editing the files, put them into the data directory instead. Then an import from
+//! there adds only realms and the passwords of `shadow.json`.
 
 use super::accounts::Import;
 use super::source::{ProxmoxTerms, read};
@@ -29,9 +29,9 @@ const OTHERS: [(&str, &str); 14] = [
     ("proxy.pem", "the certificate: add it with the command below, if clients have to trust the same one"),
 ];
 
-/// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing
-/// records do not change, except that a user without a password gets the one of `shadow.json`. A user with a second factor gets no password
-/// unless the terms allow it. A datastore that may be a live chunk store becomes read-only.
+/// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
+/// change, except that a user without a password gets the password in `shadow.json`. A user with a second factor gets no password unless the terms
+/// allow it. A datastore that may be a live chunk store becomes read-only.
 ///
 /// # Errors
 /// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here and the directory is another one, or the facts cannot be changed.

@@ -1,4 +1,4 @@
-//! The files of a Proxmox Backup Server, parsed, and the terms of their import.
+//! The parsed files of a Proxmox Backup Server, and the options of their import.
 
 use crate::error::Error;
 use enfilade_facts::tables::FileName;
@@ -9,12 +9,12 @@ use enfilade_sources::files::section_config::{self, LineError, Section};
 use enfilade_sources::files::token_shadow::{Hashes, TokenShadow};
 use enfilade_sources::files::user_cfg::{self, UserCfg};
 
-/// What an import does.
+/// The options of an import from Proxmox Backup Server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxmoxTerms {
-    /// Reports what would be imported, and changes nothing.
+    /// Whether the import only reports what it would do, and changes nothing.
     pub pretend: bool,
-    /// Users with a second factor there get their password here, although no second factor is checked here.
+    /// Whether users with a second factor in the source get their password here, although no second factor is checked here.
     pub without_second_factor: bool,
 }
 
@@ -28,11 +28,11 @@ pub(super) struct Files {
     /// `None` if `shadow.json` does not exist.
     pub(super) passwords: Option<Passwords>,
     pub(super) factors: SecondFactors,
-    /// Whether the server follows these very files: then only their passwords and realms are imported.
+    /// Whether the server already follows these files. Then only passwords and realms are imported from them.
     pub(super) is_followed: bool,
 }
 
-/// Reads the files. A file that does not exist is empty; one of the four that the server could follow must exist.
+/// Reads the files. A file that does not exist counts as empty, but one of the four files that the server could follow must exist.
 pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Result<Files, Error> {
     let bytes = |name: &str| {
         from.read_named(name)
@@ -68,7 +68,7 @@ pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Re
         Some(bytes) => match proxmox_logins::second_factors(&bytes) {
             Ok(factors) => factors,
             Err(_) if terms.without_second_factor => SecondFactors::new(),
-            // The users who need a second factor are unknown, so no password may come.
+            // It is unknown which users need a second factor, so no password may be imported.
             Err(why) => return Err(wrong(proxmox_logins::SECOND_FACTORS, why)),
         },
     };

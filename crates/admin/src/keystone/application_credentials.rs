@@ -16,43 +16,44 @@ use enfilade_identity::HashKey;
 /// An application credential to create.
 #[derive(Clone, Debug)]
 pub struct NewApplicationCredential {
-    /// Its owner.
+    /// The owner of the credential.
     pub owner: UserId,
-    /// Its name, unique to its owner.
+    /// The name, which is unique among the API tokens of the owner.
     pub name: TokenName,
-    /// The project.
+    /// The project for which the credential is.
     pub project: ProjectId,
-    /// Its roles on the project, by name or id. The face checks that the session has them.
+    /// The roles on the project, by name or id. The face (protocol) checks that the session of the creator has them.
     pub roles: Vec<String>,
-    /// Whether its sessions may create credentials and trusts.
+    /// Whether sessions of the credential may create credentials and trusts.
     pub unrestricted: bool,
-    /// Its access rules; each gets an id. A credential without rules is valid for all requests.
+    /// The access rules of the credential; each rule gets an id. A credential without rules is valid for all requests.
     pub rules: Vec<AccessRule>,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the credential expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// The application credential whose session creates it: the new one is limited to the rights of its creator and ends with it.
+    /// The creator, if a session of another application credential creates this one. The new credential is limited to the rights of its creator, and
+    /// ends with it.
     pub by: Option<CredentialId>,
-    /// Its description.
+    /// The description.
     pub comment: Option<String>,
-    /// A secret that its owner chose. It is hashed slowly, because it may be easy to guess.
+    /// A secret that the owner chose. It gets a slow hash, because it may be easy to guess.
     pub secret: Option<Secret>,
 }
 
 /// An application credential, for listing.
 #[derive(Clone, Debug)]
 pub struct ApplicationCredential {
-    /// Its id.
+    /// The id of the credential.
     pub id: CredentialId,
-    /// Its record as an API token.
+    /// The record of the credential as an API token.
     pub credential: Credential,
-    /// Its project and its rights there.
+    /// The project of the credential, and its rights there.
     pub delegation: Delegation,
 }
 
 /// Creates an application credential. A generated secret is returned once.
 ///
 /// # Errors
-/// When its owner has one of that name, a role does not exist, or the facts cannot be changed.
+/// When the owner has an API token of that name, a role does not exist, or the facts cannot be changed.
 pub fn create_application_credential(
     ctx: &ChangeContext<'_>,
     key: &HashKey,
@@ -128,7 +129,7 @@ pub fn application_credentials_of(
 /// Deletes an application credential and everything that it created. Their sessions are refused from the next request on.
 ///
 /// # Errors
-/// When the owner has none with that id, or the facts cannot be changed.
+/// When the owner has no application credential with that id, or the facts cannot be changed.
 pub fn delete_application_credential(
     ctx: &ChangeContext<'_>,
     owner: &UserId,

@@ -9,7 +9,7 @@ use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked
 /// The longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
-/// A random id, for any type but `ec2`.
+/// A random id for a credential of any type but `ec2`.
 ///
 /// # Errors
 /// When the kernel gives no random bytes.
@@ -62,7 +62,7 @@ fn end(change: &mut Change, id: &BlobId) {
 /// Replaces a credential.
 ///
 /// # Errors
-/// When it has changed since it was read, or the facts cannot be changed.
+/// When the credential has changed since it was read, or the facts cannot be changed.
 pub fn update_blob(ctx: &ChangeContext<'_>, id: &BlobId, before: &Blob, row: &Blob) -> Result<(), Error> {
     check(row)?;
     ctx.commit(&format!("credential {id} update"), |_, change| {
@@ -78,7 +78,7 @@ pub fn update_blob(ctx: &ChangeContext<'_>, id: &BlobId, before: &Blob, row: &Bl
 /// Deletes a credential.
 ///
 /// # Errors
-/// When it has changed since it was read, or the facts cannot be changed.
+/// When the credential has changed since it was read, or the facts cannot be changed.
 pub fn delete_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     ctx.commit(&format!("credential {id} delete"), |_, change| {
         remove_blob(change, id, row);

@@ -1,4 +1,4 @@
-//! The first facts an OpenStack cloud needs, as `keystone-manage bootstrap` creates them; existing records stay.
+//! The first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` creates them; existing records stay.
 
 use super::catalog::{add_endpoint, add_service};
 use super::domains::add_domain;
@@ -21,19 +21,19 @@ pub struct Bootstrap {
     pub user: Userid,
     /// The administrator's password; it is also set for an existing administrator.
     pub password: Secret,
-    /// The project.
+    /// The name of the administrator's project.
     pub project: String,
     /// The role that permits everything.
     pub role: String,
-    /// The service.
+    /// The name of the identity service.
     pub service: String,
-    /// The region.
+    /// The region of the identity service.
     pub region: Option<String>,
     /// The URLs of the service, each for an interface.
     pub urls: Vec<(Interface, String)>,
 }
 
-/// Roles of every cloud: each implies the next (as in Keystone).
+/// Roles that every cloud has. Each role implies the next one, as in Keystone.
 const ROLES: [&str; 3] = ["manager", "member", "reader"];
 
 /// Creates the records.
@@ -49,7 +49,7 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
         other => other,
     };
     let realm = new.user.realm();
-    // The domain `Default` has the id that clients are configured with.
+    // The domain `Default` gets the id that is usual in the configuration of clients.
     let id = (realm.as_str() == "Default").then_some(DomainId::DEFAULT);
     fresh(add_domain(ctx, realm, id).map(drop))?;
     let user = NewUser {
@@ -88,8 +88,8 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
     Ok(project)
 }
 
-/// Sets the option `immutable`, as `keystone-manage bootstrap --immutable-roles` (its default): the API neither changes nor deletes the
-/// role unless the option is removed first.
+/// Sets the option `immutable` of a role, as `keystone-manage bootstrap` does by default. The API then neither changes nor deletes the role until the
+/// option is removed.
 fn make_immutable(ctx: &ChangeContext<'_>, id: &RoleId) -> Result<(), Error> {
     ctx.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);

@@ -23,7 +23,7 @@ impl StoredResource for Service {
         if self.name.is_empty() { Ok(()) } else { check_name("service", &self.name) }
     }
 
-    /// Its endpoints are deleted with it.
+    /// The endpoints of a service are deleted with it.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
         change.delete::<Service>(id);
         for (endpoint, row) in view.list::<Endpoint>(&[])? {
@@ -73,7 +73,7 @@ impl StoredResource for Region {
             return Err(Error::Invalid("a region's id has 1 to 255 bytes".to_owned()));
         }
         check_comment(self.description.as_deref())?;
-        // No region is in itself, directly or not.
+        // No region may be in itself, directly or through other regions.
         let mut above = self.parent.clone();
         for _ in 0..REGION_DEPTH_MAX {
             let Some(parent) = above else { break };
@@ -85,7 +85,7 @@ impl StoredResource for Region {
         Ok(())
     }
 
-    /// Only a region without other regions and endpoints in it is deleted.
+    /// A region with other regions or endpoints in it is not deleted.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
         let has_regions = view.list::<Region>(&[])?.iter().any(|(_, row)| row.parent.as_ref() == Some(id));
         let is_of_it = |row: &Endpoint| row.region.as_deref() == Some(id.0.as_str());
@@ -100,18 +100,18 @@ impl StoredResource for Region {
 /// A service, for listing.
 #[derive(Clone, Debug)]
 pub struct CatalogSummary {
-    /// Its id.
+    /// The id of the service.
     pub id: ServiceId,
     /// The service.
     pub service: Service,
-    /// Its endpoints.
+    /// The endpoints of the service.
     pub endpoints: Vec<CatalogEntry>,
 }
 
 /// An endpoint, for listing.
 #[derive(Clone, Debug)]
 pub struct CatalogEntry {
-    /// Its id.
+    /// The id of the endpoint.
     pub id: EndpointId,
     /// The endpoint.
     pub endpoint: Endpoint,
@@ -163,7 +163,7 @@ pub(super) fn check_url(url: &str) -> Result<(), Error> {
 /// Sets the URL of a service, an interface and a region; creates the endpoint if it does not exist.
 ///
 /// # Errors
-/// When the service does not exist, the URL is not one of HTTP, or the facts cannot be changed.
+/// When the service does not exist, the URL is not an HTTP URL, or the facts cannot be changed.
 pub fn add_endpoint(
     ctx: &ChangeContext<'_>,
     service: &ServiceId,
@@ -193,7 +193,7 @@ pub fn add_endpoint(
 /// Removes a service with its endpoints.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be changed.
+/// When the service does not exist, or the facts cannot be changed.
 pub fn remove_service(ctx: &ChangeContext<'_>, id: &ServiceId) -> Result<At, Error> {
     delete::<Service>(ctx, id).map_err(see_catalog)
 }
@@ -201,7 +201,7 @@ pub fn remove_service(ctx: &ChangeContext<'_>, id: &ServiceId) -> Result<At, Err
 /// Removes an endpoint.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be changed.
+/// When the endpoint does not exist, or the facts cannot be changed.
 pub fn remove_endpoint(ctx: &ChangeContext<'_>, id: &EndpointId) -> Result<At, Error> {
     delete::<Endpoint>(ctx, id).map_err(see_catalog)
 }

@@ -7,8 +7,8 @@ use enfilade_facts::tables::{Credential, Delegation, Name, NameKey, Reverse, Rev
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId};
 use enfilade_facts::{Change, View};
 
-/// The expiry of a record that a session of this application credential creates, in seconds since the epoch; 0 is never. The record is limited
-/// to the rights of that credential, and the change is committed only if that credential has not changed.
+/// Checks that a session of the application credential `by` may create a record with these roles on this project. Returns the expiry of the record,
+/// in seconds since the epoch; 0 is never. The change is committed only if that credential has not changed.
 pub(crate) fn end_within(
     view: &View<'_>,
     change: &mut Change,
@@ -38,8 +38,9 @@ pub(crate) fn end_within(
     Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
 }
 
-/// The application credential whose session creates a record; the change expects it unchanged. It is refused while its old secret is still
-/// valid: the session may come from the old secret, and the created record would outlive that secret.
+/// The application credential `by`, of which a session creates a record. The change is committed only if the credential has not changed. It is
+/// refused while its old secret is still valid: the session may come from the old secret, and the new record would be valid for longer than that
+/// secret.
 ///
 /// # Errors
 /// When the application credential no longer exists, or its old secret is still valid.

@@ -1,4 +1,4 @@
-//! The description of a session: the names of its ids, and its catalog.
+//! The description of a session: the names of the records to which the session refers, and the catalog of services.
 
 use crate::error::Error;
 use crate::resolve::dangling;
@@ -25,9 +25,9 @@ pub struct Named<I> {
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// The user.
+    /// The id and the name of the user.
     pub user: Named<UserId>,
-    /// The domain.
+    /// The domain of the user.
     pub domain: Named<DomainId>,
     /// When the user's password expires, in seconds since the epoch; 0 is never.
     pub password_until: i64,
@@ -36,7 +36,7 @@ pub struct Subject {
 /// The scope of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescribedScope {
-    /// None.
+    /// The session has no scope.
     Unscoped,
     /// A project and its domain.
     Project(Named<ProjectId>, Named<DomainId>),
@@ -49,41 +49,41 @@ pub enum DescribedScope {
 /// The description of a session.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// Its user.
+    /// The user of the session.
     pub subject: Subject,
-    /// Its scope.
+    /// The scope of the session.
     pub scope: DescribedScope,
-    /// The name of the application credential it was created with, and whether that credential is restricted.
+    /// The name of the application credential that the session was created with, and whether that credential is restricted.
     pub credential: Option<(String, bool)>,
 }
 
 /// A service of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogService {
-    /// Its id as text.
+    /// The id of the service, as text.
     pub id: String,
-    /// Its type.
+    /// The type of the service.
     pub kind: String,
-    /// Its name.
+    /// The name of the service.
     pub name: String,
-    /// Its endpoints.
+    /// The endpoints of the service.
     pub endpoints: Vec<CatalogEndpoint>,
 }
 
 /// An endpoint of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogEndpoint {
-    /// Its id as text.
+    /// The id of the endpoint, as text.
     pub id: String,
-    /// Its interface.
+    /// The interface of the endpoint.
     pub interface: Interface,
-    /// Its region.
+    /// The region of the endpoint.
     pub region: Option<String>,
-    /// Its URL, with placeholders; see [`filled`].
+    /// The URL of the endpoint, with placeholders; see [`filled`].
     pub url: String,
 }
 
-/// The enabled services, by type and name, with their enabled endpoints. It is rebuilt when one of them changes.
+/// The enabled services, by type and name, with their enabled endpoints. The catalog is built again when a service or endpoint changes.
 #[derive(Clone, Debug)]
 pub struct Catalog(Arc<Vec<CatalogService>>);
 
@@ -141,7 +141,7 @@ fn catalog_in(view: &View<'_>, index: &Index<Catalog>) -> Result<Catalog, Source
     }
 }
 
-/// Describes a session, with its catalog and the revision of both.
+/// Describes a session. Returns the description, the catalog, and the revision of both.
 ///
 /// # Errors
 /// When the facts cannot be read, or a record of the session was deleted meanwhile.
@@ -188,7 +188,7 @@ fn named_domain(view: &View<'_>, id: &DomainId) -> Result<Named<DomainId>, Error
     Ok(Named { id: *id, name: name.to_string() })
 }
 
-/// The catalog.
+/// The present catalog.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -217,7 +217,7 @@ pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
     }
 }
 
-/// The text before the first `$(name)s` or `%(name)s`, its name, and the text after it.
+/// The text before the first placeholder (`$(name)s` or `%(name)s`), the name in the placeholder, and the text after it.
 fn mark_in(text: &str) -> Option<(&str, (&str, &str))> {
     let at = text
         .match_indices('(')
@@ -230,15 +230,15 @@ fn mark_in(text: &str) -> Option<(&str, (&str, &str))> {
 /// The scopes that a user may request.
 #[derive(Clone, Debug, Default)]
 pub struct Scopes {
-    /// Projects, by name.
+    /// The projects, sorted by name.
     pub projects: Vec<(ProjectId, Project)>,
-    /// Domains.
+    /// The domains.
     pub domains: Vec<(DomainId, Domain)>,
-    /// Whether the system is one of them.
+    /// Whether the user may request a session for the system.
     pub system: bool,
 }
 
-/// Every project and domain, and the system, on which a user has a role, directly or by a group.
+/// Every project and domain, and the system, on which a user has a role, directly or through a group.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -279,7 +279,7 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
     })?
 }
 
-/// The user, and every group of the user, directly or nested, whose domain exists and is enabled.
+/// The user, and the groups of the user, direct and nested. A group counts only if its domain exists and is enabled.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -25,7 +25,7 @@ impl StoredResource for Domain {
         put_and_end(change, id, before, self);
     }
 
-    /// Only a disabled domain is deleted. Everything in it is inaccessible at once, and deleted in the background.
+    /// Only a disabled domain is deleted. Everything in the domain is inaccessible at once, and is deleted in the background.
     fn forget(&self, _: &View<'_>, change: &mut Change, id: &DomainId) -> Result<(), Error> {
         if self.enabled {
             let why = "Cannot delete a domain that is enabled, please disable it first.";
@@ -45,11 +45,11 @@ fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
 /// A domain, for listing.
 #[derive(Clone, Debug)]
 pub struct DomainSummary {
-    /// Its id.
+    /// The id of the domain.
     pub id: DomainId,
-    /// Its name.
+    /// The name of the domain.
     pub name: Realm,
-    /// Whether its users may log in.
+    /// Whether users of the domain may log in.
     pub enabled: bool,
 }
 
@@ -69,7 +69,7 @@ pub fn add_domain(
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
-        // The contents of a deleted domain of this id may still be deleted in the background.
+        // There may have been a domain with this id, and the deletion of its contents may still run in the background.
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(
@@ -83,7 +83,7 @@ pub fn add_domain(
     })
 }
 
-/// Enables or disables a domain. Sessions of its users from before it was disabled stay invalid.
+/// Enables or disables a domain. Sessions of its users that were issued before it was disabled stay invalid.
 ///
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.

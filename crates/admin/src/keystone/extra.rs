@@ -7,7 +7,7 @@ use enfilade_facts::{Change, View};
 /// The longest additional attributes of one resource, in bytes.
 const EXTRA_BYTES_MAX: usize = 16 * 1024;
 
-/// The additional attributes of a resource; empty for none.
+/// The additional attributes of a resource; empty if there are none.
 ///
 /// # Errors
 /// When the facts cannot be read.

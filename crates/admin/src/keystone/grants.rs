@@ -67,7 +67,7 @@ pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) ->
 /// Removes a role assignment.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be changed.
+/// When the role assignment does not exist, or the facts cannot be changed.
 pub fn take_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("role {role} from {who}"), |view, change| {
         let key = key_of(view, who, on, role)?;

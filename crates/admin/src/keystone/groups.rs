@@ -20,7 +20,7 @@ impl StoredResource for Group {
         check_comment(self.comment.as_deref())?;
         check_name("group", &self.name)?;
         let domain = at.view.get::<Domain>(&self.domain)?.ok_or_else(|| missing("domain", self.domain))?;
-        // Its name in other APIs: `@name@realm`.
+        // The name must also be valid in other APIs, which write it as `@name@realm`.
         let _: GroupName = format!("{}@{}", self.name, domain.name).parse()?;
         if at.before.is_some_and(|before| before.domain != self.domain) {
             return Err(Error::Refused("the domain of a group cannot be changed".to_owned()));
@@ -44,7 +44,7 @@ impl StoredResource for Group {
     }
 }
 
-/// Adds a user or group to a group, or removes it.
+/// Adds a user or group to a group, or removes it from the group.
 ///
 /// # Errors
 /// When a member to remove is not in the group, or the facts cannot be changed.
@@ -67,7 +67,7 @@ pub fn set_member(ctx: &ChangeContext<'_>, key: &MembershipKey, is_so: bool) -> 
     Ok(())
 }
 
-/// The groups that a user is directly in.
+/// The groups of which a user is a direct member.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -1,4 +1,4 @@
-//! Imports the records of a Keystone once, with the ids they have there. Existing records stay as they are.
+//! Imports the records of a Keystone once, and keeps their ids. Existing records stay as they are.
 
 use super::extra::IMMUTABLE;
 use super::names::check_name;
@@ -19,16 +19,16 @@ use enfilade_facts::{Change, Read, Source, View};
 use std::collections::HashMap;
 use std::fmt::Display;
 
-/// A record of a Keystone. Keystone has no SIDs: users and groups get new ones here.
+/// A record of a Keystone. Keystone has no SIDs, so users and groups get new SIDs here.
 #[derive(Clone, Debug)]
 pub enum CloudRecord {
     /// A domain.
     Domain(DomainId, Domain),
-    /// A role; the roles it implies may come later.
+    /// A role; the roles that it implies may come later.
     Role(RoleId, NamedRole),
     /// A project; its parents come before it.
     Project(ProjectId, Project),
-    /// The option `immutable` of a domain, role or project, whose record comes before: the API neither changes nor deletes that record.
+    /// The option `immutable` of a domain, role or project: the API neither changes nor deletes such a record. The record itself comes earlier.
     Immutable(CloudRecordId),
     /// A user, with the profile and, if it is known, the password hash.
     User(UserId, Box<CloudUser>),
@@ -44,18 +44,18 @@ pub enum CloudRecord {
     Service(ServiceId, Service),
     /// An endpoint.
     Endpoint(EndpointId, Endpoint),
-    /// An application credential. Its secret is not known, so no secret matches it.
+    /// An application credential. Its secret is not known, so it is refused until it gets a new secret.
     Credential(CredentialId, Box<CloudCredential>),
 }
 
 /// The id of a domain, role or project.
 #[derive(Clone, Copy, Debug)]
 pub enum CloudRecordId {
-    /// This domain.
+    /// The id of a domain.
     Domain(DomainId),
-    /// This role.
+    /// The id of a role.
     Role(RoleId),
-    /// This project.
+    /// The id of a project.
     Project(ProjectId),
 }
 
@@ -64,7 +64,7 @@ pub enum CloudRecordId {
 pub struct CloudUser {
     /// The domain.
     pub domain: DomainId,
-    /// The name in it.
+    /// The name of the user in the domain.
     pub name: String,
     /// Whether the user may log in.
     pub enabled: bool,
@@ -88,13 +88,13 @@ impl std::fmt::Debug for CloudUser {
 /// An application credential of a cloud.
 #[derive(Clone, Debug)]
 pub struct CloudCredential {
-    /// Its owner.
+    /// The owner of the credential.
     pub owner: UserId,
-    /// Its name.
+    /// The name of the credential.
     pub name: String,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the credential expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// Its description.
+    /// The description.
     pub comment: Option<String>,
     /// The project and the roles there.
     pub delegation: Delegation,
@@ -103,8 +103,8 @@ pub struct CloudCredential {
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
-/// The domains, roles and projects of the source whose name another record has here. They would be left out, and so would be everything that refers
-/// to them. The domain `local` is not reported: every server has its own.
+/// The domains, roles and projects of the source that have the name of another record here. An import would leave them out, with everything that
+/// refers to them. The domain `local` is not reported, because every server has its own.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -143,7 +143,7 @@ pub fn import_cloud(
     pretend: bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
-    // An import under the id of a deleted record must not bring back dependents that are still being deleted: they are deleted first.
+    // If a record gets the id of a deleted record, the dependents of the deleted record must not become valid again. So they are deleted first.
     if !pretend {
         super::sweep_all(ctx)?;
     }
@@ -183,7 +183,7 @@ pub fn import_cloud(
     Ok(report)
 }
 
-/// The names of the domains, roles, projects, users and groups of the source, by id, as commands take them.
+/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept.
 fn names_of(things: &[CloudRecord], domains: &HashMap<DomainId, Realm>) -> HashMap<[u8; 16], String> {
     let full = |name: &str, domain: &DomainId| match domains.get(domain) {
         Some(realm) => format!("{name}@{realm}"),
@@ -208,14 +208,14 @@ fn password_with(thing: &CloudRecord, imported: &Imported, now: i64) -> Option<I
     Some(Imported::of("password", imported.name.clone(), left_out).but(expiry(password, now)))
 }
 
-/// How a password differs that has expired.
+/// The difference to report for a password that has expired.
 fn expiry(password: &Password, now: i64) -> Option<String> {
     (password.until != 0 && password.until <= now).then(|| {
         format!("it expired at {}: it only allows its user to choose another one", to_rfc3339(password.until))
     })
 }
 
-/// One commit under way.
+/// The change for one commit, while it is built.
 struct Taking<'a, 'v> {
     view: &'a View<'v>,
     change: &'a mut Change,
@@ -224,7 +224,7 @@ struct Taking<'a, 'v> {
     /// The names of records in the source, for the report.
     names: &'a HashMap<[u8; 16], String>,
     space: Option<(SidSpace, SidSpace)>,
-    /// The names and ids that this change creates.
+    /// The keys of the records that this change creates.
     taken: Vec<Vec<u8>>,
 }
 
@@ -288,7 +288,7 @@ impl Taking<'_, '_> {
         Ok(Imported::of(kind, name, left.err()))
     }
 
-    /// The name of a record of the source, else its id.
+    /// The name of a record of the source, or its id if it has no name.
     fn called(&self, bytes: &[u8; 16], id: &impl Display) -> String {
         self.names.get(bytes).cloned().unwrap_or_else(|| id.to_string())
     }
@@ -392,7 +392,7 @@ impl Taking<'_, '_> {
         Ok(realm.map_or_else(|| name.to_owned(), |realm| format!("{name}@{realm}")))
     }
 
-    /// Imports a user. A user that exists without a password gets the one of the source.
+    /// Imports a user. An existing user without a password gets the password of the source.
     fn user_or_password(&mut self, id: &UserId, user: &CloudUser) -> Result<Imported, Error> {
         let name = self.full(&user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
@@ -550,7 +550,7 @@ impl Taking<'_, '_> {
     }
 }
 
-/// The key of a record among those that a change creates.
+/// The key of a record in `Taking::taken`: the number of its table, and its key in the table.
 fn mark<R: Row>(key: &R::Key) -> Vec<u8> {
     let mut mark = vec![R::TABLE as u8];
     mark.extend(enfilade_facts::tables::Key::bytes(key));

@@ -1,4 +1,4 @@
-//! A deleted record is inaccessible at once; its dependents are deleted here in the background, in small commits.
+//! Deletes the records that depended on a deleted record, in the background and in small commits. The deleted record itself is inaccessible at once.
 
 use super::delegations::forget;
 use super::trusts::remove_trusts;
@@ -14,7 +14,7 @@ use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
 use std::ops::ControlFlow;
 
-/// The most records of one commit: a concurrent writer waits for no more than these.
+/// The most records in one commit, so that other writers do not wait long.
 const AT_ONCE: usize = 256;
 
 /// The most records to read for one commit when no index leads to the dependents.
@@ -76,7 +76,7 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
 
 /// Deletes some dependents of a deleted domain: its users first, then its groups, projects and roles. Returns whether nothing is left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
-    // Groups and roles are deleted with the mark of the domain, not with a newer one: later sessions of their users stay valid.
+    // Groups and roles are deleted with the revocation mark of the domain, not with a newer mark, so that later sessions of their users stay valid.
     let ended = view.get::<Revocation>(&Revoked::groups_of(id))?;
     let ended = ended.as_ref();
     let users = names(view, NameKind::User, id)?;
@@ -146,8 +146,8 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
     Ok(credentials.len() < AT_ONCE)
 }
 
-/// Deletes memberships and roles of a group; returns whether nothing is left. Each member gets the mark of the group, because the group no
-/// longer leads to its members.
+/// Deletes memberships and roles of a group; returns whether nothing is left. Each member gets the revocation mark of the group, because the members
+/// can no longer be found through the group.
 pub(super) fn of_group(
     view: &View<'_>,
     change: &mut Change,
@@ -165,7 +165,7 @@ pub(super) fn of_group(
         let ReverseKey::Member(group, member) = key else { continue };
         let key = MembershipKey { member: *member, group: *group };
         match member {
-            // The inner group was deleted before and passes its own, older mark on later. A newer mark would end later sessions of its members.
+            // The inner group was deleted earlier, and its members will get its own, older mark. A newer mark would also end their later sessions.
             Member::Group(inner) if is_gone(view, inner)? => change.delete::<Membership>(&key),
             _ => change.remove_as_of::<Membership>(&key, ended),
         };
@@ -206,7 +206,7 @@ fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -
     Ok(count < AT_ONCE)
 }
 
-/// Deletes the assignments of a role. No index leads from a role to them, so all assignments are read, one part at a time.
+/// Deletes the assignments of a role. No index leads from a role to its assignments, so all assignments are read, one part at a time.
 fn sweep_role(ctx: &ChangeContext<'_>, role: &RoleId) -> Result<(), Error> {
     let mut after: Option<Vec<u8>> = None;
     loop {

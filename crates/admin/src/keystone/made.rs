@@ -1,5 +1,5 @@
-//! When an application credential is deleted, the records that it created are deleted, too: other credentials and the records those created,
-//! trusts and EC2 keys. The created records are invalid from the same commit on in any case; they are deleted so that no list shows them.
+//! When an application credential is deleted, the records that it created are deleted, too: trusts, EC2 keys, and other credentials with the records
+//! that those created. All of them are invalid from the same commit on in any case. They are deleted so that no list shows them.
 
 use super::blobs::remove_blob;
 use super::delegations::forget;

@@ -46,8 +46,8 @@ impl StoredResource for Project {
         put_and_end(change, id, before, self);
     }
 
-    /// Only a project without others in it is deleted. Its sessions end at once; the roles on it and everything bound to it are deleted in
-    /// the background.
+    /// A project with other projects in it is not deleted. The sessions for a deleted project end at once; the roles on it and everything bound to it
+    /// are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
         if !children_of(view, id)?.is_empty() {
             let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");
@@ -105,7 +105,7 @@ pub fn children_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Pr
     Ok(found)
 }
 
-/// The projects below a project, nearer ones first.
+/// The projects below a project, the nearest first.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -120,7 +120,7 @@ pub fn subtree_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Pro
     Ok(found)
 }
 
-/// The projects above a project, nearer ones first.
+/// The projects above a project, the nearest first.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -138,26 +138,26 @@ pub fn parents_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Pro
 /// A project, for listing.
 #[derive(Clone, Debug)]
 pub struct ProjectSummary {
-    /// Its id.
+    /// The id of the project.
     pub id: ProjectId,
-    /// Its name.
+    /// The name of the project.
     pub name: String,
-    /// Its domain.
+    /// The domain of the project.
     pub domain: Realm,
-    /// Whether sessions for it are accepted.
+    /// Whether sessions for the project are accepted.
     pub enabled: bool,
-    /// Its description.
+    /// The description.
     pub description: Option<String>,
-    /// The datastores that are bound to it.
+    /// The datastores that are bound to the project.
     pub datastores: Vec<DatastoreName>,
 }
 
 /// Changes of a project.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectEdit {
-    /// Whether sessions for it are accepted.
+    /// Whether sessions for the project are accepted.
     pub enabled: Option<bool>,
-    /// Its description; an empty one removes it.
+    /// The new description; an empty text removes the description.
     pub description: Option<String>,
 }
 
@@ -229,7 +229,7 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
 /// Changes a project, in effect from the next request.
 ///
 /// # Errors
-/// When it no longer exists, or the facts cannot be changed.
+/// When the project no longer exists, or the facts cannot be changed.
 pub fn set_project(ctx: &ChangeContext<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
     check_comment(edit.description.as_deref())?;
     let ((), at) = ctx.commit(&format!("project set {id}"), |view, change| {
@@ -272,7 +272,7 @@ pub fn list_projects(source: &dyn Source) -> Result<Vec<ProjectSummary>, Error> 
 /// Binds a datastore to a project, so that users with a role on the project can mount it; or unbinds it.
 ///
 /// # Errors
-/// When one of them does not exist, or the facts cannot be changed.
+/// When the datastore or the project does not exist, or the facts cannot be changed.
 pub fn bind_datastore(
     ctx: &ChangeContext<'_>,
     datastore: &DatastoreName,
@@ -296,10 +296,10 @@ pub fn bind_datastore(
     Ok(at)
 }
 
-/// Sets the project of a user's logins that name no scope.
+/// Sets the default project of a user: the project of logins that name no scope.
 ///
 /// # Errors
-/// When one of them does not exist, or the facts cannot be changed.
+/// When the user or the project does not exist, or the facts cannot be changed.
 pub fn set_default_project(
     ctx: &ChangeContext<'_>,
     user: &Userid,

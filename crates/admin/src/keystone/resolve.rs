@@ -1,5 +1,5 @@
-//! Finds the users, credentials, projects and domains that clients of Keystone name. A user that does not exist gets a name that no user has,
-//! so that its login takes as long as one with a wrong password.
+//! Finds the users, credentials, projects and domains that clients of Keystone name. For a user that does not exist, the result is a name that no
+//! user has, so that the login takes as long as a login with a wrong password.
 
 use crate::error::Error;
 use enfilade_facts::memo::KeyMaker;
@@ -17,7 +17,7 @@ pub enum DomainRef {
     Name(String),
 }
 
-/// A user or a project.
+/// A user or a project, as clients name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceRef {
     /// By id.
@@ -26,12 +26,12 @@ pub enum ResourceRef {
     Named(String, DomainRef),
 }
 
-/// An application credential.
+/// An application credential, as clients name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialRef {
     /// By id.
     Id(String),
-    /// By name, of a user.
+    /// By name, with the user who owns it.
     Named(String, ResourceRef),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for CredentialRef {
     }
 }
 
-/// The user's authid. A user that does not exist costs the same lookups as one that does.
+/// The authid of the user. A user that does not exist takes the same lookups as an existing user, so that the time shows no difference.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -70,7 +70,7 @@ pub fn authid_of_user(source: &dyn Source, user: &ResourceRef) -> Result<Authid,
     let found = source.read(|view| match user_of(view, user)? {
         Some(id) if view.get::<User>(&id)?.is_some() => authid(view, &id),
         _ => {
-            // Another user is looked up, so that it takes as long, and is not used. An error of that lookup is ignored.
+            // Another user is looked up and not used, so that the call takes as long. An error of that lookup is ignored.
             let other = view.any_near::<User>(&UserId::from_bytes([0x80; 16])).ok().flatten();
             let _ = other.map(|(id, _)| authid(view, &id));
             Ok(None)
@@ -79,7 +79,7 @@ pub fn authid_of_user(source: &dyn Source, user: &ResourceRef) -> Result<Authid,
     found.map(|found| found.unwrap_or(nobody))
 }
 
-/// The credential's authid. A credential that does not exist costs the same lookups as one that does.
+/// The authid of the credential. A credential that does not exist takes the same lookups as an existing one, so that the time shows no difference.
 ///
 /// # Errors
 /// When the facts cannot be read.

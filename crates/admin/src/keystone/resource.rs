@@ -8,17 +8,18 @@ use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, Resource
 use enfilade_facts::{At, Change, Read, View};
 use std::fmt;
 
-/// Makes the record and its additional attributes (a JSON object, empty for none) from the existing ones; a new record has none.
+/// Builds the record and its additional attributes (a JSON object, or an empty text) from the existing record and attributes. The argument is `None`
+/// for a new record.
 pub type Build<'b, R> = &'b dyn Fn(Option<(&R, &str)>) -> Result<(R, String), Error>;
 
 /// A saved record.
 #[derive(Clone, Debug)]
 pub struct Saved<K, R> {
-    /// Its id.
+    /// The id of the record.
     pub id: K,
     /// The record.
     pub row: R,
-    /// Its additional attributes.
+    /// The additional attributes of the record.
     pub extra: String,
 }
 
@@ -67,14 +68,14 @@ impl<R: StoredResource> Saving<'_, '_, R> {
 
 /// A kind of record that is saved and deleted by id.
 pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
-    /// Its name in errors and in the audit log.
+    /// The name of this kind of record in errors and in the audit log.
     const NAME: &'static str;
-    /// The kind of its additional attributes.
+    /// The kind under which the additional attributes of such records are stored.
     const KIND: ResourceKind;
-    /// The verb of its deletion in the audit log.
+    /// The verb for a deletion in the audit log.
     const DELETE: &'static str = "delete";
 
-    /// The name of the record in the audit log, if its id says too little.
+    /// The name of the record in the audit log. It is empty if the id alone says enough.
     fn called(&self) -> &str {
         ""
     }
@@ -84,10 +85,10 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
         Key::from_bytes(&random)
     }
 
-    /// Checks a record before it is saved. Adds its name to the change, and the expectation that the records it refers to exist.
+    /// Checks a record before it is saved. Adds to the change the name of the record, and the expectation that the records to which it refers exist.
     ///
     /// # Errors
-    /// When the record is invalid, or a record it refers to does not exist.
+    /// When the record is invalid, or a record to which it refers does not exist.
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error>;
 
     /// Writes the record.
@@ -98,14 +99,14 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
     /// Adds the deletion of the record to the change, with everything that depends on it.
     ///
     /// # Errors
-    /// When its state does not allow it, or the facts cannot be read.
+    /// When the state of the record does not allow the deletion, or the facts cannot be read.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &Self::Key) -> Result<(), Error>;
 }
 
 /// Creates or changes a record.
 ///
 /// # Errors
-/// When the record to change does not exist, the record to create does, the record is invalid, or the facts cannot be changed.
+/// When the record to change does not exist, the record to create already exists, the record is invalid, or the facts cannot be changed.
 pub fn save<R: StoredResource>(
     ctx: &ChangeContext<'_>,
     id: &RecordId<R::Key>,
@@ -140,7 +141,7 @@ pub fn save<R: StoredResource>(
 /// Deletes a record, in effect from the next request. Dependent records may be deleted later, in the background.
 ///
 /// # Errors
-/// When it does not exist, its state does not allow it, or the facts cannot be changed.
+/// When the record does not exist, its state does not allow the deletion, or the facts cannot be changed.
 pub fn delete<R: StoredResource>(ctx: &ChangeContext<'_>, id: &R::Key) -> Result<At, Error> {
     let row = ctx.facts.read(|view| view.get::<R>(id))??;
     let name = row.map(|row| row.called().to_owned()).filter(|name| !name.is_empty());

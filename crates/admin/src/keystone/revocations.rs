@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 pub struct RevocationSummary {
     /// The mark.
     pub mark: Revoked,
-    /// When it was revoked, and the last second of issue that it covers.
+    /// When the mark was set, and the last second of issue that it covers.
     pub revocation: Revocation,
 }
 
@@ -36,26 +36,27 @@ pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what
     Ok(at)
 }
 
-/// Allows sessions to be issued up to this second and some time after it. It is called before a session of that second is issued.
+/// Moves the horizon, so that sessions may be issued up to `second` and for some time after it. It is called before a session of that second is
+/// issued.
 ///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "allow sessions to be issued up to a later second".to_owned());
-    // The server itself requests this change, because no login is possible without it; about one is committed per minute.
+    // The server itself requests this change, because no login is possible without it. It commits about one such change per minute.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds, request: None };
     let mut change = Change::requested_by(Requester::Administrator, audit);
     change.allow_issue(Horizon::moved_for(second, now));
     facts.commit(&change)
 }
 
-/// The most records of one commit: a concurrent writer waits for no more than these.
+/// The most records in one commit, so that other writers do not wait long.
 const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
-/// `expired_seconds` ago, so that services can no longer validate them. The purge uses the time that has certainly passed ([`Passed`]): a
-/// wall clock that is ahead for a while deletes no mark that is still needed. A token whose mark may be deleted counts as expired, even if
-/// the clock is set back.
+/// `expired_seconds` ago, so that services can no longer validate them. The purge uses the time that has certainly passed ([`Passed`]), so a wall
+/// clock that is ahead for a while deletes no mark that is still needed. When the mark of a token may be deleted, the token counts as expired, even
+/// if the clock is set back.
 ///
 /// The purge reads marks in the order of their ends, up to the first that stays. Only the first purge of a store reads all marks.
 ///

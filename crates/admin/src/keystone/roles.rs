@@ -80,7 +80,7 @@ pub fn add_role(
 /// Makes a role imply another.
 ///
 /// # Errors
-/// When one of them does not exist, or the facts cannot be changed.
+/// When one of the roles does not exist, or the facts cannot be changed.
 pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("role {role} implies {implied}"), |view, change| {
         let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
@@ -95,21 +95,21 @@ pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Re
     Ok(at)
 }
 
-/// What is removed with a role.
+/// The records that are removed together with a role.
 #[derive(Clone, Debug)]
 pub struct RoleUse {
-    /// Its additional attributes: a JSON object, empty for none.
+    /// The additional attributes of the role: a JSON object, or an empty text.
     pub extra: String,
-    /// The number of its assignments.
+    /// The number of assignments of the role.
     pub assignments: usize,
-    /// The number of roles that it implies, and of those that imply it.
+    /// The number of implications: roles that this role implies, and roles that imply it.
     pub implications: usize,
 }
 
-/// What is removed with a role.
+/// Counts the records that are removed together with a role.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be read.
+/// When the role does not exist, or the facts cannot be read.
 pub fn role_use(source: &dyn Source, name: &str) -> Result<RoleUse, Error> {
     source.read(|view| {
         let id = role_id(view, name)?;
@@ -126,7 +126,7 @@ pub fn role_use(source: &dyn Source, name: &str) -> Result<RoleUse, Error> {
 /// Removes a role with all its assignments.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be changed.
+/// When the role does not exist, or the facts cannot be changed.
 pub fn remove_named_role(ctx: &ChangeContext<'_>, name: &str) -> Result<At, Error> {
     let id = ctx.facts.read(|view| role_id(view, name))??;
     delete::<NamedRole>(ctx, &id)?;
@@ -137,7 +137,7 @@ pub fn remove_named_role(ctx: &ChangeContext<'_>, name: &str) -> Result<At, Erro
 /// Makes a role imply another role, or removes the implication; returns whether that changed anything.
 ///
 /// # Errors
-/// When one of them does not exist, the role would imply itself or a role of another domain, or the facts cannot be changed.
+/// When one of the roles does not exist, the role would imply itself or a role of another domain, or the facts cannot be changed.
 pub fn set_implied(
     ctx: &ChangeContext<'_>,
     role: &RoleId,

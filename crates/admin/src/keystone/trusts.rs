@@ -16,28 +16,28 @@ pub struct NewTrust {
     pub trustor: UserId,
     /// The user who gets the roles.
     pub trustee: UserId,
-    /// The project.
+    /// The project of the roles.
     pub project: ProjectId,
     /// The lent roles, by id or name; the trustor must have each of them on the project.
     pub roles: Vec<String>,
     /// Whether services see the trustor as the user of a session.
     pub impersonation: bool,
-    /// When it expires, in seconds since the epoch; 0 is never.
+    /// When the trust expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// How many sessions may be created with it; `None` for any number.
+    /// How many sessions may be created with the trust; `None` for any number.
     pub uses: Option<u32>,
-    /// How many times it may be delegated again.
+    /// How many times the trust may be delegated again.
     pub redelegations: u8,
-    /// The trust whose session creates it, if it is delegated again.
+    /// The other trust, if a session of another trust creates this one (delegates it again).
     pub parent: Option<TrustId>,
-    /// The application credential whose session creates it: the trust is limited to the rights of that credential and ends with it.
+    /// The application credential, if a session of one creates the trust. The trust is limited to the rights of that credential, and ends with it.
     pub by: Option<CredentialId>,
 }
 
 /// Creates a trust.
 ///
 /// # Errors
-/// When it lends no role, or a role that the trustor does not have; when a user or the project does not exist, or the facts cannot be
+/// When the trust lends no role, or a role that the trustor does not have; when a user or the project does not exist, or the facts cannot be
 /// changed.
 pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
@@ -70,7 +70,7 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
         }
         if let Some(parent) = &parent {
             let from = view.get::<Trust>(parent)?.ok_or_else(|| missing("trust", parent))?;
-            // A trust that is delegated again lends no more than the trust it comes from.
+            // A trust that is delegated again lends no more than the trust from which it comes.
             let is_less = from.redelegations > redelegations
                 && (from.trustor, from.project) == (trustor, project)
                 && (from.impersonation || !impersonation)
@@ -143,7 +143,7 @@ pub fn use_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<(), Error> {
 /// Deletes a trust. Its sessions are refused from the next request on, and the list of revocation events contains it.
 ///
 /// # Errors
-/// When it does not exist, or the facts cannot be changed.
+/// When the trust does not exist, or the facts cannot be changed.
 pub fn delete_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("trust delete {id}"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| {

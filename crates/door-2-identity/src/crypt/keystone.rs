@@ -38,7 +38,7 @@ fn number<N: std::str::FromStr + ToString>(text: &str) -> Option<N> {
 /// Parses a hash, and checks its form and cost.
 ///
 /// # Errors
-/// When it cannot be used.
+/// When the hash cannot be used.
 pub(super) fn read(fields: &[&str]) -> Result<Kept, HashRefused> {
     let (work, salt, digest, name, length) = match fields {
         ["", "scrypt", params, salt, digest] => (scrypt(params)?, salt, digest, SCRYPT, 32),

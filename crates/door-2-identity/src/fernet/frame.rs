@@ -17,7 +17,7 @@ const BLOCK_BYTES: usize = 16;
 pub const TOKEN_CHARS_MAX: usize = 1024;
 const TOKEN_BYTES_MAX: usize = TOKEN_CHARS_MAX / 4 * 3;
 
-/// The text is no token that one of the keys signed. The error does not tell more, because that would help an attacker.
+/// None of the keys signed a token with this text. The error does not tell more, because that would help an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no Fernet token that was signed with one of the keys")]
 pub struct NotOurs;
@@ -34,11 +34,11 @@ impl Default for Room {
 /// An opened token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened<'r> {
-    /// When it was signed, in seconds since the epoch.
+    /// When the token was signed, in seconds since the epoch.
     pub issued_at: u64,
-    /// Its payload.
+    /// The payload of the token.
     pub payload: &'r [u8],
-    /// The number of the key it was signed with.
+    /// The number of the key that signed the token.
     pub key: u32,
 }
 

@@ -1,5 +1,5 @@
-//! The content of a token: a MessagePack array, byte for byte as Keystone packs it. The reader also accepts msgpack before 1.0, which had one type
-//! for bytes and text.
+//! The content of a token: a MessagePack array, byte for byte as Keystone packs it. The reader also accepts arrays from msgpack before 1.0, which had
+//! one type for bytes and text.
 //!
 //! ```text
 //! 0 unscoped                user, methods, expires, [audit]
@@ -30,7 +30,7 @@ pub fn audit_id_to_text(id: &AuditId) -> String {
     URL_SAFE_NO_PAD.encode(id)
 }
 
-/// Parses that text of an audit id.
+/// Parses an audit id in the form that clients see.
 pub fn audit_id_from_text(text: &str) -> Option<AuditId> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
@@ -38,7 +38,7 @@ pub fn audit_id_from_text(text: &str) -> Option<AuditId> {
 /// A token's own audit id, and the audit id of the first token of its chain if the token was issued for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Its own audit id.
+    /// The audit id of the token itself.
     pub own: AuditId,
     /// The audit id of the first token of the chain.
     pub chain: Option<AuditId>,
@@ -80,9 +80,9 @@ pub struct Payload<'p> {
     pub methods: u64,
     /// The scope.
     pub scope: Scope<'p>,
-    /// When it expires, in seconds since the epoch.
+    /// When the token expires, in seconds since the epoch.
     pub expires: f64,
-    /// Its audit ids.
+    /// The audit ids of the token.
     pub audit: Audit,
 }
 
@@ -92,9 +92,9 @@ pub enum Unread {
     /// A kind that is known and not supported.
     #[error("tokens of kind {kind} ({name}) are not supported")]
     Unsupported {
-        /// Its number.
+        /// The number of the kind.
         kind: u64,
-        /// Its name.
+        /// The name of the kind.
         name: &'static str,
     },
     /// The payload does not have the form of its kind.
@@ -114,7 +114,7 @@ const UNSUPPORTED: [(u64, &str); 5] = [
 ];
 
 impl<'p> Payload<'p> {
-    /// Parses a payload. It must not allocate, because it runs for every new session on the hot path.
+    /// Parses a payload. It must not allocate, because every request with a new token needs it.
     ///
     /// # Errors
     /// [`Unread`].
@@ -282,7 +282,7 @@ impl<'p> Reader<'p> {
         let is_text = matches!(self.0.first()?, 0xa0..=0xbf | 0xd9);
         let raw = self.raw()?;
         match raw.try_into() {
-            // 16 bytes that are no valid text are a UUID which the older form packed as text.
+            // 16 bytes that are not valid text are a UUID. msgpack before 1.0 packed it as text.
             Ok(uuid) if !is_text || std::str::from_utf8(raw).is_err() => Some(Id::Uuid(uuid)),
             _ => std::str::from_utf8(raw).ok().map(Id::Text),
         }
@@ -512,7 +512,7 @@ mod tests {
         {
             assert_eq!(Reader(&bytes(form)).float(), value, "{form}");
         }
-        // 16 bytes are a UUID, except in the older form of text where they are valid text.
+        // 16 bytes are a UUID, unless they were packed as text before msgpack 1.0 and are valid text.
         let plain = b"0123456789abcdef";
         let id = |head: &str, value: &[u8]| match Reader(&[&bytes(head), value].concat()).bare_id() {
             Some(Id::Uuid(uuid)) => format!("uuid {}", uuid == value),

@@ -79,7 +79,7 @@ fn mark(n: usize) -> Revoked {
 
 fn catch_up(index: &mut Revocations, facts: &Facts) {
     let view = View::new(facts);
-    // To update keys that were not written does no harm.
+    // Updating keys that were not written must change nothing.
     for (table, key) in facts.records.keys().filter(|(table, _)| *table == Table::Revocations) {
         index.update(&view, *table, key).unwrap();
     }
@@ -96,7 +96,7 @@ fn an_index_with_too_many_marks_gives_the_same_answers() {
         for step in 0..300 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let this = mark(state >> 33);
-            // First many are set, then they go.
+            // First many marks are set, then marks are deleted.
             let sets = step < 150 || (state >> 20).is_multiple_of(5);
             let mut gone = None;
             facts.commit(|view, change| {
@@ -192,7 +192,7 @@ fn the_newest_marks_are_listed_until_there_are_too_many() {
         let from = set.len().saturating_sub(3);
         let earlier = Revision(set[from].0.0 - 1);
         assert_eq!(index.after(earlier), Some(&set[from..]), "{n}");
-        // The first is forgotten when there is no space left.
+        // The oldest mark is forgotten when there is no space left.
         let known = (set.len() <= NEWEST).then_some(&set[..]);
         assert_eq!(index.after(built), known, "{n}, from {first:?}");
     }

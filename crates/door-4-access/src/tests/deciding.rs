@@ -1,4 +1,4 @@
-//! One target at a time.
+//! Decisions about one target at a time.
 
 use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
@@ -76,13 +76,13 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreReader assigned to group @staff@local on /datastore/tank/a",
         ),
         (
-            // A user's own set wins over the groups' on the same node.
+            // A user's own set replaces the sets of the user's groups on the same node.
             "/datastore/tank alice DatastoreReader\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreReader assigned to user alice@local on /datastore/tank",
         ),
         (
-            // A role that does not hold here makes no set, so the groups' set counts.
+            // NoAccess does not propagate to this path, so the user has no set here, and the group's set counts.
             "/datastore/tank alice NoAccess-\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
@@ -185,7 +185,7 @@ fn roles_and_acl_both_have_to_grant() {
 
 #[test]
 fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
-    // Every right but reading the ACL, which an object needs to be visible.
+    // All rights are granted except reading the ACL. Without this right the object is not visible.
     let hidden = subject(NodeKind::File, acl(&["deny staff read-acl", "allow staff full"]));
     let parent = subject(NodeKind::Directory, everything());
     let ask = |wanted| code(decide(POWER, "a", &hidden, wanted));
@@ -193,7 +193,7 @@ fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
     assert_eq!(ask(Wanted::On(AccessMask::NONE)), "AC02");
     assert_eq!(ask(Wanted::Delete { parent: &parent }), "AC02");
     assert_eq!(ask(Wanted::Overwrite), "AC06");
-    // A drop box is the exception: one may add to it.
+    // A drop box is an exception: the user may add files to a directory that the user cannot see.
     let drop_box = subject(NodeKind::Directory, acl(&["allow staff add-file"]));
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::File))), "permit");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::Directory))), "AC02");
@@ -249,7 +249,7 @@ fn deleting_needs_the_target_or_its_directory() {
         assert!(result.as_ref().map_or(true, |granted| granted.covers(AccessMask::DELETE)));
         assert_eq!(code(result), expected, "{facts}");
     }
-    // The root is in no directory.
+    // The root has no parent directory.
     let parent = subject(NodeKind::Directory, child);
     let root = subject(NodeKind::Directory, read);
     assert_eq!(code(decide(POWER, "", &root, Wanted::Delete { parent: &parent })), "AC03");
@@ -343,7 +343,7 @@ fn a_refusal_names_what_decided() {
 
 #[test]
 fn the_sticky_bit_keeps_others_from_deleting() {
-    // alice is 100, in group 50
+    // The uid of alice is 100, and her group has the gid 50.
     let all = everything();
     for (mode, directory_uid, entry_uid, acl, expected) in [
         (0o777, 0, 0, None, "permit"),
@@ -466,7 +466,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }
 
-/// Nothing is committed: the remembered roles are of the same revision, with a current or a stale look at the files.
+/// Nothing is committed: the remembered roles are of the same revision, while the mirror of the files is current or stale.
 #[test]
 fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
     let mut facts = Facts::of("/ alice Admin");

@@ -247,7 +247,8 @@ fn what_was_lent_lends_no_more() {
     let more = ["member".to_owned(), ADMIN.to_string()];
     let named_more = ["admin".to_owned()];
     let about = |user| About { user, ..About::default() };
-    // Columns: in person, unrestricted, restricted, a key that an unrestricted one made, a key, for certain requests.
+    // Columns: a session in person; of an unrestricted application credential; of a restricted one; of a key that an unrestricted one made; of a
+    // user's EC2 key; of an application credential with access rules.
     let cases: [(&str, Lending, About<'_>, [bool; 6]); 17] = [
         ("own sessions", Lending::Sessions, about(own), [true, true, true, true, true, true]),
         ("sessions of another", Lending::Sessions, about(other), [true, true, true, true, true, false]),
@@ -390,7 +391,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
         let lets = rule_named(rule).and_then(|rule| rule.lets(&alice(), &session, &about));
         assert_eq!(lets, expected, "{rule} by {role} on {scope:?} about {about:?}");
     }
-    // A session by a key changes no domain, with any role.
+    // A session of an EC2 key cannot change a domain, not even with the role admin.
     let mut key = session(Methods::EC2_KEY, None);
     key.roles = vec![HeldRole { name: "admin".into(), id: ADMIN }];
     let lets = |rule| rule_named(rule).unwrap().lets(&alice(), &key, &nothing);

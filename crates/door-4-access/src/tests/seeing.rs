@@ -96,7 +96,7 @@ fn facts(rows: &[Row]) -> Facts {
     facts
 }
 
-/// The rows that count: of two for the same node and grantee, the later one.
+/// The rows that count: if two rows have the same node and grantee, the later one.
 fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     let last = |index: usize| {
         !rows[index + 1..].iter().any(|row| (row.0, &row.1) == (rows[index].0, &rows[index].1))
@@ -105,7 +105,7 @@ fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     kept.map(|index| (NODES[rows[index].0], rows[index].1.clone(), rows[index].2.clone())).collect()
 }
 
-/// With one memo for all principals, each sees what it would see with a memo of its own.
+/// With one memo for all principals, each principal sees the same as with a memo that no other principal uses.
 #[test]
 fn what_is_known_of_somebody_serves_nobody_else() {
     let nobody =
@@ -164,7 +164,7 @@ fn what_is_known_of_somebody_serves_nobody_else() {
     assert!(told.len() >= 5, "they see different things: {told:?}");
 }
 
-/// How often facts are searched to judge what is in a directory and in each directory of it, with a memo that has room for few entries.
+/// Counts how often facts are searched to judge the entries of a directory and of each directory in it, with a memo that has room for few entries.
 #[test]
 fn roles_are_worked_out_once_however_many_directories_have_them() {
     let target = subject(NodeKind::File, everything());
@@ -195,7 +195,7 @@ fn roles_are_worked_out_once_however_many_directories_have_them() {
     assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
 }
 
-/// Each difference between two states, alone, and in any order together with another.
+/// Tests each difference between two states: of one state alone, and of a state together with another one in any order.
 #[test]
 fn no_two_states_are_remembered_as_one() {
     let mut versions = Vec::new();
@@ -254,7 +254,7 @@ proptest! {
         let directory = if in_root { StorePath::root() } else { path("dir") };
         let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(&subjects).collect();
         let seen = case(&facts, &who, |case| case.see(&directory, &children)).unwrap();
-        // What was remembered for the one must serve the other, in any order.
+        // The listing and the single requests below share a memo: the results that one of them remembers must be right for the other.
         let shared = memo();
         let again = case_with(&facts, &who, &shared, |case| case.see(&directory, &children)).unwrap();
         prop_assert_eq!(&again, &seen);
@@ -316,7 +316,7 @@ proptest! {
         for ((sight, full), subject) in see(&unread).iter().zip(&full).zip(&read) {
             prop_assert!(sight == full || (*sight == Sight::Unread && !now_known(subject)));
         }
-        // Another state says nothing of the ACL.
+        // The memo must not use the ACL of one state for another state.
         let changed: Vec<Subject> = unread.iter().map(other).collect();
         for (sight, unknown) in see(&changed).iter().zip(see(&unread.iter().map(|subject| Subject {
             version: None,
@@ -347,7 +347,7 @@ proptest! {
         let full = format!("/datastore/tank/{at}");
         let slow = reference::roles(&kept(&rows), &alice(), full.trim_end_matches('/'));
         prop_assert_eq!(&fast, &slow);
-        // By a token with roles of its own: the token's roles, and none that the owner does not have.
+        // With a token that has roles of its own: the token's roles count, but only as far as the owner's roles grant the same.
         let (own, by_token, kinds) = case(&facts, &token_of_alice(), |case| {
             let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
             let resolved = case.roles(&path).unwrap();

@@ -46,7 +46,7 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     };
     let fits = |bytes: usize| fsetxattr(node.fd(), ATTRIBUTE, &vec![7; bytes], XattrFlags::empty()).is_ok();
     change(&node, b"small").unwrap();
-    // The most bytes that this file system takes in addition to the ACL.
+    // The most bytes of dead properties that this file system stores in addition to the ACL.
     let Some(filled) = (1..=60_000).rev().step_by(50).find(|bytes| fits(*bytes)) else {
         return println!("not asserted: no attributes can be kept here");
     };
@@ -102,7 +102,7 @@ fn an_acl_that_does_not_fit_says_so() {
     scratch.write("f", "");
     let node = scratch.node("f");
     match change(&node, &[7; 65_536]) {
-        // XFS, btrfs and tmpfs hold that much.
+        // XFS, btrfs and tmpfs can store an attribute of this size.
         Ok(_) => assert_eq!(node.subject().acl, StoredAcl::Ntacl(vec![7; 65_536])),
         Err(refusal) => assert_eq!(enfilade_facts::Refuse::code(&refusal), "CT06", "{refusal}"),
     }

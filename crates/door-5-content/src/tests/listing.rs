@@ -104,7 +104,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
     assert_eq!(before.0, after.0);
 }
 
-/// Every way to change an ACL, or the file that a name means, is reported before the change is done.
+/// The kernel reports each change of an ACL, or of the file to which a name leads, before the system call returns.
 #[test]
 fn what_is_watched_is_another_version_after_each_change() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -143,7 +143,7 @@ fn what_is_watched_is_another_version_after_each_change() {
         &|| std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o600)).unwrap(),
         &|| std::fs::remove_file(&link).unwrap(),
         &|| {
-            // The inode's number is free, and usually used again.
+            // The new file usually gets the inode number of the removed one.
             std::fs::remove_file(&file).unwrap();
             scratch.write("file", "another");
         },
@@ -165,7 +165,7 @@ fn what_is_watched_is_another_version_after_each_change() {
     assert!(now[0].2 != last[0].2 && now[1].2 != last[1].2, "what was not told is as good as changed");
 }
 
-/// A listing of a directory whose entries can be read by name, and its entries; `None` where that is not possible.
+/// A listing of the root directory, and its entries; `None` if ACLs cannot be read by name on this system.
 fn by_name<'w>(scratch: &Scratch, watch: &'w Watch) -> Option<(Listing, LookedAt<'w>, Vec<Entry>)> {
     let at = LookedAt { watch: Some(watch), ..AT };
     let mut listing = listing(&scratch.node("")).unwrap();
@@ -235,11 +235,11 @@ fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
     let read = |entries: &[Entry]| -> Vec<bool> {
         entries.iter().map(|entry| entry.subject.acl != StoredAcl::Unread).collect()
     };
-    // Between the look at the entry and the reading of its ACL.
+    // The files are exchanged after the entries were listed and before their ACLs are read.
     exchange();
     listed.read_by_name(entries.iter_mut(), at);
     assert_eq!(read(&entries), [false, false, true]);
-    // Between the reading of the directory and the look at the entry.
+    // The files are exchanged after the names were read and before the entries are listed.
     let mut listing = listing(&scratch.node("")).unwrap();
     assert!(!listing.is_over(at).unwrap());
     exchange();
@@ -273,10 +273,10 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     assert!(run(Command::new("umount").arg(scratch.at("file"))));
     let after = by_name(&scratch, &watch).map(|(_, _, entries)| entries);
     let (Some((during, are_there)), Some(after)) = (during, after) else { panic!("it could be read before") };
-    // A mount meanwhile leaves every ACL unread, and a mounted directory is not shown.
+    // If something was mounted meanwhile, every ACL stays unread. The entry on which it was mounted is not shown.
     assert_eq!(before.iter().map(|entry| &entry.subject.acl).collect::<Vec<_>>(), [&StoredAcl::Unread; 2]);
     assert_eq!(are_there, [false, true]);
-    // What was read through the mount is remembered for a state that is never met again.
+    // The version of an entry during the mount is never its version again, so an ACL that was read through the mount is not used later.
     let versions = |entries: &[Entry]| entries.iter().map(|entry| entry.subject.version).collect::<Vec<_>>();
     for (one, other) in [(&before, &during), (&during, &after), (&before, &after)] {
         assert!(versions(one).iter().zip(versions(other)).all(|(one, other)| *one != other));
@@ -337,7 +337,7 @@ fn ten_thousand_entries_come_in_batches_and_constant_memory() {
     }
     seen.sort();
     assert_eq!(seen, (0..10_000).map(|n| format!("entry-{n:05}")).collect::<Vec<_>>());
-    // One buffer's worth of names, and never two: 64 KiB at 32 bytes for each of these.
+    // At most the names of one buffer are held: 64 KiB, with 32 bytes for each name.
     assert!(held_max <= 64 * 1024 / 32, "{held_max}");
     assert!(listing.next_batch(1, AT).unwrap().is_empty());
     assert_eq!(listing.unreadable(), 0);

@@ -57,7 +57,7 @@ fn there(scratch: &Scratch) -> Vec<(String, u64)> {
     listed(listing(&scratch.node("d")).unwrap(), 100, LookedAt::default()).0
 }
 
-/// Waits until another change of the directory gets another stamp: the clock of files goes in ticks.
+/// Waits until the next change of the directory will get a new time stamp: the kernel's clock for time stamps advances in ticks.
 fn tick(scratch: &Scratch) {
     let (directory, clock) = (stamp(&scratch.at("d")), scratch.at("clock"));
     while stamp(&clock) <= directory {
@@ -133,7 +133,7 @@ fn what_is_remembered_of_a_directory_is_what_is_in_it() {
     }
 }
 
-/// True both where changes are reported and where the kernel is asked about each entry.
+/// Tested without a watch, and with one if the kernel reports changes here.
 #[test]
 fn what_is_cached_is_what_is_told_else() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -182,7 +182,7 @@ fn what_is_cached_is_what_is_told_else() {
             let now: Vec<_> = quick.iter().map(state).collect();
             assert_eq!(now == last, change == 3, "change {change}");
             last = now;
-            // Another object than the one that was judged.
+            // An entry whose name leads to another object than the one that was judged.
             let mut other = quick.remove(0);
             (other.meta, other.subject.object.inode) = (None, other.subject.object.inode + 1);
             assert!(!begun.describe(&mut other, CachedOnly));
@@ -275,7 +275,7 @@ fn directories_of_the_same_moment_are_told_apart() {
     println!("not asserted: no two directories were changed at the same moment");
 }
 
-/// The names in an encrypted directory change when a key is added or removed, and its stamp does not.
+/// The names in an encrypted directory change when a key is added or removed, and its time stamp does not.
 #[test]
 fn an_encrypted_directory_is_not_remembered() {
     let (scratch, memo, _alone) = (Scratch::new(), memo(), HEARING.lock());
@@ -295,7 +295,7 @@ fn an_encrypted_directory_is_not_remembered() {
     }
     // Nothing is asserted before the mount is removed again.
     let is_known = ["plain", "encrypted"].map(|name| {
-        // With this option everything new is encrypted, so what is plain was there before.
+        // With this mount option every new directory is encrypted, so the plain one is `lost+found`, which existed before.
         let path = if name == "plain" { "lost+found" } else { name };
         let _ = std::fs::create_dir(mounted.join(path));
         let root = Root::open_own(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();
@@ -306,7 +306,7 @@ fn an_encrypted_directory_is_not_remembered() {
     assert_eq!(is_known, [[false, true], [false, false]]);
 }
 
-/// Somebody changes it all the time, and all that is listed was there at some moment of the listing.
+/// One thread renames a file all the time and lists the directory now and then; two others list the directory all the time.
 #[test]
 fn a_directory_that_changes_while_it_is_read_is_never_remembered_wrongly() {
     let (scratch, memo) = (Scratch::new(), memo());
@@ -328,7 +328,7 @@ fn a_directory_that_changes_while_it_is_read_is_never_remembered_wrongly() {
                 let [from, to] = if n % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
                 std::fs::rename(dir.join(from), dir.join(to)).unwrap();
                 if n % 64 == 0 {
-                    // Nobody else changes it: what is told now is what is there.
+                    // No other thread changes the directory, so this listing must show its present names.
                     let told = listed(listing(&scratch.node("d")).unwrap(), 100, long_after(&memo)).0;
                     assert_eq!(told.iter().filter(|(name, _)| name == to).count(), 1, "{told:?}");
                     assert_eq!(told.iter().filter(|(name, _)| name == from).count(), 0, "{told:?}");

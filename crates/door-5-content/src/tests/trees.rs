@@ -1,4 +1,4 @@
-//! The walk through a tree, and the propagation of ACLs.
+//! The tree walk, and the propagation of ACLs.
 
 use super::{Scratch, code};
 use crate::{
@@ -11,7 +11,7 @@ use enfilade_access::{
 use enfilade_facts::vocabulary::{AccessMask, Sid, StorePath};
 use std::cell::Cell;
 
-/// Everything that a walk in the order of names meets, which goes into each directory except `but`.
+/// Everything that a tree walk in the order of names meets. It enters each directory except `but`.
 fn met<P: TreePath>(top: P, node: Node, budget: &TreeBudget<'_>, but: &str) -> Vec<String> {
     let mut walk = TreeWalk::begin(budget);
     walk.enter_as_operator(top, node, ()).unwrap();
@@ -76,7 +76,7 @@ fn a_budget_ends_a_walk() {
     ["a/x", "b", "c"].iter().for_each(|path| scratch.write(path, ""));
     let time =
         "Budget /b: the tree was not processed to its end: it takes longer than the limit `tree_seconds`";
-    // The milliseconds that each look at the clock takes, and the number of members for which the client waits.
+    // The milliseconds by which the clock advances at each reading, and the number of members after which the client disconnects.
     for (millis, waits, expected) in [
         (1, 9, vec!["/a", "/a/x", "leave /a", "/b", "/c", "leave /"]),
         (400, 9, vec!["/a", "/a/x", "leave /a", time]),
@@ -99,7 +99,7 @@ fn a_budget_ends_a_walk() {
     }
 }
 
-/// Refuses one path, and writes down what it is told.
+/// Refuses the path `but`, and records every outcome.
 struct Told {
     but: &'static str,
     is_dry_run: bool,

@@ -107,7 +107,7 @@ fn the_old_content_stays_until_the_new_is_whole() {
     let new = upload.finish().unwrap();
     assert_eq!(bytes_of(&scratch.node("f")), b"new content");
     assert_ne!(new.meta().validator(), old.meta().validator());
-    // A client that was reading goes on with what it was granted.
+    // A client that was reading the old file still reads the old bytes.
     assert_eq!(bytes_of(&old), b"old");
     assert_eq!(names_on_disk(&scratch.at("")), ["f"]);
 }

@@ -1,4 +1,5 @@
-//! The answers to the challenges of an authority. They are files in the data directory, so that every server of the directory can answer.
+//! The answers to the challenges of an ACME authority. They are files in the data directory, so that every server with this data directory can
+//! answer.
 
 use super::place;
 use crate::{output, self_made};
@@ -12,7 +13,7 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::server::ClientHello;
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 
-/// The protocol of a validation (RFC 8737 §6.2).
+/// The ALPN protocol of a handshake that validates a name (RFC 8737 §6.2).
 const PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// The directories of answers.
@@ -22,7 +23,7 @@ pub(crate) struct Answers {
     tls: PathBuf,
 }
 
-/// An answer, which ends with this value.
+/// The file of an answer. It is removed when this value is dropped.
 pub(super) struct Answer(PathBuf);
 
 impl Drop for Answer {
@@ -36,13 +37,13 @@ impl Answers {
         let place = place(data);
         Arc::new(Answers {
             data: data.to_owned(),
-            // Backups leave out names that begin with a dot.
+            // Names that begin with a dot are left out of backups.
             http: place.join(".http-01"),
             tls: place.join(".tls-alpn-01"),
         })
     }
 
-    /// Makes the directories.
+    /// Makes the directories of answers.
     pub(super) fn make(&self, data: &Path) -> anyhow::Result<()> {
         [&place(data), &self.http, &self.tls].iter().try_for_each(|path| self_made::make_place(data, path))
     }
@@ -65,7 +66,7 @@ impl Answers {
         Ok(Answer(path))
     }
 
-    /// The answer to a request for this token, which is one word.
+    /// The answer to an HTTP request for this token, if there is one.
     pub(crate) fn http(&self, token: &str) -> Option<Vec<u8>> {
         challenges::read(&self.http, token)
     }
@@ -77,7 +78,7 @@ impl Answers {
         is_validation.then(|| hello.server_name()).flatten().and_then(|name| self_made::name(name).ok())
     }
 
-    /// The terms of a handshake that validates this name, if there is an answer for it.
+    /// The TLS configuration for a handshake that validates this name, if there is an answer for the name.
     pub(crate) fn tls(&self, name: &str) -> Option<Arc<ServerConfig>> {
         let digest = challenges::read(&self.tls, name)?;
         proof(name, &digest)
@@ -89,7 +90,7 @@ impl Answers {
     }
 }
 
-/// A certificate for the name with the digest of the key authorization, and terms that serve only this certificate (RFC 8737 §3).
+/// A TLS configuration that serves only one certificate: for this name, with the digest of the key authorization (RFC 8737 §3).
 fn proof(name: &str, digest: &[u8]) -> anyhow::Result<ServerConfig> {
     let mut params = CertificateParams::new([name.to_owned()])?;
     params.distinguished_name = DistinguishedName::new();
@@ -99,7 +100,7 @@ fn proof(name: &str, digest: &[u8]) -> anyhow::Result<ServerConfig> {
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let key = provider.key_provider.load_private_key(key.into())?;
-    // The extension is critical and unknown to the library, so its own check of certificate and key would fail.
+    // The certificate has a critical extension that rustls does not know, so the check of certificate and key in rustls would fail.
     let certified = SingleCertAndKey::from(CertifiedKey::new(vec![certificate.der().clone()], key));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -1,4 +1,4 @@
-//! Requests to the authority over HTTPS.
+//! Requests to the ACME authority over HTTPS.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -20,17 +20,17 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// The longest time for one request.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
-/// The largest body of an answer, in bytes. A chain of certificates has some thousands.
+/// The largest body of an answer, in bytes. A chain of certificates has some thousands of bytes.
 const BODY_MAX: usize = 256 * 1024;
 /// The files in which systems keep the CA certificates that they trust: Debian and Alpine, Fedora, openSUSE.
 const SYSTEM_ROOTS: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
-/// A client that opens a connection for each request: there are few, and the next one may be months away.
+/// An HTTPS client that opens a new connection for each request: requests are few, and months may pass between them.
 pub(super) struct Https(TlsConnector);
 
 impl Https {
-    /// A client that trusts the CA certificates in this file, or those of the system.
+    /// A client that trusts the CA certificates in the file `roots`, or without such a file those of the system.
     pub(super) fn new(roots: Option<&Path>) -> anyhow::Result<Self> {
         let file = match roots {
             Some(file) => file,

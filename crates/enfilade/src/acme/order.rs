@@ -1,4 +1,4 @@
-//! One order at the authority: it validates each name, then it issues the certificate (RFC 8555 §7.4).
+//! One order at the ACME authority: the authority validates each name, then it issues the certificate (RFC 8555 §7.4).
 
 use super::Answers;
 use super::answers::Answer;
@@ -9,7 +9,7 @@ use instant_acme::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long the authority may take for the validation, and for the certificate.
+/// How long the authority may take to validate the names, and again to issue the certificate.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 /// A kind of challenge.

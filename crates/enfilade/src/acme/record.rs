@@ -1,4 +1,4 @@
-//! What happened at the authority: `doctor` shows it.
+//! The record of the last certificate and the last failure at the ACME authority; `enfilade doctor` shows it.
 
 use super::order::Challenge;
 use super::place;
@@ -6,20 +6,20 @@ use crate::{output, self_made};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The record of the data directory.
+/// The last certificate for the servers of this data directory, and the last failure.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Record {
-    /// The authority that issued the certificate.
+    /// The URL of the directory of the authority that issued the certificate.
     pub(crate) directory: Option<String>,
     pub(crate) names: Vec<String>,
-    /// Seconds since the epoch.
+    /// When the certificate was obtained, in seconds since the epoch.
     pub(crate) obtained: Option<i64>,
-    /// Seconds since the epoch.
+    /// Until when the certificate is valid, in seconds since the epoch.
     pub(crate) valid_until: Option<i64>,
-    /// The kind of challenge that the authority validated the names with.
+    /// The kind of challenge by which the authority validated the names.
     pub(super) challenge: Option<Challenge>,
-    /// The last failure after that, with its time in seconds since the epoch.
+    /// The last failure since the certificate was obtained: its time in seconds since the epoch, and the reason.
     pub(crate) failed: Option<(i64, String)>,
 }
 

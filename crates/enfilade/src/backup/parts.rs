@@ -1,4 +1,4 @@
-//! The files of a house besides its facts, and their places in a backup. These are the places in the restored data directory, too.
+//! The files of an installation other than its facts, and their places in a backup. A restore puts them at the same places in its data directory.
 
 use super::absolute;
 use crate::home::{Installation, file_set};
@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Directories in directories: `keys/fernet`, and certificates by name.
+/// The greatest depth of directories in a backup. `keys/fernet` has the depth two, and a directory of certificates may contain others.
 const DEPTH_MAX: usize = 3;
 
-/// The files, measured.
+/// The files for a backup, with their lengths and digests.
 pub(super) struct Parts {
     pub(super) items: Vec<Item>,
-    /// Places of parts that are outside the data directory, and where they are.
+    /// Each part that is outside the data directory: its name, and its path.
     pub(super) outside: BTreeMap<&'static str, PathBuf>,
 }
 
 impl Parts {
-    /// Lists and measures them.
+    /// Lists the files, and reads each for its length and digest.
     pub(super) fn of(installation: &Installation) -> Result<Self, BackupError> {
         let mut parts = Parts { items: Vec::new(), outside: BTreeMap::new() };
         let Installation { data, config, .. } = installation;
@@ -40,7 +40,7 @@ impl Parts {
             parts.directory(&data.join(own), Path::new(own), None)?;
         }
         let mut certificates = certificate_directories(&config.tls.place(data)).into_iter();
-        // A crt-list can name several directories.
+        // A crt-list can name files in several directories.
         for (directory, place) in certificates.by_ref().zip(["tls", "tls-2", "tls-3", "tls-4", "tls-5"]) {
             parts.whole(data, &directory, place)?;
         }
@@ -54,7 +54,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// One file, if it exists.
+    /// Adds one file, if it exists.
     fn file(&mut self, data: &Path, from: &Path, to: &str, part: &'static str) -> Result<(), BackupError> {
         if !from.exists() {
             return Ok(());
@@ -67,7 +67,7 @@ impl Parts {
         self.add(&from, Path::new(to))
     }
 
-    /// A directory that the configuration may have moved.
+    /// Adds a directory. The configuration may have moved it out of the data directory.
     fn whole(&mut self, data: &Path, from: &Path, to: &'static str) -> Result<(), BackupError> {
         let from = absolute(from);
         if from != data.join(to) {
@@ -85,11 +85,11 @@ impl Parts {
         let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<BTreeSet<_>>>();
         for name in names.map_err(failed)? {
             let (from, to) = (from.join(&name), to.join(&name));
-            // Temporary files and locks begin with a dot.
+            // The names of temporary files and lock files begin with a dot.
             if name.as_encoded_bytes().starts_with(b".") || not == Some(from.as_path()) {
                 continue;
             }
-            // A link is followed to a file, as the server does, and not to a directory: it may lead in a circle.
+            // A symbolic link to a file is followed, as the server does. A link to a directory is not followed: it may lead in a circle.
             if from.is_file() {
                 self.add(&from, &to)?;
             } else if !from.is_symlink() && from.is_dir() && to.components().count() <= DEPTH_MAX {

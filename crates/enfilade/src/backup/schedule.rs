@@ -15,13 +15,13 @@ use std::time::Duration;
 
 /// The default of `[backup] every`, in seconds.
 const EVERY: i64 = 24 * 3600;
-/// The pause after a backup that failed, in seconds; less if backups are made more often.
+/// The pause after a backup that failed, in seconds. It is shorter if backups are made more often.
 const AFTER_FAILURE: i64 = 600;
-/// How often the thread looks whether a backup is due.
+/// How often the thread checks whether a backup is due.
 const LOOK: Duration = Duration::from_secs(1);
 /// The age of a temporary file after which the process that wrote it has certainly ended, in seconds.
 const ABANDONED: i64 = 24 * 3600;
-/// Temporary files of this program begin with this.
+/// The first letters of the name of each temporary file that this program writes.
 const TEMPORARY: &str = ".enfilade-";
 
 /// The record of scheduled backups, in the data directory.
@@ -37,18 +37,18 @@ pub(crate) struct Record {
 /// A backup that the server made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// The file.
+    /// The path of the backup.
     pub(crate) file: PathBuf,
-    /// When it was complete, in seconds since the epoch.
+    /// When the backup was complete, in seconds since the epoch.
     pub(crate) unix_seconds: i64,
 }
 
 /// An attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failed {
-    /// When, in seconds since the epoch.
+    /// When the attempt failed, in seconds since the epoch.
     pub(crate) unix_seconds: i64,
-    /// Why.
+    /// Why the attempt failed.
     pub(crate) why: String,
 }
 
@@ -57,7 +57,7 @@ impl Record {
         data.join("backups.json")
     }
 
-    /// Reads the record; empty if there is none.
+    /// Reads the record; it is empty if there is no file.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Self> {
         let path = Record::path(data);
         let text = match std::fs::read(&path) {
@@ -89,7 +89,7 @@ pub(crate) fn every(installation: &Installation) -> Option<i64> {
     backup.directory.as_ref().map(|_| backup.every.as_ref().map_or(EVERY, |every| every.seconds))
 }
 
-/// Starts the thread that makes backups, if a directory is configured. Of several servers of one data directory, one makes each backup.
+/// Starts the thread that makes backups, if a directory is configured. If several servers share a data directory, only one of them makes each backup.
 pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     let installation = home.installation();
     let Some(every) = every(&installation) else { return Ok(()) };
@@ -116,7 +116,7 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a backup if one is due. Returns the record afterwards.
+/// Makes a backup if one is due. Returns the new record.
 fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<Record> {
     let record = Record::read(&installation.data)?;
     if clock::now().unix_seconds < record.due(every) {
@@ -124,7 +124,7 @@ fn look(installation: &Installation, lmdb: &Lmdb, every: i64) -> anyhow::Result<
     }
     let lock = installation.data.join(".backups.lck");
     let _lock = match FileLock::take(&lock, Duration::ZERO) {
-        // Another server of this data directory makes it now.
+        // Another server of this data directory makes the backup now.
         Err(why) if why.kind() == std::io::ErrorKind::TimedOut => return Ok(record),
         taken => taken?,
     };
@@ -173,7 +173,7 @@ fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBu
     Ok((made, file))
 }
 
-/// Deletes the oldest backups of the record. A file that is gone already was deleted by somebody else.
+/// Deletes the oldest backups of the record until `keep` are left. A missing file is no error: somebody else deleted it.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
     while keep < record.made.len() {
         let file = &record.made.first().context("there is a backup")?.file;

@@ -1,4 +1,4 @@
-//! Replaces the served certificates at run time: changes are serialized, and each publishes a new snapshot.
+//! Replaces the served certificates at run time. Changes are made one after the other, and each publishes a new snapshot.
 
 use super::{Keeper, TOLD_MAX, tell, warn};
 use crate::config::Tls as TlsConfig;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 /// The served certificates, and the files that cannot be used.
 pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
-    /// Problems by file. Held during every change.
+    /// The problem of each bad file, by its path. The lock is held during every change.
     bad: Mutex<BTreeMap<String, String>>,
     /// When the last warning about expiring certificates was logged, in seconds since the epoch.
     ends_told: Mutex<i64>,
@@ -27,11 +27,11 @@ pub(crate) struct Served {
     tickets: Tickets,
 }
 
-/// How long the directory must be unchanged before it is read: files are often written together, or twice.
+/// How long a directory of certificates must be unchanged before it is read: files are often written together, or twice.
 const QUIET: Duration = Duration::from_millis(100);
-/// After this many turns it is read even if changes continue.
+/// After so many waits of [`QUIET`] a directory is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
-/// Warnings begin this many days before the expiry: a renewal by hand takes days.
+/// Warnings begin this many days before a certificate expires, because a renewal by hand takes days.
 const SOON_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
 const WATCH_TURN: Duration = Duration::from_secs(60);
@@ -121,7 +121,7 @@ impl Served {
         }
         let (count, is_well) = (looked.certificates.count(), looked.bad.is_empty());
         self.exchange(looked.certificates, keeper);
-        // Every file that is not known to be good was read again.
+        // Every file that was not known to be good was read again, so these problems replace all earlier ones.
         warn(&looked.warnings);
         self.note(&mut bad, |_| true, looked.bad);
         Ok((count, is_well))
@@ -162,7 +162,7 @@ impl Served {
             let now = served.exchange.borrow().clone();
             if Arc::ptr_eq(&now.keeper, &keeper) && wrong > 0 {
                 let next = now.certificates.after(out);
-                // If none would remain, the old ones stay: the handshake then reports the problem.
+                // If no certificate would remain, the old certificates stay, and each handshake reports the problem.
                 if !next.is_empty() {
                     served.exchange(next, keeper);
                 }
@@ -219,10 +219,10 @@ impl Served {
         keeper.write_down(&certificates);
     }
 
-    /// Starts a thread that follows the files. `watched` was opened before they were first read.
+    /// Starts a thread that reacts to changes of the files. `watched` was opened before the files were first read, so that no change is missed.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        // If the index was trusted at the start, the files are checked now: without a watch the loop begins with a look at all of them.
+        // If the index was trusted at the start, the files must be checked now: without `watched`, the loop begins with a check of all files.
         let mut watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
@@ -230,7 +230,7 @@ impl Served {
                 let directories = keeper.files.directories();
                 if watched.as_ref().is_none_or(|watched| watched.directories != directories) {
                     watched = Watched::new(directories);
-                    // For changes before the watch began.
+                    // Finds changes that were made before the watch began.
                     served.look_at(Changed::Everything);
                 }
                 served.warn_of_ends();
@@ -292,12 +292,12 @@ fn not_reloaded(why: &anyhow::Error) {
     output::note(&format!("warning: certificates not reloaded, the old ones stay in use: {why:#}"));
 }
 
-/// How many certificates are served, as a sentence without an end.
+/// The beginning of a sentence that says how many certificates are served.
 pub(crate) fn count_of(count: usize) -> String {
     format!("{} served", output::counted(count, "certificate is", "certificates are"))
 }
 
-/// Which of these files have another certificate than before, and which have none any more.
+/// A list of the files that have a new certificate (`+`), or no certificate any more (`-`).
 fn changes(before: &Certificates, after: &Certificates, files: &BTreeSet<PathBuf>) -> String {
     let version = |certificates: &Certificates, path: &str| {
         certificates.at_path(path, |_| true).map(|file| file.version)

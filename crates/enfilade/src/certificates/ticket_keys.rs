@@ -1,5 +1,6 @@
-//! The keys that seal TLS session tickets: one repository for all servers of a data directory, laid out and rotated like that of
-//! Fernet tokens. The next key is published long before it seals, so that every server can open tickets of the others.
+//! The keys that seal (encrypt) TLS session tickets. All servers of a data directory share one repository of these keys, with the layout and the
+//! rotation of the Fernet key repository. The next key is published long before it seals tickets, so that every server can open the tickets of all
+//! servers.
 
 use crate::home::Home;
 use crate::{clock, output};
@@ -8,14 +9,14 @@ use enfilade_sources::files::fernet_keys::{FernetKey, Found, STAGED};
 use enfilade_tls::{TICKET_SECONDS, TicketKey, Tickets};
 use std::time::Duration;
 
-/// How long a key seals, in seconds.
+/// How long one key seals new tickets, in seconds.
 const SEALS_SECONDS: i64 = 6 * 3600;
-/// The number of keys: the next key, the one that seals, and those that live tickets need.
+/// The number of kept keys: the next key, the key that seals new tickets, and the earlier keys that unexpired tickets need.
 const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
-/// How often the keys are read. A key is published hours before it seals, so every server has it in time.
+/// How often the keys are read. A key is in the repository for hours before it seals tickets, so every server reads it in time.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Reads the keys now and periodically, and rotates them when they are due, in a thread of its own.
+/// Reads the keys now, and then periodically in a thread of its own. Rotates them when a key has sealed tickets for [`SEALS_SECONDS`].
 pub(crate) fn follow(home: &Home, tickets: &Tickets, is_first_start: bool) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
     if !is_first_start && !keys.directory().exists() {
@@ -59,7 +60,7 @@ fn look(keys: &FernetKeys, tickets: &Tickets) -> Result<(), String> {
     };
     let mut found = keys.read().map_err(|why| why.to_string())?;
     if is_due(&found) {
-        // Another server may have rotated them in the meantime; then the rotation is refused.
+        // If another server has rotated the keys in the meantime, the rotation is refused, and that is no error.
         let agree = |found: &Found, _: &_| is_due(found).then_some(()).ok_or_else(String::new);
         let _ = keys.rotate(KEYS_MAX, agree);
         found = keys.read().map_err(|why| why.to_string())?;

@@ -39,7 +39,7 @@ pub(crate) enum Import {
 }
 
 impl Import {
-    /// Whether nothing is to be changed.
+    /// Whether the import only shows what it would do, and changes nothing.
     pub(crate) fn is_pretended(&self) -> bool {
         match self {
             Import::Proxmox { pretend, .. } | Import::Keystone { pretend, .. } => *pretend,

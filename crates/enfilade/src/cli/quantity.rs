@@ -1,6 +1,6 @@
-//! Sizes, as people write them.
+//! Parses sizes as people write them, such as `500G`.
 
-/// A quota in bytes; `None` is no limit.
+/// A quota in bytes; `None` means that there is no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity(pub(crate) Option<u64>);
 

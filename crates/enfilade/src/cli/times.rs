@@ -1,9 +1,9 @@
-//! Durations and points in time, as people write them.
+//! Parses durations and points in time, as people write them.
 
 use crate::clock;
 use enfilade_facts::vocabulary::from_rfc3339;
 
-/// Numbers below this are not taken as seconds since the epoch: the moment is before 1973, so a duration was meant.
+/// A smaller number is not accepted as seconds since the epoch: it would be a time before 1973, so a duration was probably meant.
 const EPOCH_SECONDS_MIN: i64 = 100_000_000;
 
 /// Parses a duration: `90s`, `15m`, `24h`, `7d`, `2w`.
@@ -26,7 +26,7 @@ pub(crate) fn moment(text: &str) -> Result<i64, String> {
     moment_after(text, clock::now().unix_seconds)
 }
 
-/// Parses the end of something new: a point in time as [`moment`] does, but not in the past.
+/// Parses a point in time as [`moment`] does, but refuses one that has passed: for the expiry of a new user or token.
 pub(crate) fn future(text: &str) -> Result<i64, String> {
     future_after(text, clock::now().unix_seconds)
 }
@@ -82,7 +82,7 @@ mod tests {
         for wrong in ["30", "", "d", "-5d", "soon", "2027-13-01", "31.1.2027", "-1", "2027-01-31T", "é"] {
             assert!(moment_after(wrong, now).is_err(), "{wrong}");
         }
-        // Something new does not end in the past.
+        // The expiry of a new user or token may not be in the past.
         for (text, is_taken) in [("never", true), ("1s", true), ("0s", false), ("2020-01-01", false)] {
             assert_eq!(future_after(text, now).is_ok(), is_taken, "{text}");
         }

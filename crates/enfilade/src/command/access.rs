@@ -1,4 +1,4 @@
-//! `enfilade user access`, and which ways in of users work.
+//! `enfilade user access`: the ways in of a user, and which of them work.
 
 use super::judge::Judge;
 use super::{enabled, until};
@@ -12,7 +12,7 @@ use enfilade_identity::{Refusal, check_secret};
 use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
 use serde_json::{Value, json};
 
-/// Each kind of way in: its key in JSON, its name, and its name for several.
+/// Each kind of way in: its key in JSON, its name in the singular, and its name in the plural.
 pub(super) const KINDS: [(WayKind, &str, &str, &str); 7] = [
     (WayKind::Password, "passwords", "password", "passwords"),
     (WayKind::ApiToken, "api_tokens", "API token", "API tokens"),
@@ -32,10 +32,10 @@ fn name_of(kind: WayKind) -> &'static str {
     KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2)
 }
 
-/// A way in, and why it does not work, if so.
+/// A way in, and the reason if it does not work.
 pub(super) type Judged = (Way, Option<String>);
 
-/// Says of each way in whether it works now. A trust from another user works for a user who can log in, or has a session.
+/// Checks for each way in whether it works now. A trust from another user works only if the trustee can log in, or has a session in person.
 pub(super) fn judged(
     home: &Home,
     judge: &Judge,

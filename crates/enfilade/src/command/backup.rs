@@ -24,7 +24,7 @@ use std::path::Path;
 
 pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> anyhow::Result<()> {
     let target = target(command)?;
-    // With ACLs a house is needed that reads the datastores; without them only the store is opened.
+    // The ACLs of files are read through the datastores, so a `Home` is opened. Without ACLs it is enough to open the store of facts.
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone())?;
@@ -41,7 +41,7 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     Ok(())
 }
 
-/// Users of a datastore could read the keys in a backup in its directory.
+/// Refuses a target in the directory of a datastore: users of the datastore could read the keys in the backup.
 fn refuse_served(source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     let path = std::path::absolute(target)?;
     let real = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).unwrap_or(path);
@@ -98,10 +98,10 @@ fn tell(command: &Backup, made: &Made, json: bool) {
     output::done(json, &value, &text);
 }
 
-/// Ends of the names of compressed archives. A backup with such a name would be a directory or a plain tar file.
+/// Endings of the names of compressed archives. A target with such a name is refused, because backups are not compressed.
 const COMPRESSED: [&str; 9] = ["gz", "tgz", "zip", "bz2", "tbz2", "xz", "txz", "zst", "7z"];
 
-/// The form of the backup, by its name.
+/// The form of the backup (directory, file or encrypted file), according to the name of the target.
 fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     let Backup { target, recipients, force, .. } = command;
     let ends_in = |end: &str| target.extension().is_some_and(|found| found == end);
@@ -140,7 +140,7 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
 /// The fewest characters of a new passphrase.
 const PASSPHRASE_CHARACTERS_MIN: usize = 12;
 
-/// A new passphrase. On a terminal it is asked for twice: a mistyped one would close the backup for ever.
+/// Reads a passphrase for the new backup. On a terminal the user types it twice: nobody could open a backup with a mistyped passphrase.
 fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
     if !command.passphrase && !command.passphrase_stdin {
         return Ok(None);
@@ -162,7 +162,7 @@ fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
     Ok(Some(passphrase))
 }
 
-/// The ACLs of the files of every datastore, one list for each.
+/// The ACLs of the files of all datastores, in one file for each datastore.
 fn acls(home: &Home) -> anyhow::Result<Vec<Item>> {
     let mut items = Vec::new();
     for datastore in enfilade_admin::list_datastores(home.source())? {

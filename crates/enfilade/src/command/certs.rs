@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
-/// The longest wait for a change at a time.
+/// The longest single wait for a change; then the next wait begins.
 const TURN: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_millis(100);
 /// The most names of a certificate to show in a table.
@@ -69,7 +69,7 @@ fn kind(algorithm: Algorithm) -> &'static str {
     }
 }
 
-/// The remaining time, in words.
+/// The time until a certificate expires, in hours or days.
 fn left(not_after: i64, now: i64) -> String {
     match not_after - now {
         over if over < 0 => "expired".to_owned(),
@@ -140,7 +140,7 @@ fn show(
 ) -> anyhow::Result<ExitCode> {
     let looked = look(installation, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
-    // A client that connects to an address sends no name.
+    // A client that connects to an IP address sends no server name.
     let ask = match name.parse() {
         Ok(address) => Ask::new(None).taking(!rsa_only, true).at(address),
         Err(_) => ask,
@@ -198,7 +198,7 @@ fn show(
     Ok(ended)
 }
 
-/// The path of a bundle of this name. The name must be one that the rules of the directory accept.
+/// The path of the bundle with this file name. The name must be one that the server reads in the directory of certificates.
 fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
     let directory = directory_of(files)?;
@@ -208,7 +208,7 @@ fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     Ok(directory.join(name))
 }
 
-/// The directory that commands change. A crt-list is written by hand.
+/// The directory of certificates, for commands that change it. A crt-list is refused, because people write it by hand.
 fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     match files.place() {
         CertificatePlace::Directory(directory) => Ok(directory),
@@ -220,7 +220,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     }
 }
 
-/// The line of the crt-list that answers a name, as written; and the lines that exclude the name.
+/// The line of the crt-list by which a name is served, as written, and the lines that exclude the name.
 fn lines_of(files: &CertificateFiles, line: Option<u32>, name: &str) -> anyhow::Result<[Option<String>; 2]> {
     let (CertificatePlace::List(list), Some(number)) = (files.place(), line) else { return Ok([None, None]) };
     let text = std::fs::read_to_string(list).with_context(|| unread(files))?;
@@ -235,7 +235,7 @@ fn lines_of(files: &CertificateFiles, line: Option<u32>, name: &str) -> anyhow::
     Ok([Some(format!("{}: {written}", at(number))), excluding])
 }
 
-/// The certificates of a PEM file, without its key.
+/// The certificates in a PEM file, without the key.
 fn certificates_in(pem: &str) -> String {
     let mut is_inside = false;
     let of_certificates = pem.lines().filter(|line| {
@@ -289,7 +289,7 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reports changes of the certificates, one line each, as a running server sees them, until it is stopped.
+/// Reports each change of the certificates in one line, as a running server sees it, until the command is stopped.
 fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
     let rules = installation.config.tls.rules();
     let mut now = look(installation, files)?;
@@ -299,7 +299,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     }
     loop {
         let changes = DirectoryWatch::new(files.directories()).with_context(|| unread(files))?;
-        // For changes before the watch began.
+        // First everything is examined, to find changes that were made before the watch began.
         let mut changed = Changed::Everything;
         loop {
             let looked = match changed {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Changes of a datastore's profile; an inner `None` removes the value.
+/// The requested changes of a datastore's profile. `None` changes nothing; an inner `None` removes the value.
 #[derive(Default)]
 struct Profile {
     quota: Option<Option<u64>>,
@@ -125,7 +125,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     apply(home, (&name, &edit, text), profile, waits, json)
 }
 
-/// Makes the change, waits for it if that is wanted, and prints the result.
+/// Makes the change, waits for running operations if `waits` is set, and prints the result.
 fn apply(
     home: &Home,
     (name, edit, text): (&DatastoreName, &DatastoreEdit, String),
@@ -157,7 +157,7 @@ fn apply(
     Ok(())
 }
 
-/// What a new datastore contains, and what decides about files that were there before.
+/// A text about a new datastore: whether its directory was made, and what decides about access to entries that the directory already had.
 fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -> String {
     if !existed {
         let is_made = Path::new(path).exists();
@@ -175,7 +175,8 @@ fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -
     }
 }
 
-/// The absolute path of a new datastore, and on what it depends: when a network file system is unmounted, an empty directory remains.
+/// The absolute path of a new datastore, and a note if it is on a network file system. Such a datastore is only served while that file system is
+/// mounted, because an unmounted one leaves an empty directory.
 fn place(path: &Path) -> anyhow::Result<(String, String)> {
     let path = std::path::absolute(path).with_context(|| format!("path `{}`", path.display()))?;
     let path = path.to_str().context("the path is not UTF-8")?.to_owned();
@@ -184,12 +185,12 @@ fn place(path: &Path) -> anyhow::Result<(String, String)> {
     Ok((path, needs.unwrap_or_default()))
 }
 
-/// Waits until writes that began before the datastore was closed have ended. Unless the datastore can still be read, waits also until reads
-/// have ended and no server holds a file of the datastore open.
+/// Waits until all writes have ended that began before the datastore was closed. Unless `reads_go_on`, also waits until all reads have ended, and no
+/// server has a file of the datastore open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {
-        // The change is committed: an operation that enters the ledger after this point sees it (freshness protocol, rule 5).
+        // The new maintenance mode is committed, so each operation that enters the ledger from now on sees it (docs/freshness.md, rule 5).
         let mut waits_for = Vec::new();
         for process in operations::everybody(&home.data)? {
             let inside = process.inside.iter().find(|(of, _)| of == name).map(|(_, active)| *active);
@@ -247,7 +248,7 @@ fn operations(home: &Home, name: Option<&DatastoreName>, json: bool) -> anyhow::
     let processes = operations::everybody(&home.data)?;
     if let Some(name) = name {
         let stores = enfilade_admin::list_datastores(home.source())?;
-        // One that was removed may be in use still.
+        // A datastore that was removed may still be in use.
         let is_in_use = processes.iter().flat_map(|process| &process.inside).any(|(of, _)| of == name);
         ensure!(
             is_in_use || stores.iter().any(|store| store.name == *name),

@@ -1,4 +1,4 @@
-//! `enfilade doctor`: checks everything that can be checked without serving; one line each, with the next step.
+//! `enfilade doctor`: checks everything that can be checked without serving. Each result is one line, and says what to do about a problem.
 
 mod names;
 
@@ -28,9 +28,9 @@ use std::sync::atomic::AtomicUsize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Well,
-    /// It works, but needs attention.
+    /// The item works, but needs attention.
     Warning,
-    /// It does not work.
+    /// The item does not work.
     Error,
 }
 
@@ -53,9 +53,9 @@ fn error(what: &str, says: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), state: State::Error, says: says.into() }
 }
 
-/// Exits with 1 if an error was found, otherwise with 0. Warnings do not count.
+/// Makes all checks. The exit code is 1 if an error was found, otherwise 0, also with warnings.
 pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<ExitCode> {
-    // Root could read what the server cannot.
+    // The checks run as the owner of the data directory: root could read files that the server cannot read.
     owner::become_owner(&installation.data)?;
     let mut findings =
         vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
@@ -198,7 +198,7 @@ fn descriptors() -> Finding {
     }
 }
 
-/// Expiry dates, sessions and revocations of several servers are compared by their clocks.
+/// Whether the clock of the machine is synchronised. By this clock, servers decide whether a session or credential has expired or was revoked.
 fn synchronised() -> Finding {
     match time_service::is_synchronised() {
         Some(true) => well("clock", "synchronised"),
@@ -240,7 +240,7 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     let (certificates, bad, warnings) = match looked() {
         Ok(found) => found,
         Err(why) => {
-            // If the directory does not exist, `serve` creates a certificate; an unusable configuration stops a start.
+            // If the place does not exist, `serve` makes a certificate. If it exists and cannot be read, the server does not start.
             return vec![match Path::new(&path).exists() {
                 true => error("certificates", format!("`{path}`: {why}")),
                 false => warning(
@@ -265,7 +265,7 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     findings
 }
 
-/// Warnings begin this many seconds before the expiry: a renewal by hand takes days.
+/// Warnings begin this many seconds before a certificate expires, because a renewal by hand takes days.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
 
 /// The problem with the validity period of a certificate, now or soon.
@@ -317,10 +317,10 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
-/// Failed logins, as servers counted them.
+/// The failed logins that the servers counted.
 fn attempts(data: &Path) -> Finding {
     let what = "failed logins";
-    // The doctor does not create the file: a server of another user could not write to it.
+    // `enfilade doctor` does not create the file: a server that runs as another user could not write to it.
     if !data.join("attempts").exists() {
         return well(what, "none counted yet");
     }
@@ -339,7 +339,7 @@ see the access log for `\"code\":\"ID13\"`"
     }
 }
 
-/// Each mirrored file: the revision of its facts, and when a server last looked at it.
+/// For each file that people edit: the last revision at which it was good, and when a server last looked at it.
 fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&installation.data, &installation.config);
     let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);
@@ -373,7 +373,7 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
-/// The key of token hashes.
+/// Whether the key for the hashes of API tokens exists, and is the one that made them.
 fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
     let what = "key of API tokens";
     let data = &installation.data;
@@ -387,7 +387,7 @@ fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// The keys of sessions.
+/// Whether the Fernet keys, which sign and encrypt the tokens of sessions, exist and can be read.
 fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
     let what = "keys of sessions";
     let keys = installation.fernet_keys();
@@ -413,7 +413,7 @@ fn administrators(lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// Tokens whose stored hash is malformed, so that every secret is refused.
+/// A warning for each API token with a malformed hash: the server refuses every secret for such a token.
 fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     match enfilade_admin::list_bad_hashes(lmdb) {
         Ok(bad) => {

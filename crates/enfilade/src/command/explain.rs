@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::StorePath;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// The exit code of a refusal, so that scripts can tell it from a failure.
+/// The exit code for a refused access, so that scripts can tell it from a failed command, which exits with 1.
 const REFUSED: u8 = 3;
 
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {

@@ -49,7 +49,7 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a copy to restore. Other processes cannot write during a restore, so a pipe is first read to its end into a file.
+/// Opens a backup or dump for a restore. A pipe is first read to its end into a file, because other processes cannot write while the restore runs.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let of_the_house = || {
         format!("this is a backup of the whole house: run `enfilade restore '{}' --force`", file.display())
@@ -157,9 +157,9 @@ fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// An existing file may be the only good backup, so it is only replaced with `--force`.
+/// Refuses a file that exists, unless `force` is set: the file may be the only good backup.
 pub(super) fn refuse_existing(file: &Path, force: bool) -> anyhow::Result<()> {
-    // A link counts as existing, too: the rename would replace it.
+    // A symbolic link counts as an existing file, too: the rename would replace it.
     if std::fs::symlink_metadata(file).is_ok() && !force {
         bail!("`{}` already exists: give another name, or --force to replace it", file.display());
     }
@@ -191,7 +191,7 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
 fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
     let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
-    // The store is closed before the dump is written: a pipe may take any time.
+    // The store is closed before the dump is written, because the program that reads a pipe may take any time.
     drop(lmdb);
     let mut progress = Progress::start("writing the dump");
     let mut write = |to: &mut dyn Write| -> std::io::Result<()> {
@@ -271,7 +271,8 @@ fn put_in_place(
     Ok(())
 }
 
-/// Opens the store. Returns `None` if it is to be set aside: with `--set-aside`, or if it cannot be opened and `--force` is given.
+/// Opens the store for a restore that overwrites it. Returns `None` if the store is to be moved aside: with `--set-aside`, or if it cannot be opened
+/// and `--force` is given.
 fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,
@@ -299,7 +300,7 @@ fn open_to_overwrite(
     }
 }
 
-/// Whether another store in its place can be opened.
+/// Whether the error comes from the files of this store, so that a new store in its place can be opened.
 fn is_of_this_store(why: &OpenError) -> bool {
     matches!(
         why,
@@ -336,7 +337,7 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
 
 fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else {
-        // The store is opened even if it needs no upgrade: opening reports damage.
+        // The store is opened even if it needs no upgrade, because opening it reports damage.
         let revision = open(installation)?.at().revision;
         let value = json!({ "upgraded": false, "revision": revision.0 });
         output::done(json, &value, "the facts have the format of this version: nothing was changed");

@@ -31,12 +31,12 @@ pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Whether an import is only pretended, and there is no data directory.
+/// Whether the import only shows what it would do, and there is no data directory.
 pub(super) fn has_no_house(command: &Import, data: Option<&Path>) -> anyhow::Result<bool> {
     Ok(command.is_pretended() && !is_house(&data_directory(data.map(Path::to_path_buf))?))
 }
 
-/// Pretends an import where there is no data directory, and makes none: the facts are in a directory that is removed at the end.
+/// Shows what an import would do, if there is no data directory. The facts go to a temporary directory, which is removed at the end.
 pub(super) fn pretend(
     command: Import,
     data: Option<PathBuf>,
@@ -48,17 +48,17 @@ pub(super) fn pretend(
     let mut installation = Installation::find(Some(place.0.clone()), config_file, IfMissing::Create)?;
     installation.config = config::read(&data, config_file)?;
     if data.is_dir() {
-        // Files that people edit may be there before the facts.
+        // The data directory may contain the files that people edit before it has facts.
         installation.config.facts.files.get_or_insert_with(|| data.clone());
     }
     let mut home = Home::open(installation)?;
-    // The commands that the report names are for the data directory that the import would make.
+    // The report names commands for the data directory that a real import would make.
     home.data = data;
     run(&home, command, json)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A directory that is removed at the end.
+/// A temporary directory, which is removed when this value is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {

@@ -1,5 +1,5 @@
-//! Which sessions and credentials a server accepts at this moment. The list of issued sessions has the newest ones, about 260,000, so a number of
-//! sessions is always the least possible.
+//! Judges which sessions and credentials a server accepts at this moment. The list of issued sessions keeps only the newest, about 260,000, so every
+//! number of sessions is a lower bound.
 
 use crate::clock;
 use crate::home::{Home, seed};
@@ -8,7 +8,7 @@ use enfilade_facts::Read as _;
 use enfilade_identity::{Context, HashKey, IdentityMemo, Refusal, SessionState, check_session};
 use enfilade_sources::files::issued::IssuedSession;
 
-/// The sessions that were issued and have not expired. A data directory without the list, which the server creates, has none.
+/// The listed sessions that have not expired. There are none if no server has created the list yet.
 pub(super) fn known_sessions(home: &Home) -> anyhow::Result<Vec<IssuedSession>> {
     match home.data.join("sessions").try_exists()? {
         true => Ok(home.sessions()?.live(clock::now().unix_seconds)),
@@ -23,7 +23,7 @@ pub(super) struct Judge {
     memo: IdentityMemo,
 }
 
-/// Bytes for what door 2 remembers during one command.
+/// The size of the memo of door 2 (identity) during one command, in bytes.
 const MEMO_BYTES: usize = 1 << 20;
 
 impl Judge {
@@ -41,7 +41,7 @@ impl Judge {
         self.still_valid(home, known_sessions(home)?)
     }
 
-    /// Those of these sessions that are valid.
+    /// Returns those of the given sessions that are still valid.
     pub(super) fn still_valid(
         &self,
         home: &Home,

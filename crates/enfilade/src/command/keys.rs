@@ -121,7 +121,7 @@ fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Re
     Ok(())
 }
 
-/// The keys as a row of boxes: staged, secondary, primary.
+/// The keys in one line, each in brackets: the staged key, the secondary keys, the primary key.
 fn ring(keys: &[KeySummary]) -> String {
     let boxed = |key: &KeySummary| match key.used_for {
         KeyUse::Staged => format!("[{} next]", key.number),

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Creates a data directory if there is none, but only for a password that the rules allow.
+/// Sets up an OpenStack cloud, and creates a data directory if there is none. The password is checked first, so that a refused password creates
+/// nothing.
 pub(super) fn bootstrap(
     new: Bootstrap,
     data: Option<PathBuf>,
@@ -79,7 +80,7 @@ pub(super) fn bootstrap(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Clients that search for a user by name alone find all users of that name, as in Keystone.
+/// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
 fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
     let Some(other) = others.first() else { return };
     let (name, realm) = (example::quoted(user.name()), example::quoted(user.realm().as_str()));

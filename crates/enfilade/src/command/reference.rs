@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 
-/// Prints one table or all, or of each only the rows whose name contains a word.
+/// Prints one table, or all tables. If a word is given, prints only the rows that have it in their name.
 pub(super) fn run(subject: Option<Subject>, word: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
     let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
     let word = word.map(str::to_lowercase);
@@ -37,7 +37,7 @@ pub(super) fn run(subject: Option<Subject>, word: Option<&str>, json: bool) -> a
     Ok(ExitCode::SUCCESS)
 }
 
-/// One block of lines for each row: sentences are too long for columns.
+/// Prints each row as a block of lines, because sentences are too long for columns.
 fn print(table: &Table) {
     for row in &table.rows {
         let Some((name, cells)) = row.split_first() else { continue };

@@ -1,5 +1,5 @@
-//! `enfilade revoke`: ends sessions, takes back credentials, and says what ended and what still works. Both are compared before and after the
-//! change, as a server judges them.
+//! `enfilade revoke`: ends sessions, deletes credentials, and reports what ended and what still works. For the report it judges sessions and
+//! credentials before and after the change, as a server does.
 
 use super::access::{Judged, KINDS, judged};
 use super::judge::{Judge, known_sessions};
@@ -62,7 +62,7 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// What is deleted, apart from sessions that end.
+/// The credentials that a revocation deletes, besides the sessions that it ends.
 #[derive(Default)]
 enum Deletes {
     #[default]
@@ -72,21 +72,21 @@ enum Deletes {
     Everything,
 }
 
-/// What is revoked.
+/// The subject of a revocation.
 #[derive(Default)]
 struct Subject {
-    /// `user`, `group`, …
+    /// The kind of the subject: `user`, `group`, …
     kind: &'static str,
-    /// Its name.
+    /// The name of the subject.
     name: String,
     marks: Vec<Revoked>,
     deletes: Deletes,
-    /// The users and projects that it is about: their other ways in are reported.
+    /// The users of the subject. The report lists which of their ways in still work. For `projects` it also lists ways in of other users.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
-    /// The name of the user that it belongs to, if it belongs to one.
+    /// The user to whom the subject belongs, if there is one.
     owner: Option<Userid>,
-    /// The command that creates a way in again.
+    /// The command that gives a user a way in again.
     again: String,
 }
 
@@ -152,7 +152,7 @@ impl Subject {
         })
     }
 
-    /// An API token.
+    /// The subject for an API token.
     fn token(home: &Home, authid: &Authid) -> anyhow::Result<Subject> {
         let owner = home.source().read(|view| user_access(view, &authid.user))??;
         let way = owner.ways.into_iter().find(|way| way.name == authid.to_string());
@@ -170,8 +170,8 @@ impl Subject {
         })
     }
 
-    /// A session, or the whole chain of one. The text is an audit id, or `-` for a token on standard input: its session is added to those that
-    /// are known, because it may be of a server with another list.
+    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. The
+    /// session of such a token is added to `known`, because a server with another list may have issued it.
     fn session(
         home: &Home,
         text: &str,
@@ -187,7 +187,7 @@ impl Subject {
                     )
                 })?;
                 let found = known.iter().find(|session| session.own == id);
-                // An id that is not known may be that of a session, or of the first one of a chain.
+                // If no session has this id, it may be the id of a chain, which is the audit id of its first session.
                 let of_chain = known.iter().find(|session| session.chain == id);
                 found.or(of_chain.filter(|_| chain)).copied()
             }
@@ -212,7 +212,7 @@ impl Subject {
         })
     }
 
-    /// The user that it belongs to, or else itself.
+    /// The user to whom the subject belongs, or the subject itself if it belongs to no user.
     fn whose(&self) -> String {
         match &self.owner {
             Some(owner) => format!("user {owner}"),
@@ -220,7 +220,7 @@ impl Subject {
         }
     }
 
-    /// The command that deletes what is left.
+    /// The command that deletes the remaining ways in.
     fn delete(&self) -> String {
         match &self.owner {
             Some(owner) => format!("enfilade revoke user {} --everything", output::word(&owner.to_string())),
@@ -228,7 +228,7 @@ impl Subject {
         }
     }
 
-    /// The commands that end what still works.
+    /// The commands that end the sessions and ways in that still work.
     fn next(&self) -> String {
         let delete = format!("{} deletes them for good", self.delete());
         match (&self.owner, self.kind) {
@@ -255,7 +255,7 @@ impl Subject {
         })?
     }
 
-    /// Makes the change; the number of locks that it ended.
+    /// Makes the change. Returns the number of WebDAV locks that it ended.
     fn revoke(&self, home: &Home) -> anyhow::Result<usize> {
         let ctx = home.change_context();
         let what = match self.deletes {
@@ -271,7 +271,7 @@ impl Subject {
             Deletes::Everything => {
                 self.users.iter().try_for_each(|user| withdraw_from(&ctx, user))?;
                 self.projects.iter().try_for_each(|project| withdraw_for(&ctx, project))?;
-                // The server creates the store of locks.
+                // A server creates the store of locks, so the store may not exist yet.
                 match home.data.join("locks").try_exists()? {
                     true => Ok(end_locks_of(&ctx, &*home.locks()?, home.config.limits.0, &self.users)?),
                     false => Ok(0),
@@ -281,10 +281,10 @@ impl Subject {
     }
 }
 
-/// The most marks of one change.
+/// The most revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;
 
-/// The claim of the token on standard input.
+/// Reads a token from standard input, and returns the claim in it.
 fn claim_of_input(home: &Home) -> anyhow::Result<Claim> {
     let mut line = String::new();
     std::io::stdin().lock().take(2048).read_line(&mut line).context("the token cannot be read")?;
@@ -293,13 +293,13 @@ fn claim_of_input(home: &Home) -> anyhow::Result<Claim> {
     Ok(Claim::read(&ring, &SessionAsk { token })?)
 }
 
-/// What ended, and what still works.
+/// The result of a revocation: what ended, and what still works.
 struct Outcome {
-    /// Known sessions that were valid before.
+    /// The number of known sessions that the revocation ended.
     sessions: usize,
     taken: Vec<Way>,
     locks: usize,
-    /// Known sessions of the users that are valid.
+    /// The number of known sessions of the users that are still valid.
     sessions_left: usize,
     left: Vec<Judged>,
 }
@@ -397,7 +397,7 @@ fn numbers<'w>(ways: impl Iterator<Item = &'w Way>, sessions: usize) -> Map<Stri
     kinds.chain([("sessions_at_least".to_owned(), json!(sessions))]).collect()
 }
 
-/// Ways in by kind, with their numbers: `1 password`, `4 API tokens`.
+/// The number of ways in of each kind, such as `the password` or `4 API tokens`.
 fn parts<'w>(ways: impl Iterator<Item = &'w Way>) -> Vec<String> {
     let ways: Vec<WayKind> = ways.map(|way| way.kind).collect();
     let count = |kind| ways.iter().filter(|other| **other == kind).count();
@@ -420,7 +420,7 @@ fn joined(parts: &[String]) -> String {
     }
 }
 
-/// The names of what is revoked, where it still exists.
+/// For each revocation, the name of the revoked user, group, project, domain or role, if it still exists.
 fn names_of(home: &Home, rows: &[RevocationSummary]) -> anyhow::Result<Vec<Option<String>>> {
     let source = home.source();
     let names = source.read(Names::read)??;

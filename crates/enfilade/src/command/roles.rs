@@ -105,7 +105,7 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// Removes a role. One that the API refuses to delete, such as those of `bootstrap`, is kept without `force`.
+/// Removes a role. Without `force`, refuses an immutable role, such as a role of `enfilade bootstrap`.
 fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<()> {
     let RoleUse { extra, assignments, implications } = role_use(home.source(), name)?;
     let with = format!(
@@ -127,7 +127,7 @@ fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Refuses a datastore that does not exist: a mistyped name would grant nothing.
+/// Refuses a datastore that does not exist, because a role on a mistyped name would grant nothing.
 fn require_datastore(home: &Home, name: &DatastoreName) -> anyhow::Result<()> {
     let datastores = enfilade_admin::list_datastores(home.source())?;
     if datastores.iter().any(|row| row.name == *name) {

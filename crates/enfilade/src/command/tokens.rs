@@ -138,7 +138,7 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Creates a token that a client certificate authenticates.
+/// Creates an API token for a client certificate: a client with this certificate is authenticated as the token.
 fn create_of_certificate(
     home: &Home,
     token: &Authid,
@@ -241,7 +241,7 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
     })
 }
 
-/// The roles of a token: those of an application credential by name, else the text for own roles or for those of its owner.
+/// The roles of a token as text: for an application credential the names of its roles, for other tokens `own` or `of_owner`.
 fn roles(token: &TokenSummary, own: &str, of_owner: &str) -> String {
     let text = if token.own_roles { own } else { of_owner };
     token.limited_to.clone().unwrap_or_else(|| text.to_owned())

@@ -113,7 +113,7 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a user that does not exist, before a password is asked for.
+/// Refuses a user that does not exist, before the operator is asked for a password.
 fn require(home: &Home, user: &Userid) -> anyhow::Result<()> {
     let is_there = home.source().read(|view| enfilade_admin::user_access(view, user).map(drop))?;
     Ok(is_there?)

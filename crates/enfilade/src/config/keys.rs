@@ -17,12 +17,12 @@ use std::path::PathBuf;
 pub(crate) enum Effect {
     /// With the next SIGHUP.
     Reload,
-    /// After a restart: sockets are bound, directories opened and tables allocated once.
+    /// After a restart, because sockets are bound, directories are opened and tables are allocated only at the start.
     Restart,
 }
 
 impl Effect {
-    /// What a change of the key needs.
+    /// The action that a change of the key needs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Effect::Reload => "reload",
@@ -31,18 +31,18 @@ impl Effect {
     }
 }
 
-/// A key.
+/// A key of `enfilade.toml`.
 pub(crate) struct Key {
     /// The section, without brackets.
     pub(crate) section: &'static str,
-    /// The section's page in `docs/`, with the part that explains its keys.
+    /// The page in `docs/` about the section; it may include the heading that explains the keys.
     pub(crate) page: &'static str,
     name: &'static str,
-    /// The values it takes.
+    /// The values that the key accepts, in words.
     pub(crate) expected: fn() -> String,
-    /// A value as the file has it, if the key has no default.
+    /// An example of a value in the file, if the key has no default.
     pub(super) sample: fn() -> &'static str,
-    /// What holds while the key is not set; empty if the key has a default value.
+    /// The behaviour while the key is not set; empty if the key has a default value.
     pub(crate) unset: &'static str,
     /// When a change takes effect.
     pub(crate) effect: Effect,
@@ -50,12 +50,12 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Its name in the section.
+    /// The name of the key in its section.
     pub(crate) fn name(&self) -> &'static str {
         self.name.strip_prefix("r#").unwrap_or(self.name)
     }
 
-    /// Its meaning.
+    /// The meaning of the key.
     pub(crate) fn what(&self) -> &'static str {
         self.what.trim()
     }

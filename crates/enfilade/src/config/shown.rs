@@ -7,7 +7,7 @@ use enfilade_facts::limits::LIMITS;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Where the value of a key is from.
+/// The place from which the value of a key comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -25,7 +25,7 @@ impl Origin {
     }
 }
 
-/// A key with its value; `None` if it is not set and has no default.
+/// A key with its value. The value is `None` if the key is not set and has no default.
 pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) value: Option<toml::Value>,
@@ -52,7 +52,7 @@ pub(crate) fn settings(data: &Path, file: Option<&Path>) -> anyhow::Result<Vec<S
     Ok(keys().map(|(key, _)| setting(key)).collect())
 }
 
-/// Settings that have no effect because of others, each with the reason and the next step.
+/// Warnings about settings that have no effect because of other settings, each with the next step.
 pub(crate) fn without_effect(config: &Config) -> Vec<String> {
     let tls = &config.tls;
     let rules = [
@@ -81,7 +81,7 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
     useless.chain(bound_twice(config)).collect()
 }
 
-/// Addresses that two listeners have.
+/// Warnings about addresses that are configured for two listeners.
 fn bound_twice(config: &Config) -> Vec<String> {
     let tls = &config.tls;
     let listeners = [

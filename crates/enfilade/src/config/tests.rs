@@ -186,7 +186,7 @@ fn what_waits_for_a_restart_is_named() {
     }
 }
 
-/// A key that is missing from the table could not be set, and a reload could not report that its change needs a restart.
+/// A key that is missing from `KEYS` would be refused as unknown, and a reload could not report that its change needs a restart.
 #[test]
 fn every_key_that_can_be_set_is_in_the_table() {
     let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\n[passwords]\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16", &[]).unwrap();
@@ -201,7 +201,7 @@ fn every_key_that_can_be_set_is_in_the_table() {
     assert_eq!(keys, known);
 }
 
-/// A key without a value in the default configuration has a text for the reference (`unset`); all other keys have none.
+/// A key without a value in the default configuration has a text for the reference (`unset`); for all other keys this text is empty.
 #[test]
 fn every_key_has_a_default() {
     let defaults = toml::Table::try_from(Config::default()).unwrap();
@@ -212,7 +212,7 @@ fn every_key_has_a_default() {
     }
 }
 
-/// In the commented file, each line with a key is valid without its `#`.
+/// In the output of `enfilade config example`, each line with a key is valid without its `#`.
 #[test]
 fn every_line_of_the_example_can_be_used() {
     let is_key = |line: &str| {

@@ -7,11 +7,11 @@ use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A type of values, as the reference describes it.
+/// A type of configuration values, with its description in the reference.
 pub(super) trait Value {
-    /// The values it takes.
+    /// The values that this type accepts, in words.
     fn expected() -> String;
-    /// A value as the file has it, for a key without a default; empty for types of which every key has a default.
+    /// An example of a value in the file, for a key without a default. It is empty for a type if every key of that type has a default.
     fn sample() -> &'static str {
         ""
     }
@@ -69,7 +69,7 @@ expected! {
     TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`" = r#""max-age=31536000""#,
     Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
     Roots: "list of absolute paths" = r#"["/path"]"#,
-    // A real recipient would lock the backups of people who only remove the `#`.
+    // The sample is no real recipient: with a real one, people who only remove the `#` would encrypt their backups for a stranger.
     Recipients: "list of `age1…`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
@@ -87,7 +87,7 @@ impl Value for Addresses {
     }
 }
 
-/// Defines types whose value is one of a few words.
+/// Defines types that have a few words as values.
 macro_rules! choices {
     ($($(#[doc = $about:literal])+ $name:ident {
         $($(#[doc = $what:literal])+ $(#[$mark:ident])? $choice:ident = $word:literal,)+
@@ -144,7 +144,7 @@ choices! {
 pub(crate) struct AtMost<const MOST: u64>(u64);
 
 impl<const MOST: u64> AtMost<MOST> {
-    /// A default for the table of keys, limited to the bound.
+    /// A default for the table of keys: `number`, but at most the upper bound.
     pub(super) fn of(number: i64) -> Self {
         AtMost(number.unsigned_abs().min(MOST))
     }
@@ -226,7 +226,7 @@ impl From<AbsolutePath> for PathBuf {
 pub(crate) struct MapSize(u64);
 
 impl MapSize {
-    /// The least and the most, in MiB.
+    /// The least and the greatest size, in MiB.
     const RANGE: (u64, u64) = (MAP_BYTES_MIN >> 20, MAP_BYTES_MAX >> 20);
 
     pub(crate) fn bytes(self) -> u64 {
@@ -311,7 +311,7 @@ impl From<Recipients> for String {
 pub(crate) struct TransportSecurity(String);
 
 impl TransportSecurity {
-    /// The value as it is sent.
+    /// The value of the header.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.0).ok()
     }
@@ -406,14 +406,14 @@ impl From<PublicNames> for Vec<String> {
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct AcmeDirectory(String);
 
-/// Authorities that have a name.
+/// The names that can be written in place of the URL of an authority's directory.
 const AUTHORITIES: [(&str, &str); 2] = [
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
 ];
 
 impl AcmeDirectory {
-    /// Its URL.
+    /// The URL of the directory.
     pub(crate) fn url(&self) -> &str {
         AUTHORITIES.iter().find(|(name, _)| *name == self.0).map_or(&self.0, |(_, url)| url)
     }
@@ -450,7 +450,7 @@ impl From<AcmeDirectory> for String {
 pub(crate) struct MailAddress(String);
 
 impl MailAddress {
-    /// Its URL.
+    /// The address as a `mailto:` URL.
     pub(crate) fn url(&self) -> String {
         format!("mailto:{}", self.0)
     }

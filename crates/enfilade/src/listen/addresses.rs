@@ -1,4 +1,4 @@
-//! The addresses that a listener has.
+//! The configured addresses of a listener.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,12 +17,12 @@ pub(crate) struct Addresses(Vec<String>);
 pub(super) enum OneOrMore {
     One(String),
     More(Vec<String>),
-    /// A port alone, for example.
+    /// Any other value, such as a number. It is refused.
     Other(toml::Value),
 }
 
 impl OneOrMore {
-    /// The texts, separated by commas.
+    /// The text, or the texts of a list with commas between them.
     pub(super) fn text(self, expected: &str) -> Result<String, String> {
         match self {
             OneOrMore::One(text) => Ok(text),
@@ -32,11 +32,11 @@ impl OneOrMore {
     }
 }
 
-/// The values, as the reference describes them.
+/// The accepted values, in words.
 pub(crate) const EXPECTED: &str = "ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas";
 
 impl Addresses {
-    /// The default of a listener: this port of the machine itself.
+    /// The default address of a listener: 127.0.0.1 with this port.
     pub(crate) fn local(port: u16) -> Self {
         Addresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()])
     }
@@ -57,19 +57,19 @@ impl Addresses {
         }
     }
 
-    /// The first address, for a client on this machine: no client can connect to the unspecified address.
+    /// The first address as a client on this machine uses it: no client can connect to the unspecified address, so `localhost` replaces it.
     pub(crate) fn for_client(&self) -> String {
         let first = self.0.first().map(String::as_str).unwrap_or_default();
         let port = ["0.0.0.0:", "[::]:", ":"].iter().find_map(|every| first.strip_prefix(every));
         port.map_or_else(|| first.to_owned(), |port| format!("localhost:{port}"))
     }
 
-    /// An address that both have. Each listener gets a port of its own for port 0.
+    /// An address that `self` and `other` have in common. Port 0 does not count, because the kernel chooses another port for each listener.
     pub(crate) fn shared_with(&self, other: &Addresses) -> Option<&str> {
         self.0.iter().find(|text| other.0.contains(text) && !text.ends_with(":0")).map(String::as_str)
     }
 
-    /// Whether only clients on this machine reach it.
+    /// Whether only clients on this machine can connect to the addresses.
     pub(crate) fn is_local(&self) -> bool {
         let is_local =
             |text: &String| ["127.", "[::1]:", "localhost:"].iter().any(|host| text.starts_with(host));
@@ -101,7 +101,7 @@ impl Addresses {
     }
 }
 
-/// A socket for IPv6 and IPv4, or for IPv4 on a machine without IPv6.
+/// Binds a socket on all addresses: IPv6 and IPv4, or only IPv4 on a machine without IPv6.
 async fn everywhere(port: u16) -> Result<TcpListener, Error> {
     match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
         Err(why) if why.kind() != ErrorKind::AddrInUse => {
@@ -190,7 +190,7 @@ mod tests {
         let taken: Addresses = bound[0].local_addr().unwrap().to_string().parse().unwrap();
         let said = taken.bind("a test").await.unwrap_err().to_string();
         assert!(said.contains("cannot listen on 127.0.0.1:") && said.contains("ss -ltnp"), "{said}");
-        // An address of documentation (RFC 5737): no machine has it.
+        // An address for documentation (RFC 5737), which no machine has.
         let absent: Addresses = "192.0.2.1:1".parse().unwrap();
         let said = absent.bind("a test").await.unwrap_err().to_string();
         assert!(said.contains("does not have the address") && !said.contains("ss -ltnp"), "{said}");

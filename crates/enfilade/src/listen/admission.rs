@@ -1,7 +1,7 @@
-//! Limits on connections, in all and from one address.
+//! Limits on the number of connections: of all connections, and of the connections from one address.
 //!
-//! Only unauthenticated connections count toward the limit of an address: hundreds of users may share one address (NAT, load balancers),
-//! and after authentication the user identifies them.
+//! Only unauthenticated connections count toward the limit of an address: hundreds of users may share one address (NAT, load balancers), and an
+//! authenticated connection is attributed to its user instead.
 
 use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// How long an unauthenticated connection may make no progress while another of its address waits for its slot.
+/// How long an unauthenticated connection may keep its slot without progress while another connection from its address waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a waiting connection looks for a slot of one that makes no progress.
+/// How often a waiting connection checks whether a connection without progress must give up its slot.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Counts connections.
+/// Counts connections, and admits a new one if no limit is reached.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     open: Mutex<Open>,
@@ -36,26 +36,26 @@ struct Open {
 struct Here {
     count: u64,
     slots: Arc<Semaphore>,
-    /// Connections that hold a slot.
+    /// The connections that have a slot.
     clients: Vec<Arc<ClientProgress>>,
 }
 
-/// One counted connection; dropping it uncounts it.
+/// One counted connection. When this value is dropped, the connection no longer counts.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     admission: Arc<Admission>,
 }
 
-/// The part of its address's limit that a connection uses until it is authenticated.
+/// The share of a connection in the limit of its address, which it uses until it is authenticated.
 #[derive(Debug)]
 pub(crate) struct Share {
     admission: Arc<Admission>,
-    /// The networks of the address, the smallest first; none for a connection without a limit of its address.
+    /// The networks of the address, the smallest first; none if the address has no limit.
     networks: Vec<Network>,
     slots: Arc<Semaphore>,
 }
 
-/// The slot of an unauthenticated connection among those of its address.
+/// The slot of an unauthenticated connection. Each address has a limited number of slots.
 #[derive(Debug)]
 pub(crate) struct Slot {
     share: Share,
@@ -69,7 +69,7 @@ impl Admission {
         Admission { open: Mutex::default(), limits }
     }
 
-    /// Counts a connection; `None` if a limit is reached. Without an address only the limit of all connections counts.
+    /// Counts a connection; `None` if a limit is reached. Without an address, only the limit of all connections applies.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(Admitted, Share)> {
         let Limits { connections, connections_per_address, unauthenticated_per_address, .. } = self.limits;
         let networks = address.map_or_else(Vec::new, networks);
@@ -119,14 +119,15 @@ impl Share {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
             let slot = self.slot(client).await?;
-            // A closed socket is also readable.
+            // A closed socket is also readable, with 0 bytes.
             let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
             (!is_gone).then_some(slot)
         };
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }
 
-    /// Waits for a slot in order of arrival. A waiting connection may take the slot of the one that made no progress for longest.
+    /// Waits for a slot, in order of arrival. While it waits, it can end the connection of its address that has made no progress for the longest
+    /// time.
     async fn slot(self, client: Arc<ClientProgress>) -> Option<Slot> {
         let slots = Arc::clone(&self.slots);
         let turn = slots.acquire_owned();
@@ -186,7 +187,7 @@ impl Drop for Slot {
 /// The progress of an unauthenticated connection.
 #[derive(Debug)]
 pub(crate) struct ClientProgress {
-    /// It is authenticated, or it has ended.
+    /// The connection is authenticated, or it has ended.
     is_known: AtomicBool,
     progress: Mutex<Progress>,
     cut: Notify,
@@ -194,9 +195,9 @@ pub(crate) struct ClientProgress {
 
 #[derive(Debug)]
 struct Progress {
-    /// Running requests.
+    /// The number of running requests.
     requests: u32,
-    /// Those of them that wait for their body.
+    /// The number of running requests that wait for their body.
     waiting: u32,
     /// The time of the last progress.
     since: Instant,
@@ -219,7 +220,7 @@ impl ClientProgress {
         self.progress().since = Instant::now();
     }
 
-    /// Marks a request as being answered until the guard is dropped. Delays in between are the server's, not the client's.
+    /// Counts a request as running until the returned guard is dropped. Delays in this time are caused by the server, not by the client.
     pub(crate) fn answers(self: &Arc<Self>) -> Option<Answering> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
@@ -233,7 +234,7 @@ impl ClientProgress {
         Some(Answering(Arc::clone(self)))
     }
 
-    /// Marks a request as waiting for its body until the guard is dropped. Delays in between are the client's.
+    /// Counts a running request as waiting for its body until the returned guard is dropped. Delays in this time are caused by the client.
     pub(crate) fn waits(self: &Arc<Self>) -> Option<Waiting> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
@@ -242,7 +243,7 @@ impl ClientProgress {
         Some(Waiting(Arc::clone(self)))
     }
 
-    /// Completes when the connection must end because another needs its slot.
+    /// Completes when the connection must end because another connection needs its slot.
     pub(crate) async fn is_cut(&self) {
         self.cut.notified().await;
     }
@@ -254,7 +255,7 @@ impl ClientProgress {
 
     fn cut(&self) {
         let mut progress = self.progress();
-        // A request may have arrived in between.
+        // A request may have arrived since the connection was chosen.
         if progress.is_clients_turn() {
             progress.is_cut = true;
             self.cut.notify_one();
@@ -267,13 +268,13 @@ impl ClientProgress {
 }
 
 impl Progress {
-    /// Whether the server only waits for bytes of the client.
+    /// Whether the server only waits for bytes from the client.
     fn is_clients_turn(&self) -> bool {
         self.requests <= self.waiting
     }
 }
 
-/// A request body that an unauthenticated connection waits for. Parts of the body do not count as progress: a client could send byte by
+/// A request body that an unauthenticated connection waits for. Parts of the body do not count as progress, because a client could send them byte by
 /// byte.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<ClientProgress>);
@@ -284,7 +285,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A request on an unauthenticated connection.
+/// A running request on an unauthenticated connection.
 #[derive(Debug)]
 pub(crate) struct Answering(Arc<ClientProgress>);
 
@@ -296,17 +297,17 @@ impl Drop for Answering {
     }
 }
 
-/// The first bits of an address.
+/// A network: all addresses with the same first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Network {
     address: IpAddr,
     bits: u8,
-    /// Its limit, in multiples of the limit of an address.
+    /// The limit of the network, in multiples of the limit of an address.
     shares: u64,
 }
 
-/// The networks that an address counts in, the smallest first. An IPv6 site has at least a /64, mostly a /56, often a /48 (RFC 6177 §2). A /56
-/// contains 256 networks of /64 and has 4 times the limit of one; a /48 contains 65,536 and has 16 times the limit of one.
+/// The networks of an address that have a limit, the smallest first. An IPv6 site has at least a /64, mostly a /56, often a /48 (RFC 6177 §2). A /64
+/// has the limit of one address, a /56 has 4 times that limit, and a /48 has 16 times that limit.
 fn networks(address: IpAddr) -> Vec<Network> {
     match address.to_canonical() {
         IpAddr::V4(v4) => vec![Network { address: IpAddr::V4(v4), bits: 32, shares: 1 }],

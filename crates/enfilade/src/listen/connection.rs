@@ -1,4 +1,4 @@
-//! Accepting connections and speaking HTTP on them.
+//! Accepts connections, and serves HTTP on them.
 
 use super::admission::{Admission, Admitted, ClientProgress, Share};
 use super::fields::Fields;
@@ -54,7 +54,7 @@ async fn accept<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     let Door { admission, proxies, trusted, mut drain, limits } = door;
-    // All clients of a proxy have its address: there is no limit for this address.
+    // All clients behind a trusted proxy have the address of the proxy, so that address has no limit.
     let counted = move |peer: SocketAddr| (!trusted.hold(peer.ip())).then(|| peer.ip());
     let serve = Arc::new(serve);
     loop {
@@ -75,17 +75,17 @@ async fn accept<F>(
                 });
             }
             Ok((stream, peer)) => {
-                // Over the limit the connection is closed at once: without a handshake there is no way to send a reason.
+                // Above the limit the connection is closed at once: without a handshake there is no way to send a reason.
                 let Some(admitted) = admission.admit(counted(peer)) else { continue };
                 tokio::spawn(async move { begin(stream, peer, admitted, drain, &*serve).await });
             }
-            // No free descriptor or memory, or the client disconnected: an immediate retry would only spin.
+            // There is no free descriptor or memory, or the client has disconnected. Without a pause, the loop would use a whole CPU core.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// The address in its one form: a socket for IPv6 and IPv4 has an IPv4 client as `::ffff:192.0.2.7`.
+/// The address in its canonical form. A socket for IPv6 and IPv4 reports an IPv4 client as `::ffff:192.0.2.7`.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
@@ -96,7 +96,7 @@ struct Turn {
     client: Arc<ClientProgress>,
 }
 
-/// Serves a connection once it has a slot, unless the server drains first. Ends it if it makes no progress and another connection of its
+/// Serves a connection once it has a slot, unless the server drains first. Ends the connection if it makes no progress and another connection of its
 /// address needs the slot.
 async fn begin<F: Future<Output = ()>>(
     stream: TcpStream,
@@ -112,7 +112,7 @@ async fn begin<F: Future<Output = ()>>(
             _ = drain.wait_for(|drain| *drain) => None,
         };
         let Some(slot) = slot else { return };
-        // Responses are written in large pieces; Nagle's algorithm would only delay the last one.
+        // Responses are written in large pieces, and Nagle's algorithm would only delay the last piece.
         let _ = stream.set_nodelay(true);
         let turn = Turn { anonymous: AnonymousSlot::new(slot), client: Arc::clone(&client) };
         serve(stream, peer, turn, drain).await;
@@ -123,14 +123,14 @@ async fn begin<F: Future<Output = ()>>(
     }
 }
 
-/// The certificates for new connections and their keeper, which are replaced together.
+/// The certificates for new connections, and their [`Keeper`]. They are replaced together.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) keeper: Arc<Keeper>,
 }
 
-/// Serves HTTPS. With `answers`, the handshakes of an authority that validates a name are answered, too.
+/// Serves HTTPS. With `answers`, also answers the handshakes by which an ACME authority validates a name.
 pub(crate) async fn tls(
     listener: TcpListener,
     (current, answers): (watch::Receiver<Tls>, Option<Arc<Answers>>),
@@ -139,21 +139,21 @@ pub(crate) async fn tls(
 ) {
     let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
     accept(listener, door, move |stream, peer, turn: Turn, drain| {
-        // Later changes of the certificates apply to later connections.
+        // This connection uses the present certificates. Later changes of them apply to later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
         let (now, proxies) = (current.clone(), proxies_of(&trusted, peer));
         let answers = answers.clone();
         async move {
             let handshake = handshake(stream, &certificates, &keeper, answers, router.faces());
             let limit = Duration::from_secs(limits.handshake_seconds);
-            // After a failed or slow handshake there is no channel for a response.
+            // After a failed or slow handshake, no response can be sent.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
             turn.client.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate =
                 shown.map(|shown| CertificateAsk { fingerprint: enfilade_tls::fingerprint_of(shown) });
-            // Uses the certificates at the time of the request, not those of the handshake.
+            // The host of a request is judged by the certificates at the time of the request, not by those of the handshake.
             let terms = Terms(Arc::new(move |host| !permit.has_terms_of(&now.borrow().certificates, host)));
             let connection = Connection {
                 peer,
@@ -211,7 +211,7 @@ async fn handshake(
             }
         },
         Err(refusal) => {
-            // An unknown name and a name whose file cannot be used get the same alert.
+            // The client gets the same alert for an unknown name and for a name with an unusable certificate file.
             let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
             let _ = start.io.shutdown().await;
             faces.metrics().handshake_failed(match refusal {
@@ -231,8 +231,8 @@ fn is_of_client_certificate(why: &io::Error) -> bool {
     matches!(why, Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)))
 }
 
-/// Completes the handshake of an authority that validates a name, and closes the connection (RFC 8737 §3). For a name without an answer the
-/// connection ends as for an unknown name.
+/// Completes the handshake by which an ACME authority validates a name, and closes the connection (RFC 8737 §3). If there is no answer for the name,
+/// the connection ends as for an unknown name.
 async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, name: String) {
     let found = tokio::task::spawn_blocking(move || answers.tls(&name)).await;
     match found.ok().flatten() {
@@ -248,19 +248,20 @@ async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, n
     }
 }
 
-/// `unexpected_message` and `decode_error`, fatal (RFC 8446 §6.2).
+/// The fatal TLS alerts `unexpected_message` and `decode_error` (RFC 8446 §6.2).
 const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
-/// Ends a connection that did not begin with a ClientHello. The TLS library has sent an alert, except for a record of another type and for a
-/// ClientHello that is too long for it: this function sends those alerts. Then it discards further input, so that the client gets the alert.
+/// Ends a connection that did not begin with a ClientHello. The TLS library has already sent an alert, except in two cases: a record of another type,
+/// and a ClientHello that is too long for the library. In these cases this function sends the alert. Then it discards further input, so that the
+/// client gets the alert.
 async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     use rustls::{Error, InvalidMessage::HandshakePayloadTooLarge};
     let alert = match why.get_ref().and_then(|why| why.downcast_ref::<Error>()) {
         Some(Error::InappropriateMessage { .. }) => UNEXPECTED_MESSAGE.as_slice(),
         Some(Error::InvalidMessage(HandshakePayloadTooLarge)) => &DECODE_ERROR,
         Some(_) => &[],
-        // The library's buffer is full, which it reports as the end of the input.
+        // The TLS library reports its full buffer as the end of the input.
         None if matches!(why.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) => {
             &DECODE_ERROR
         }
@@ -270,7 +271,7 @@ async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     let _ = Lingering::new(stream).shutdown().await;
 }
 
-/// Serves HTTP without TLS, for a proxy in front.
+/// Serves HTTP without TLS, behind a proxy.
 pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
     let trusted = Arc::clone(&door.trusted);
     accept(listener, door, move |stream, peer, turn, drain| {
@@ -355,13 +356,13 @@ async fn speak_simply(
     finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
 }
 
-/// The trusted proxies, if the peer is one.
+/// The trusted proxies, if the peer is one of them.
 fn proxies_of(trusted: &Arc<Networks>, peer: SocketAddr) -> Option<Proxies> {
     let all = trusted.hold(peer.ip()).then(|| Arc::clone(trusted))?;
     Some(Proxies(Arc::new(move |address| all.hold(address))))
 }
 
-/// Adds the flaw of its head to a request.
+/// Stores the flaw of a request's head in the request.
 fn tell(request: &mut Request<Incoming>, flaw: Option<Flaw>) {
     if let Some(flaw) = flaw {
         request.extensions_mut().insert(flaw);
@@ -383,10 +384,10 @@ async fn speak<S>(
     let malformed = Arc::<Malformed>::default();
     let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
     let (requested, found) = (Arc::clone(&heads), Arc::clone(&malformed));
-    // One `Arc` per connection: requests on different connections then do not contend for one reference count.
+    // There is one `Arc` per connection, so that requests on different connections do not contend for one reference count.
     let here = Arc::new((router, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        // This comes before more input is read: the library delivers a request as soon as its head is complete.
+        // This runs before more input is read, because the HTTP library delivers a request as soon as its head is complete.
         let flaw = match is_h2 {
             true => malformed.is_so().then_some(Flaw::Fields),
             false => requested.begins(exact(request.body())),

@@ -1,6 +1,6 @@
-//! Finds malformed fields in header blocks of HTTP/2 that the library accepts silently: a fragment in `:path`, which it drops, an empty
-//! `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Blocks are parsed only as far as that needs: the name and the length of
-//! each field. A string is decoded only to count it, or to look for a `#`.
+//! Finds malformed fields in HTTP/2 header blocks that the HTTP library accepts silently: a fragment in `:path` (the library drops it), an empty
+//! `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Only the name and the length of each field are parsed. A string is decoded only
+//! to get its length, or to look for a `#`.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,24 @@ const PRIORITY: u8 = 32;
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 /// The default limit of a frame (RFC 9113 §6.5.2); the server does not raise it.
 const FRAME_BYTES_MAX: usize = 16 * 1024;
-/// The library ends connections with larger blocks.
+/// The HTTP library ends a connection with a larger header block.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// The size of the dynamic table unless a server says otherwise (RFC 9113 §6.5.2).
 const TABLE_BYTES_MAX: usize = 4096;
 
-/// Follows the frames a client sends.
+/// Follows the frames that a client sends.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    /// The received length of the preface.
+    /// The number of received bytes of the preface.
     preface: usize,
     head: [u8; 9],
-    /// The received length of a frame's header.
+    /// The number of received bytes of the present frame's header.
     headed: usize,
-    /// The missing bytes of a frame.
+    /// The number of bytes that are missing at the end of the present frame.
     left: usize,
-    /// The received part of a frame with fields.
+    /// The received part of the present frame, if frames of its type carry fields.
     payload: Vec<u8>,
-    /// The received part of an unfinished block, with its stream.
+    /// The received part of an unfinished header block.
     block: Vec<u8>,
     table: Table,
     /// The newest stream: a block on it or on an older stream contains trailers (RFC 9113 §5.1.1).
@@ -39,7 +39,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Takes received bytes. Returns whether a request that ended in them is malformed.
+    /// Takes received bytes. Returns whether a header block that ended in these bytes is malformed.
     pub(super) fn came(&mut self, mut bytes: &[u8]) -> bool {
         let mut is_malformed = false;
         let skipped = bytes.len().min(PREFACE - self.preface);
@@ -76,7 +76,7 @@ impl Fields {
         is_malformed
     }
 
-    /// Takes a complete frame. Returns whether it ends a malformed block.
+    /// Takes a complete frame. Returns whether it ends a malformed header block.
     fn frame(&mut self, kind: u8, flags: u8, stream: u32) -> bool {
         match kind {
             HEADERS => {
@@ -111,7 +111,7 @@ enum Name {
 #[derive(Clone, Copy, Debug)]
 struct Field {
     name: Name,
-    /// The length of its name, in bytes. `size` is its size as an entry of the dynamic table.
+    /// The length of the field's name, in bytes. `size` is the size of the field as an entry of the dynamic table.
     name_bytes: usize,
     size: usize,
     is_malformed: bool,
@@ -140,7 +140,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Reads a block. Returns whether it is malformed. A block with an invalid encoding counts as well; the library reports it itself.
+    /// Reads a header block. Returns whether it is malformed. A block with an invalid encoding counts as malformed, too; the library also reports it.
     fn read(&mut self, block: &[u8], are_trailers: bool) -> bool {
         let mut input = Input(block);
         let mut is_malformed = false;
@@ -156,7 +156,7 @@ impl Table {
         is_malformed
     }
 
-    /// Reads the next representation (RFC 7541 §6). The inner `None` is a new size of the table, the outer `None` an invalid encoding.
+    /// Reads the next representation (RFC 7541 §6). The inner `None` stands for a new size of the table, the outer `None` for an invalid encoding.
     fn field(&mut self, first: u8, input: &mut Input<'_>) -> Option<Option<Field>> {
         if first & 0x80 != 0 {
             let index = input.integer(7)?;
@@ -212,7 +212,7 @@ impl Table {
     }
 }
 
-/// The unread part of a block.
+/// The unread part of a header block.
 struct Input<'b>(&'b [u8]);
 
 impl<'b> Input<'b> {
@@ -255,8 +255,8 @@ struct Text<'b> {
     is_huffman: bool,
 }
 
-/// The Huffman code (RFC 7541, appendix B): code lengths in bits, and the number of characters of each. Codes of one length are
-/// consecutive, followed by those of the next.
+/// The Huffman code (RFC 7541, appendix B): each code length in bits, with the number of characters that have codes of this length. The codes of one
+/// length are consecutive numbers. The codes of the next length follow them.
 const CODES: [(u32, u64); 21] = [
     (5, 10),
     (6, 26),
@@ -280,7 +280,7 @@ const CODES: [(u32, u64); 21] = [
     (28, 29),
     (30, 4),
 ];
-/// `#` is the first character whose code has twelve bits.
+/// `#` is the first character with a code of twelve bits.
 const FRAGMENT: (u32, u64) = (12, 0);
 
 impl Text<'_> {
@@ -301,7 +301,7 @@ impl Text<'_> {
         }
     }
 
-    /// Its decoded length, in bytes; counted only if needed.
+    /// The decoded length of the string, in bytes. If it is not wanted, the encoded length, because decoding takes time.
     fn length(&self, is_wanted: bool) -> Option<usize> {
         match self.is_huffman && is_wanted {
             false => Some(self.bytes.len()),
@@ -309,7 +309,7 @@ impl Text<'_> {
         }
     }
 
-    /// Its characters, each as the length of its code and its index among codes of that length; `None` for an invalid code.
+    /// The characters of the string, each as the length of its code and its index among the codes of that length; `None` for an invalid code.
     fn decoded(&self) -> impl Iterator<Item = Option<(u32, u64)>> {
         let (mut bytes, mut bits, mut held) = (self.bytes.iter(), 0_u64, 0_u32);
         std::iter::from_fn(move || {
@@ -337,7 +337,7 @@ impl Text<'_> {
     }
 }
 
-/// The character at the start of these bits.
+/// The character at the start of these bits, as the length of its code and its index among the codes of that length.
 fn code(bits: u64) -> Option<(u32, u64)> {
     let (mut first, mut before) = (0, 0);
     for (length, count) in CODES {
@@ -356,7 +356,7 @@ fn code(bits: u64) -> Option<(u32, u64)> {
 mod tests {
     use super::*;
 
-    /// Frames of a connection, after its preface.
+    /// Sends a preface and these frames in pieces. Returns whether a malformed header block was found.
     fn came(frames: &[(u8, u8, u32, &[u8])], piece: usize) -> bool {
         let mut bytes = vec![b'x'; PREFACE];
         for (kind, flags, stream, payload) in frames {
@@ -369,7 +369,7 @@ mod tests {
         bytes.chunks(piece).map(|piece| fields.came(piece)).max().unwrap_or_default()
     }
 
-    /// The requests of RFC 7541, appendices C.3 and C.4: the same without and with Huffman's code.
+    /// The requests in RFC 7541, appendix C.3; `HUFFMAN` has the same requests with the Huffman code, from appendix C.4.
     const PLAIN: [&[u8]; 3] = [
         b"\x82\x86\x84\x41\x0fwww.example.com",
         b"\x82\x86\x84\xbe\x58\x08no-cache",

@@ -3,7 +3,7 @@
 //!
 //! - a fragment in a target (RFC 9112 §3.2): the library drops it, so `DELETE /a#b` would delete `/a`;
 //! - a line that ends with LF alone, in a head or in a trailer section (RFC 9112 §2.2);
-//! - more than one `Content-Length`, or one together with `Transfer-Encoding` (RFC 9112 §6.3): the library keeps one of them.
+//! - more than one `Content-Length`, or `Content-Length` together with `Transfer-Encoding` (RFC 9112 §6.3): the library keeps one of them.
 //!
 //! The library decides how a body is framed, and refuses all other malformed lines itself.
 
@@ -29,7 +29,7 @@ impl Heads {
         self.follower().came(bytes);
     }
 
-    /// Called when the library delivers the next request, with the length of its body (`None`: chunked). Returns the flaw in its head.
+    /// Called when the library delivers the next request, with the length of its body (`None`: chunked). Returns the flaw in the head of the request.
     pub(super) fn begins(&self, body: Option<u64>) -> Option<Flaw> {
         self.follower().begins(body)
     }
@@ -47,9 +47,9 @@ struct Follower {
     flaw: Option<Flaw>,
     has_length: bool,
     has_coding: bool,
-    /// A trailer section was malformed.
+    /// Set if a trailer section was malformed.
     malformed: Arc<Malformed>,
-    /// Bytes after a head whose request the library did not deliver yet (pipelined requests).
+    /// Bytes after a head, if the library has not delivered its request yet (pipelined requests).
     held: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ enum At {
     Target,
     /// The lines of fields, up to an empty one.
     Fields,
-    /// After a head whose request the library did not deliver yet.
+    /// After the end of a head. The library has not delivered the request yet.
     Past,
     /// A body, with the number of its remaining bytes.
     Body(u64),
@@ -77,7 +77,7 @@ impl Follower {
     fn begins(&mut self, body: Option<u64>) -> Option<Flaw> {
         let flaw = match self.at {
             At::Past if !self.malformed.is_so() => self.flaw,
-            // The request begins where none can begin, or after a request whose end is unknown.
+            // No request can begin at this place, or the end of the request before it is unknown.
             _ => Some(Flaw::Boundary),
         };
         (self.flaw, self.has_length, self.has_coding) = (None, false, false);
@@ -150,7 +150,7 @@ impl Follower {
             }
             At::Size => match size(text) {
                 0 => At::Trailers,
-                // CR LF follows a chunk.
+                // The two bytes CR LF follow a chunk.
                 size => At::Chunk(size.saturating_add(2)),
             },
             other => other,
@@ -183,7 +183,7 @@ impl Follower {
     }
 }
 
-/// The number a chunk's size line begins with (RFC 9112 §7.1).
+/// The size of a chunk: the hexadecimal number at the start of its size line (RFC 9112 §7.1).
 fn size(line: &[u8]) -> u64 {
     let digits = line.iter().map_while(|byte| char::from(*byte).to_digit(16));
     digits.fold(0_u64, |size, digit| size.saturating_mul(16).saturating_add(u64::from(digit)))
@@ -248,7 +248,7 @@ mod tests {
             for bytes in all.as_bytes().chunks(piece) {
                 heads.came(bytes);
                 given += bytes.len();
-                // The library delivers a request when its head is complete and the one before has ended.
+                // The library delivers a request when its head is complete and the request before it has ended.
                 while let Some((head, body, text, _)) = REQUESTS.get(handed)
                     && given >= end + head.len()
                 {
@@ -276,7 +276,7 @@ mod tests {
             ("1\r\n\n\r\n0\r\nx: y\r\n\r\n", false),
             ("0\r\nx: y\n\r\n", true),
             ("0\r\n\n", true),
-            // Another parser reads a request here; the library reads more trailers.
+            // Another parser reads a request after the empty line; the library reads more trailers.
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {

@@ -1,5 +1,5 @@
-//! Ends connections that are cut, that drain, or whose client makes no progress. An HTTP/2 connection also ends after a number of requests,
-//! after a time, or after a number of streams that its client reset.
+//! Ends connections: at once if they are cut or their client makes no progress, after their running requests if the server stops. An HTTP/2
+//! connection also ends after a number of requests, after a time, or after its client has reset a number of streams.
 
 use super::progress::{Counted, Flow, Progress, Running, Seen, Verdict};
 use enfilade_faces::Body;
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::io::InspectReader;
 
-/// Becomes true once, when the server stops: listeners accept no more connections, and running requests finish.
+/// Becomes true once, when the server stops: then listeners accept no more connections, and running requests finish.
 pub(crate) type Drain = watch::Receiver<bool>;
 
 /// The period over which stream resets of a client are counted (CVE-2023-44487).
@@ -24,7 +24,7 @@ const RESETS_OVER: Duration = Duration::from_secs(30);
 /// The length of the connection preface, which a client sends before all frames (RFC 9113 §3.4).
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 
-/// `RST_STREAM` (RFC 9113 §6.4).
+/// The frame type `RST_STREAM` (RFC 9113 §6.4).
 const RESET: u8 = 3;
 
 /// The limits and signals that end a connection.
@@ -67,7 +67,8 @@ impl ConnectionLifecycle {
         self.enough.notify_one();
     }
 
-    /// A client that resets too many streams gets GOAWAY, and is disconnected if it resets as many again.
+    /// Wraps an HTTP/2 connection, so that stream resets are counted. A client that resets too many streams gets GOAWAY, and is disconnected if it
+    /// resets as many streams again.
     pub(crate) fn watch<S: AsyncRead + AsyncWrite>(
         self: &Arc<Self>,
         stream: S,
@@ -105,11 +106,11 @@ impl ConnectionLifecycle {
 
 /// The position in the received frames. A frame has a header of nine bytes, which contains the length of the payload (RFC 9113 §4.1).
 struct Frames {
-    /// The received bytes of the header.
+    /// The number of received bytes of the header.
     head: u8,
     /// The length of the payload.
     length: u32,
-    /// Bytes until the next header.
+    /// The number of bytes before the next header.
     left: usize,
 }
 
@@ -118,7 +119,7 @@ impl Frames {
         Frames { head: 0, length: 0, left: PREFACE }
     }
 
-    /// Takes received bytes. Returns the number of frames of this type whose type is in them.
+    /// Takes received bytes. Returns the number of frames of this type. A frame counts when the byte with its type arrives.
     fn count(&mut self, kind: u8, mut bytes: &[u8]) -> u64 {
         let mut found = 0;
         loop {
@@ -224,7 +225,7 @@ mod tests {
     fn frames_are_found_however_they_come() {
         let frame = |kind: u8, length: usize| {
             let mut frame = vec![0, 0, length as u8, kind, 0, 0, 0, 0, 1];
-            // Content that looks like heads of resets.
+            // The content looks like headers of `RST_STREAM` frames.
             frame.extend(std::iter::repeat_n(RESET, length));
             frame
         };

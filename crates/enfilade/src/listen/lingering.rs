@@ -1,5 +1,5 @@
-//! Closes a connection without losing the response: a client that still sends (an oversized header, a refused upload) would get a reset
-//! instead of the response if the socket were closed with unread bytes. So remaining bytes are read and discarded for a moment.
+//! Closes a connection without losing the response. If a socket is closed with unread bytes, a client that still sends (an oversized header, a
+//! refused upload) gets a reset instead of the response. So the remaining bytes are first read and discarded, for at most 2 s.
 
 use std::future::Future as _;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 8 * 1024 * 1024;
 
-/// A connection that lingers when it is shut down.
+/// A connection that reads and discards the remaining bytes when it is shut down.
 pub(crate) struct Lingering<S> {
     inner: S,
     shut: bool,

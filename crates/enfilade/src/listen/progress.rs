@@ -1,9 +1,9 @@
 //! Detects connections without progress. A connection whose peer does not read its response, or sends no request, is closed, and its
 //! resources are freed.
 //!
-//! HTTP/1.1 sends one response at a time, so the bytes that the socket accepts show its progress. On HTTP/2 a client may keep the window of
-//! one stream closed while others proceed: so the bytes of each response are counted, and a response without progress is dropped with its
-//! resources. Its stream is reset as soon as the client reads again; until then it holds one slice.
+//! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows its progress. On HTTP/2 a client may stop reading one
+//! stream while it reads others. So the bytes of each response are counted, and a response without progress is dropped. Its stream keeps one slice in
+//! memory, and is reset as soon as the client reads again.
 
 use enfilade_faces::{Body, Cut};
 use enfilade_facts::limits::Limits;
@@ -17,18 +17,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// How much of a response is given to the HTTP/2 library at once, in bytes: the memory held for a client that does not read. One frame
-/// (RFC 9113 §4.2).
+/// How many bytes of a response the HTTP/2 library gets at once: one frame (RFC 9113 §4.2). The library keeps so much memory for a client that does
+/// not read.
 const SLICE_BYTES: usize = 16 * 1024;
 
 /// The activity of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Bytes the socket accepted.
+    /// The number of bytes that the socket accepted.
     sent: AtomicU64,
-    /// The socket does not accept bytes that wait to be sent.
+    /// Set while the socket does not accept the bytes that wait to be sent.
     is_blocked: AtomicBool,
-    /// Requests that began, and those of them still running.
+    /// The number of requests that began; `running` is the number of those that still run.
     begun: AtomicU64,
     running: AtomicU64,
     /// The responses on HTTP/2 whose bytes are counted.
@@ -39,7 +39,7 @@ pub(super) struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     GoesOn,
-    /// No request for too long.
+    /// The client has sent no request for too long.
     Idle,
     /// The client does not read.
     Stands,
@@ -66,7 +66,7 @@ impl Seen {
 }
 
 impl Progress {
-    /// A request begins; it ends when the guard is dropped.
+    /// Counts a request as running until the returned guard is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Running {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Progress {
         if lately < least && was_blocked && seen.was_blocked {
             return Verdict::Stands;
         }
-        // A few bytes may be answers to pings.
+        // A few bytes do not count, because they may be answers to pings.
         let is_sending = seen.was_blocked || lately > SLICE_BYTES as u64;
         if self.running.load(Ordering::Relaxed) > 0 || begun != seen.begun || is_sending {
             seen.active = Instant::now();
@@ -100,7 +100,7 @@ impl Progress {
         }
     }
 
-    /// Drops responses of which too little was read since the last check.
+    /// Drops each response of which the client has read too little since the last check.
     fn drop_standing(&self, least: u64) {
         let mut stuck = Vec::new();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).retain(|answer| {
@@ -110,11 +110,11 @@ impl Progress {
             stuck.extend(dropped);
             stays
         });
-        // Their destructors run without the lock.
+        // The responses are dropped after the lock is released, so that their destructors run without it.
         drop(stuck);
     }
 
-    /// Wraps a response body. On HTTP/2 a body larger than one slice is counted.
+    /// Wraps a response body. On HTTP/2, the bytes of a body larger than one slice are counted.
     pub(super) fn watch(&self, body: Body, running: Running, is_h2: bool) -> Flow {
         if !is_h2 || body.size_hint().upper().is_some_and(|bytes| bytes <= SLICE_BYTES as u64) {
             return Flow::Whole(body, running);
@@ -159,18 +159,18 @@ pub(crate) enum Flow {
 /// A body whose bytes are counted.
 #[derive(Debug)]
 pub(crate) struct Sliced {
-    /// `None` after it was dropped.
+    /// `None` after the body was dropped.
     held: Option<(Body, Running)>,
     rest: Bytes,
     taken: u64,
-    /// The client waits for more bytes: it is not the slow side.
+    /// Whether the client waits for more bytes. Then the server is the slow side.
     waits: bool,
-    /// The bytes read at the last check.
+    /// The value of `taken` at the last check.
     seen: Option<u64>,
 }
 
 impl Sliced {
-    /// Returns its resources if too little of it was read since the last check.
+    /// Takes the body out and returns it, if the client has read too little of it since the last check.
     fn look(&mut self, least: u64) -> Option<(Body, Running)> {
         let before = self.seen.replace(self.taken)?;
         if self.waits || self.taken - before >= least {
@@ -193,8 +193,8 @@ impl Sliced {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
-        // HTTP/2 accepts the first slice even if its client does not read. It is a copy, so that the piece is freed when the response is
-        // dropped.
+        // The HTTP/2 library takes the first slice even if the client does not read. This slice is a copy, so that the piece is freed when the
+        // response is dropped.
         let slice = if self.taken == 0 { Bytes::copy_from_slice(&piece) } else { piece };
         self.taken += slice.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(slice))))

@@ -1,7 +1,7 @@
 //! Connections from a load balancer: a header before all other bytes names the client (PROXY protocol, version 2).
 //!
-//! Peers in `[tls] proxy_from` must send the header. From any other peer it is refused, because neither a ClientHello nor a request begins
-//! with it.
+//! Peers in `[tls] proxy_from` must send the header. From any other peer the header is refused, because neither a ClientHello nor a request begins
+//! with its bytes.
 
 use super::addresses::OneOrMore;
 use serde::{Deserialize, Serialize};
@@ -67,10 +67,11 @@ impl From<Networks> for String {
 }
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// The most bytes after the addresses (TLVs), which are read and not used.
+/// The most bytes after the first 16: addresses and further fields (TLVs). The further fields are read and not used.
 const REST_BYTES_MAX: usize = 1024;
 
-/// Reads the header and returns the address of the client. For the command `LOCAL`, a health check of the load balancer, that is the peer.
+/// Reads the header and returns the address of the client. For the command `LOCAL`, a health check of the load balancer, it returns the address of
+/// the peer.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
@@ -91,7 +92,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
-        // A client address of an unsupported kind: the address of the load balancer is used.
+        // The client address is of an unsupported kind, so the address of the load balancer is used.
         (1, _) => Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
     }

@@ -1,4 +1,4 @@
-//! The body of a request, as the listener passes it on.
+//! The body of a request, as the listener passes it to the protocols.
 
 use super::admission::{ClientProgress, Waiting};
 use bytes::Bytes;
@@ -13,12 +13,14 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, Default)]
 pub(super) struct Malformed {
     is_so: AtomicBool,
-    /// The waker of the body that waits for more bytes. HTTP/1.1 has one such body; on HTTP/2 a block of fields arrives whole.
+    /// The waker of the body that waits for more bytes. HTTP/1.1 has one such body at a time. On HTTP/2 no waker is needed, because the library takes
+    /// a header block only as a whole, and then wakes the body.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Malformed {
-    /// Records malformed bytes, and wakes the waiting body: the library would read the rest of the connection as trailers.
+    /// Records malformed bytes, and wakes the waiting body so that it ends. Without this, the library would read the rest of the connection as
+    /// trailers.
     pub(super) fn set(&self) {
         self.is_so.store(true, Ordering::Release);
         let waiting = self.waiting().take();
@@ -41,8 +43,8 @@ impl Malformed {
     }
 }
 
-/// A body that ends with an error once its connection sent malformed bytes: they may be in the trailers of this request
-/// (RFC 9113 §8.1.1).
+/// A body that ends with an error when its connection has sent malformed bytes, because they may be in the trailers of this request (RFC 9113
+/// §8.1.1).
 pub(super) struct Received {
     body: Incoming,
     malformed: Arc<Malformed>,

@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// A client that reads a pipe's bytes faster than this is served by a thread that waits for the socket itself: waking the runtime for
-/// every megabyte costs more than sending it.
+/// The time in which a fast client reads the bytes of a pipe. For a fast client, a thread waits for the socket: to wake the async runtime for every
+/// megabyte would cost more than to send it.
 const FAST: Duration = Duration::from_millis(200);
 
 /// Writes the given bytes; replaces placeholder bytes by the content of pipes.
@@ -29,9 +29,9 @@ pub(super) struct Splicing {
 enum Pace {
     /// No pipe was sent yet.
     Unknown,
-    /// Fast so far; a duplicate of the socket for the thread.
+    /// The client was fast so far. The descriptor is a duplicate of the socket, for the thread.
     Fast(Arc<OwnedFd>),
-    /// Slow, or no descriptor was free for the duplicate.
+    /// The client was slow, or no descriptor was free for the duplicate.
     Slow,
 }
 
@@ -78,7 +78,8 @@ impl Splicing {
     }
 }
 
-/// Sends at most this many bytes. Returns the number sent, and whether that was fast. May wait for disk and socket, but never for long.
+/// Sends at most `at_most` bytes. Returns the number of sent bytes, and whether the client was fast. Waits for the disk, and for the socket at most
+/// [`FAST`].
 fn send(splices: &Splices, socket: &OwnedFd, at_most: usize) -> io::Result<(usize, bool)> {
     let (mut sent, mut left) = (0, FAST);
     while sent < at_most {

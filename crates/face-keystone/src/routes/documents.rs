@@ -129,12 +129,12 @@ const SCHEMAS: [(&str, Schema); 14] = [
     ),
 ];
 
-/// The object of a response: every attribute that it always has.
+/// The schema of an object in a response: the attributes that every response has.
 fn shown(schema: &Schema) -> Value {
     object(schema.attributes.iter().map(|(name, shown, _)| (*name, *shown)), true)
 }
 
-/// The object of a request.
+/// The schema of an object in a request.
 fn taken(schema: &Schema) -> Value {
     object(schema.attributes.iter().map(|(name, _, taken)| (*name, *taken)), false)
 }
@@ -160,7 +160,7 @@ fn object<'a>(attributes: impl IntoIterator<Item = (&'a str, Type)>, needed: boo
     }
 }
 
-/// The kind of resource of a path: the last segment that is not a parameter is the name of the collection.
+/// The kind of resource of a path. The last segment that is not a parameter is the name of the collection.
 fn kind(path: &str) -> Option<&'static (&'static str, Schema)> {
     let words: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
@@ -414,7 +414,7 @@ fn rules() -> String {
             ELSEWHERE.iter().find(|(begin, _)| plain_path.starts_with(begin)).map(|(_, reason)| *reason);
         let here = match (missing.as_slice(), reason) {
             ([], _) => "implemented".to_owned(),
-            // Keystone's framework answers 405 for these methods on every path of the kind.
+            // For some rules Keystone prints methods that it answers with 405. These methods are missing here.
             (some, _) if some.len() < methods.split(',').count() => {
                 format!("implemented but for {}", some.join(", "))
             }

@@ -1,4 +1,4 @@
-//! The table of calls. A kind of resource is one row; every other call is one row.
+//! The table of calls. One `resource!` makes the five calls of a kind of resource, and one `grants!` the four calls of role assignments.
 
 use super::super::resource::Resource;
 use super::super::{

@@ -10,7 +10,7 @@ pub struct LimitRow {
     pub key: &'static str,
     /// The default.
     pub usual: u64,
-    /// The least and the most it can be set to.
+    /// The smallest and the largest number that can be set.
     pub range: (u64, u64),
     /// The unit of the number.
     pub unit: &'static str,

@@ -1,28 +1,28 @@
-//! Results behind a pointer.
+//! The memo for results that do not fit into a word. Each entry is behind a pointer.
 
 use super::{KeyMaker, MemoKey, MemoSeed, WAYS, sets_in};
 use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// The bytes that a result takes in addition to its own size.
+/// A result that knows how much memory it takes on the heap.
 pub trait Weigh {
-    /// The bytes that it holds on the heap.
+    /// The bytes that the result takes on the heap, in addition to its own size.
     fn heap_bytes(&self) -> usize;
 }
 
-/// An entry is written once, then only read, and replaced as a whole. The fields are in this order so that a lookup needs one
-/// cache line, which also has the reference count.
+/// An entry is written once, then only read, and replaced as a whole. The fields are in this order so that a lookup reads only one cache line of the
+/// entry, the one that also has the reference count.
 #[repr(C)]
 struct Entry<V> {
     key: MemoKey,
     value: V,
-    /// The set's count of puts when this entry was put. The oldest entry is replaced first.
+    /// The number of puts into the set when this entry was put. The oldest entry is replaced first.
     age: u32,
     bytes: usize,
 }
 
-/// A result, shared with the memo. It stays as it is when the memo drops its entry.
+/// A result, shared with the memo. It stays valid when the memo drops the entry.
 pub struct Held<V>(Arc<Entry<V>>);
 
 impl<V> Held<V> {
@@ -60,7 +60,7 @@ impl<V> Drop for Entry<V> {
 /// A set is one cache line: its tags, and the pointers to its entries.
 #[repr(align(64))]
 struct Set<V> {
-    /// The high half of each entry's key, so that only the right entry is read. A tag is a hint: the key in the entry decides.
+    /// The high half of each entry's key, so that a lookup reads only the matching entry. A tag is a hint: the key in the entry decides.
     tags: [AtomicU64; WAYS],
     entries: [ArcSwapOption<Entry<V>>; WAYS],
 }
@@ -80,7 +80,8 @@ pub struct Memo<V> {
 impl<V: Weigh> Memo<V> {
     /// A memo of at most `bytes`, including the heap memory of the results.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // One set for each entry that fits, so that a set seldom gets a fifth entry. A set is small compared with an entry.
+        // There is one set for each entry that fits into the memory, so a set of four seldom gets a fifth entry. A set is small compared with an
+        // entry.
         let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
         let bytes_max = bytes.saturating_sub(sets * set_bytes::<V>());
         let set = || Set::<V> {
@@ -126,7 +127,7 @@ impl<V: Weigh> Memo<V> {
             self.forget(slot.swap(Some(Arc::clone(&entry))));
             tag.store(tag_of(key), Ordering::Relaxed);
         }
-        // A few large results may take the bytes of many small ones. So the entries of the next sets are dropped until the results fit.
+        // A few large results may take as many bytes as many small ones. So the entries of the next sets are dropped until the results fit.
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);
@@ -143,7 +144,7 @@ impl<V: Weigh> Memo<V> {
         }
     }
 
-    /// About how many bytes the results take.
+    /// The approximate number of bytes that the results take.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
-//! Results that fit into a word.
+//! The memo for results that fit into one word of 64 bits.
 
 use super::{KeyMaker, MemoKey, MemoSeed, WAYS, sets_in};
 use crate::vocabulary::AccessMask;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A result that is a word.
+/// A result that can be stored as one word.
 pub trait Word: Copy {
     /// The word of a result. Equal results have equal words.
     fn to_word(self) -> u64;
@@ -63,7 +63,7 @@ impl<V: Word> WordMemo<V> {
         self.table.get(key.0).map(V::from_word)
     }
 
-    /// The remembered results of many keys. Their sets are touched first and read afterwards, so that the CPU waits for all cache misses at
+    /// The remembered results of many keys. First one word of every set is read, and then the entries, so that the CPU waits for all cache misses at
     /// once and not for one after the other.
     pub fn get_all(&self, keys: &[MemoKey]) -> Vec<Option<V>> {
         self.touch(keys.iter().copied());

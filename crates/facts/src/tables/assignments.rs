@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, UserId};
 use serde::{Deserialize, Serialize};
 
-/// Path and grantee, ordered by path, so that one scan finds all grantees on a path.
+/// The key of an assignment: path and grantee, ordered by path, so that one scan finds all grantees on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignmentKey {
     /// The path.
@@ -15,14 +15,14 @@ pub struct AssignmentKey {
 }
 
 impl AssignmentKey {
-    /// The prefix of the keys of one node of a path.
+    /// The prefix of the keys of all assignments on the path `node`.
     pub fn node_prefix(node: &str) -> Vec<u8> {
         let mut bytes = node.as_bytes().to_vec();
         bytes.push(0);
         bytes
     }
 
-    /// The length of the key prefix that all grantees on one node share. A path contains no NUL.
+    /// The length of the key prefix that all assignments on one path share. A path contains no NUL, so the first NUL is the end of the path.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         key.iter().position(|byte| *byte == 0).map_or(key.len(), |end| end + 1)
     }

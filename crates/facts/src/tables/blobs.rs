@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The SHA-256 digest of an EC2 access key, or, for any other kind, 16 random bytes twice.
+/// The id of a credential: the SHA-256 digest of an EC2 access key, or, for any other kind, 16 random bytes twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BlobId(pub [u8; 32]);
@@ -59,7 +59,7 @@ impl super::Key for BlobId {
 pub struct Blob {
     /// The user that the credential belongs to.
     pub user: UserId,
-    /// The project that it is for.
+    /// The project that the credential is for, if any.
     pub project: Option<ProjectId>,
     /// The kind, such as `ec2`, `totp` or `cert`.
     pub kind: String,
@@ -69,7 +69,7 @@ pub struct Blob {
     pub ec2: Option<Ec2Key>,
 }
 
-/// The data with which signatures of an EC2 key are checked.
+/// The data with which signatures made with an EC2 key are checked.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ec2Key {
     /// The secret key.

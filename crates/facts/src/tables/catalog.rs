@@ -12,11 +12,11 @@ use std::str::FromStr;
 pub struct Service {
     /// The kind of service, such as `identity`.
     pub kind: String,
-    /// Its name.
+    /// The name of the service.
     pub name: String,
     /// Whether the catalog that clients get contains the service.
     pub enabled: bool,
-    /// What it is for.
+    /// A description of the service.
     pub description: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Interface {
 pub struct Endpoint {
     /// The service.
     pub service: ServiceId,
-    /// Its interface: public, internal or admin.
+    /// The interface: public, internal or admin.
     pub interface: Interface,
     /// The region.
     pub region: Option<String>,
@@ -145,9 +145,9 @@ impl Key for RegionId {
 /// A region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
-    /// What it is for.
+    /// A description of the region.
     pub description: Option<String>,
-    /// The region it is in.
+    /// The region that contains this region.
     pub parent: Option<RegionId>,
 }
 

@@ -12,12 +12,12 @@ use std::fmt;
 pub enum Verifier {
     /// A keyed hash: for secrets that the server generated, which cannot be guessed and need no slow hash.
     Keyed([u8; 32]),
-    /// A crypt(3) or argon2 string.
+    /// The string of a slow hash: crypt(3) or argon2.
     Crypt(String),
     /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret cannot be guessed.
     Upgrading(String),
-    /// No secret: a certificate with this SHA-256 fingerprint, which its owner shows in the TLS handshake. The fingerprint is public, so
-    /// no secret matches it.
+    /// No secret: a client certificate with this SHA-256 fingerprint, which the owner presents in the TLS handshake. The fingerprint is public, so no
+    /// secret matches it.
     Certificate([u8; 32]),
     /// No verifier: `token.shadow` defines the secret and has no entry for the token. No secret matches.
     Missing,
@@ -107,7 +107,7 @@ impl fmt::Debug for Verifier {
 pub struct Previous {
     /// The verifier of the old secret.
     pub verifier: Verifier,
-    /// Until when, seconds since the epoch.
+    /// When the old secret stops working, in seconds since the epoch.
     pub until: i64,
 }
 
@@ -116,19 +116,19 @@ pub struct Previous {
 pub struct Credential {
     /// The user that the token belongs to.
     pub owner: UserId,
-    /// Its name, unique to the owner.
+    /// The name of the token, unique to the owner.
     pub name: TokenName,
-    /// The verifier of its secret.
+    /// The verifier of the token's secret.
     pub verifier: Verifier,
-    /// The secret before this one, while it still works.
+    /// The previous secret, while it still works.
     pub previous: Option<Previous>,
-    /// Whether it may be used.
+    /// Whether the token may be used.
     pub enabled: bool,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When the token expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
-    /// When it was made, seconds since the epoch.
+    /// When the token was made, in seconds since the epoch.
     pub created: i64,
-    /// What it is for.
+    /// A description of the token.
     pub comment: Option<String>,
     /// Whether the token has only the roles assigned to it, limited to those of its owner; otherwise it has all roles of its owner.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Datastores, mirrored from `datastore.cfg`. The name is the identity, because the file has no ids.
+//! Datastores, mirrored from `datastore.cfg`. A datastore is identified by its name, because the file has no ids.
 
 use super::{FileFault, Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -17,17 +17,17 @@ impl Key for DatastoreName {
 /// A datastore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datastore {
-    /// The path of its content.
+    /// The directory of the content. If the datastore is removable, the path is relative to the mount point.
     pub path: String,
-    /// What it is for.
+    /// A description of the datastore.
     pub comment: Option<String>,
     /// The maintenance mode, if there is one.
     pub maintenance: Option<Maintenance>,
     /// The removable file system that the datastore is on, if any. The datastore is available only while this file system is mounted.
     pub backing_device: Option<String>,
-    /// The other properties of the section, stored and shown.
+    /// The other properties in the datastore's section of `datastore.cfg`, stored and shown.
     pub other: Vec<(String, String)>,
-    /// Set while the section cannot be read.
+    /// Set while the section of `datastore.cfg` cannot be read.
     pub fault: Option<FileFault>,
 }
 
@@ -35,7 +35,7 @@ impl Datastore {
     /// The directory of the mount points of removable datastores. Each mount point has the name of its datastore (Proxmox's layout).
     pub const MOUNT_DIR: &'static str = "/mnt/datastore";
 
-    /// The path of its content on this machine. The `path` of a removable datastore is relative to the mount point.
+    /// The absolute path of the content on this machine. The `path` of a removable datastore is relative to the mount point.
     pub fn root(&self, name: &DatastoreName) -> String {
         match self.mount_point(name) {
             Some(mount) => format!("{mount}/{}", self.path.trim_start_matches('/')),
@@ -43,7 +43,7 @@ impl Datastore {
         }
     }
 
-    /// The mount point of a removable datastore; `None` for another datastore.
+    /// The mount point of a removable datastore; `None` if the datastore is not removable.
     pub fn mount_point(&self, name: &DatastoreName) -> Option<String> {
         self.backing_device.as_ref().map(|_| format!("{}/{name}", Self::MOUNT_DIR))
     }
@@ -91,8 +91,8 @@ impl Row for Datastore {
 pub struct DatastoreProfile {
     /// The quota, in bytes of content.
     pub quota: Option<u64>,
-    /// The mount point of a datastore that is on no removable device, such as a network share. The datastore is open only while something is mounted
-    /// there, because an unmounted share leaves an empty directory behind.
+    /// The path at which something must be mounted, such as a network share. The datastore is open only while it is a mount point, because an
+    /// unmounted share leaves an empty directory behind. For removable datastores see [`Datastore::mount_point`].
     pub mounted_at: Option<String>,
     /// The rules for access to the datastore's files.
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct DatastoreProfile {
 /// The rules for access to the files of a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRules {
-    /// The form in which their ACLs are stored.
+    /// The form in which ACLs are stored on the files.
     pub acls: AclDialect,
     /// The rights that make an entry visible.
     #[serde(with = "mask")]
@@ -110,10 +110,10 @@ pub struct AccessRules {
     /// Whether access to an entry needs the traverse right on each directory of its path, as on UNIX. Otherwise that right is not
     /// checked, as on Windows.
     pub checks_traverse: bool,
-    /// Whether a moved file or directory inherits the ACL entries of its new directory; else it keeps its ACLs, as on Windows.
+    /// Whether a moved file or directory inherits the ACL entries of its new directory. Otherwise it keeps its ACLs, as on Windows.
     #[serde(default)]
     pub moved_inherits: bool,
-    /// Whether a copy gets the ACLs of its source; else it inherits the ACL entries of its directory, as on Windows.
+    /// Whether a copy gets the ACLs of its source. Otherwise it inherits the ACL entries of its directory, as on Windows.
     #[serde(default)]
     pub copy_keeps: bool,
 }

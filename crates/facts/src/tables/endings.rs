@@ -1,16 +1,20 @@
-//! The records that sessions rest on, and the sessions that end when such a record is deleted or gives less.
+//! The records on which sessions depend, and the sessions that end when such a record is deleted or gives fewer rights.
 //!
-//! A session is judged on the facts each time, so it is refused when a record that it rests on is deleted or disabled. But the same right can
-//! be given again later. So the commit that takes the right away also sets a mark ([`Revoked`]) on a record that the session rests on. A session has
-//! ended if it was issued up to the second of the mark and rests on the mark's subject. [`ENDINGS`] lists these changes.
+//! A session is judged on the facts at each request, so it is refused after a record on which it depends is deleted or disabled. But the same right
+//! can be given again later, and an ended session must stay ended. So the commit that takes the right away also sets a mark ([`Revoked`]) on a record
+//! on which the session depends. A session has ended if it depends on a record with a mark and was issued up to the second of the mark. [`ENDINGS`]
+//! lists the changes that end sessions.
 //!
-//! A session rests on its user and on the groups of the user. It also rests on the grants to the user and these groups on the session's scope and
-//! above it, on the roles of these grants, and on the roles that these roles imply. The set of these records is computed from the present facts. An
-//! ended session stays ended all the same, because no record leaves the set without a mark on another record that remains in the set. A group leaves
-//! the set when the user, or another group of the set, is removed from it; then the mark is on the removed user or group. When a group is deleted,
-//! each member gets a mark, too. A role leaves the set when it is taken from a user or group (mark on that user or group and the scope), or from a
-//! role that implies it (mark on that role). When a role is deleted, every grantee that had it and every role that implied it gets a mark, too. A
-//! subject with a mark can itself leave the set later, but only with another mark.
+//! A session depends on its user and on the groups of the user. It also depends on the grants to the user and these groups on the session's scope and
+//! above it, on the roles of these grants, and on the roles that these roles imply. The set of these records is computed from the present facts, so a
+//! record can leave the set. An ended session stays ended, because no record leaves the set without a mark on another record that remains in the set:
+//! - When a user or group is removed from a group, the mark is on the removed user or group.
+//! - When a group is deleted, each member gets a mark.
+//! - When a role is taken from a user or group, the mark is on that user or group together with the scope.
+//! - When a role no longer implies another role, the mark is on the role that implied it.
+//! - When a role is deleted, each grantee that had it and each role that implied it gets a mark.
+//!
+//! A record with a mark can leave the set later, but only with a mark on a record that remains.
 
 use super::{
     Credential, Domain, Grant, GrantKey, Group, Member, Membership, MembershipKey, NamedRole, Project,
@@ -18,8 +22,8 @@ use super::{
 };
 use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
 
-/// Every change that ends sessions: the change, what it ends in the same commit, and what Keystone 30 does. An ended session does not become valid
-/// again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
+/// Every change that ends sessions: the change, the sessions that end in the same commit, and the behaviour of Keystone 30. An ended session does not
+/// become valid again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
 /// `testkit/tests/endings.rs` makes each change.
 pub const ENDINGS: [(&str, &str, &str); 27] = [
     ("a user is disabled", "the sessions that depend on the user", "the same"),
@@ -131,8 +135,8 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ),
 ];
 
-/// A record that sessions rest on. It is deleted with [`Change::remove`](crate::Change::remove) and replaced with
-/// [`Change::replace`](crate::Change::replace), which set the marks.
+/// A record on which sessions depend. Delete it with [`Change::remove`](crate::Change::remove) and replace it with
+/// [`Change::replace`](crate::Change::replace), because these functions set the marks.
 pub trait Ends: Row {
     /// The marks that are set when the record is deleted.
     fn when_deleted(key: &Self::Key) -> Vec<Revoked>;
@@ -141,7 +145,7 @@ pub trait Ends: Row {
     fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
 }
 
-/// Whether an expiry date that had passed was replaced by one that has not passed, or by none.
+/// Whether the expiry date `before` has passed and the expiry date `after` has not. The date 0 never passes.
 fn is_revived(before: i64, after: i64, now: i64) -> bool {
     let is_over = |expires: i64| expires != 0 && expires <= now;
     is_over(before) && !is_over(after)
@@ -187,8 +191,8 @@ impl Ends for Group {
 }
 
 impl Ends for Membership {
-    /// Removing a user from a group ends the sessions that depend on the user, as in Keystone. Removing a group from a group ends those that depend on
-    /// its members.
+    /// Removing a user from a group ends the sessions that depend on the user, as in Keystone. Removing a group from a group ends the sessions that
+    /// depend on the members of the removed group.
     fn when_deleted(key: &MembershipKey) -> Vec<Revoked> {
         vec![match key.member {
             Member::User(user) => Revoked::User(user),
@@ -237,7 +241,7 @@ impl Ends for Credential {
         vec![Revoked::Credential(*key)]
     }
 
-    /// A slow hash that is marked for replacement by a keyed hash is a hash of the same secret, so no session ends.
+    /// A change from [`Verifier::Crypt`] to [`Verifier::Upgrading`] with the same hash does not change the secret, so no session ends.
     fn when_replaced(key: &CredentialId, before: &Self, after: &Self, now: i64) -> Vec<Revoked> {
         let is_marked = matches!((&before.verifier, &after.verifier), (Verifier::Crypt(old), Verifier::Upgrading(new)) if old == new);
         let is_less = before.enabled && !after.enabled

@@ -1,4 +1,4 @@
-//! Options and attributes that clients of Identity v3 store with a resource. No decision reads them.
+//! Options and attributes that clients of Identity v3 store with a resource. No decision depends on them.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};

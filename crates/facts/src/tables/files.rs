@@ -54,14 +54,14 @@ impl Key for FileName {
     }
 }
 
-/// The fault of a file, or of the part of a file that a record mirrors.
+/// An error in a file, or in the part of a file that a record mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFault {
-    /// The line of the fault, from 1; 0 if the fault is in no line (the part or the file is missing).
+    /// The line of the error, from 1; 0 if no line has the error (the part or the file is missing).
     pub line: u32,
-    /// What is wrong.
+    /// A description of the error.
     pub reason: String,
-    /// Since when, seconds since the epoch.
+    /// Since when the error exists, in seconds since the epoch.
     pub since: i64,
     /// Whether the last good facts are no longer used: the stale limit has passed, or there never were good facts.
     pub refuses: bool,
@@ -89,7 +89,7 @@ impl FileFault {
 /// Present in a record that mirrors a part of a file that people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirrored {
-    /// The fault of the record's part of the file.
+    /// The error in the record's part of the file, if there is one.
     pub fault: Option<FileFault>,
 }
 
@@ -103,7 +103,8 @@ impl Mirrored {
     }
 }
 
-/// Tells one version of a file from another. It has no time of modification, because a writer can set that time back and so hide a change.
+/// Tells one version of a file from another. It does not contain the modification time, because a program that writes the file can set that time back
+/// and so hide a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// The inode.
@@ -116,7 +117,7 @@ pub struct FileVersion {
     pub bytes: u64,
 }
 
-/// A mirrored file: the version that the facts are from, and its faults.
+/// A mirrored file: the version that the facts are taken from, and the errors in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirroredFile {
     /// The version that the facts were taken from; `None` while the file cannot be read.
@@ -124,8 +125,7 @@ pub struct MirroredFile {
     /// A digest of that version's bytes.
     #[serde(with = "super::names::as_hex")]
     pub digest: [u8; 16],
-    /// The fault of the file as a whole: it is missing or cannot be read. Then its records are not believed for longer than the
-    /// stale limit.
+    /// The error of the file as a whole: it is missing or cannot be read. Its records are used only until the stale limit has passed.
     pub fault: Option<FileFault>,
     /// The problems, each with its line and its consequence; at most [`MirroredFile::PROBLEMS_MAX`].
     pub problems: Vec<String>,
@@ -133,7 +133,7 @@ pub struct MirroredFile {
     pub problem_count: u32,
     /// The time since which the file has had a problem without interruption, seconds since the epoch; `None` without a problem.
     pub since: Option<i64>,
-    /// While the file has a problem: the last revision at which it had none, if known.
+    /// The last revision at which the file had no problem, if known. Only set while the file has a problem.
     pub good: Option<Revision>,
 }
 

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// A role. The service that gets a token with the role decides what the role permits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedRole {
-    /// Its name, unique in its domain. The roles without a domain also have unique names.
+    /// The name of the role, unique among the roles of the same domain, or among the roles without a domain.
     pub name: String,
-    /// The domain that the role belongs to. No token contains a role of a domain, only the roles that it implies.
+    /// The domain that the role belongs to. No token contains a role of a domain. It contains the roles that the role of the domain implies.
     #[serde(default)]
     pub domain: Option<DomainId>,
-    /// What it is for.
+    /// A description of the role.
     pub description: Option<String>,
-    /// The roles that it includes.
+    /// The roles that a user with this role also has.
     pub implies: Vec<RoleId>,
 }
 
@@ -45,7 +45,7 @@ impl Row for NamedRole {
     }
 }
 
-/// A record without a value: its key is the fact.
+/// A record without a value: the key contains everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant;
 

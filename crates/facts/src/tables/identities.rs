@@ -13,7 +13,7 @@ pub struct Domain {
     pub name: Realm,
     /// Whether its users may authenticate.
     pub enabled: bool,
-    /// What it is for.
+    /// A description of the domain.
     #[serde(default)]
     pub description: Option<String>,
 }
@@ -47,7 +47,7 @@ impl Row for Domain {
 pub struct User {
     /// The domain.
     pub domain: DomainId,
-    /// The name in it.
+    /// The name of the user in the domain.
     pub name: String,
     /// The SID of this user in ACLs.
     pub sid: Sid,
@@ -60,7 +60,7 @@ pub struct User {
     pub gid: Option<u32>,
     /// Whether the user, and every token of the user, may be used.
     pub enabled: bool,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The password, if the user has one.
     pub password: Option<Password>,
@@ -74,13 +74,13 @@ pub struct User {
 /// A password: its hash, and how long it is valid.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Password {
-    /// Its argon2 or crypt(3) string.
+    /// The argon2 or crypt(3) string.
     pub hash: String,
-    /// When it was set, seconds since the epoch; 0 if unknown.
+    /// When the password was set, in seconds since the epoch; 0 if unknown.
     pub set_at: i64,
-    /// Until when the user can log in with it, seconds since the epoch; 0 is for ever. After that it can only be used to choose another one.
+    /// When the password expires, in seconds since the epoch; 0 means never. After that the user can only use it to choose another password.
     pub until: i64,
-    /// Whether another person than the user chose it.
+    /// Whether another person chose the password for the user.
     pub is_given: bool,
     /// The hashes of former passwords that the user must not choose again, newest first.
     pub before: Vec<String>,
@@ -167,7 +167,7 @@ impl Row for User {
 pub struct Group {
     /// The domain.
     pub domain: DomainId,
-    /// The name in it.
+    /// The name of the group in the domain.
     pub name: String,
     /// The SID of this group in ACLs.
     pub sid: Sid,
@@ -176,7 +176,7 @@ pub struct Group {
     pub also: Vec<Sid>,
     /// The gid of this group. It counts for files without an ACL.
     pub gid: Option<u32>,
-    /// What it is for.
+    /// A description of the group.
     pub comment: Option<String>,
 }
 

@@ -1,6 +1,7 @@
-//! The change log: what each change wrote, who made it and when. Indexes catch up from it, and the audit log is written from it.
+//! The change log: for each change its author, its time, and the keys that it wrote. Indexes are updated from it, and the audit log is written from
+//! it.
 //!
-//! The keys of a large change are in pieces, each a record of its own after the entry, so that no reader needs all keys in memory.
+//! The keys of a large change are in pieces: separate records after the entry of the change, so that no reader needs all keys in memory.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -19,16 +20,16 @@ impl Key for Revision {
 /// The keys of records that were put or deleted.
 pub type Keys = Vec<(Table, Vec<u8>)>;
 
-/// One change. Its key is its revision.
+/// The log entry of one change. The key of this record is the revision of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// The author: an authid, a person at the command line, or a file.
     pub who: String,
     /// The description, in the words of the command line.
     pub what: String,
-    /// When, seconds since the epoch.
+    /// The time of the change, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The request that made the change; `None` if it was a command, the server itself, or a program before format 5.
+    /// The request that made the change; `None` if a command or the server itself made it, or if the entry is older than format 5.
     pub request: Option<RequestId>,
     /// The keys of the records that were put or deleted.
     pub written: Written,

@@ -15,7 +15,7 @@ pub struct MembershipKey {
 }
 
 impl MembershipKey {
-    /// The length of the key prefix that all memberships of one member share: they are looked up together.
+    /// The length of the key prefix that all memberships of one member share. One lookup reads all of them.
     pub(super) const GROUP_BYTES: usize = 17;
 }
 
@@ -34,7 +34,7 @@ impl Key for MembershipKey {
     }
 }
 
-/// A record without a value: its key is the fact.
+/// A record without a value: the key contains everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership;
 

@@ -37,40 +37,40 @@ pub struct NameKey {
 }
 
 impl NameKey {
-    /// A realm.
+    /// The key of a realm, which is the name of a domain.
     pub fn domain(realm: &Realm) -> Self {
         NameKey { kind: NameKind::Domain, within: [0; 16], name: realm.as_str().to_owned() }
     }
-    /// A user of a domain.
+    /// The key of the name of a user in a domain.
     pub fn user(domain: &DomainId, name: &str) -> Self {
         NameKey { kind: NameKind::User, within: *domain.bytes(), name: name.to_owned() }
     }
-    /// A group of a domain.
+    /// The key of the name of a group in a domain.
     pub fn group(domain: &DomainId, name: &str) -> Self {
         NameKey { kind: NameKind::Group, within: *domain.bytes(), name: name.to_owned() }
     }
-    /// A token of a user.
+    /// The key of the name of a token of a user.
     pub fn token(owner: &UserId, name: &TokenName) -> Self {
         NameKey { kind: NameKind::Token, within: *owner.bytes(), name: name.as_str().to_owned() }
     }
-    /// A project of a domain.
+    /// The key of the name of a project in a domain.
     pub fn project(domain: &DomainId, name: &str) -> Self {
         NameKey { kind: NameKind::Project, within: *domain.bytes(), name: name.to_owned() }
     }
-    /// One of Keystone's roles that belongs to no domain.
+    /// The key of the name of a Keystone role that belongs to no domain.
     pub fn role(name: &str) -> Self {
         NameKey { kind: NameKind::Role, within: [0; 16], name: name.to_owned() }
     }
-    /// One of Keystone's roles, of a domain or of none.
+    /// The key of the name of a Keystone role, in a domain or in none.
     pub fn role_of(domain: Option<&DomainId>, name: &str) -> Self {
         let within = domain.map_or([0; 16], |domain| *domain.bytes());
         NameKey { kind: NameKind::Role, within, name: name.to_owned() }
     }
-    /// A name of a kind in a domain.
+    /// The key of a name of this kind in a domain.
     pub fn of(kind: NameKind, domain: &DomainId, name: &str) -> Self {
         NameKey { kind, within: *domain.bytes(), name: name.to_owned() }
     }
-    /// The prefix of the keys of everything of a kind in a domain.
+    /// The prefix of the keys of all names of this kind in a domain.
     pub fn all_of(kind: NameKind, domain: &DomainId) -> Vec<u8> {
         NameKey { kind, within: *domain.bytes(), name: String::new() }.bytes()
     }
@@ -78,11 +78,11 @@ impl NameKey {
     pub fn kind(&self) -> NameKind {
         self.kind
     }
-    /// A token that is a certificate, by its SHA-256 fingerprint.
+    /// The key of a client certificate, by its SHA-256 fingerprint.
     pub fn certificate(fingerprint: &[u8; 32]) -> Self {
         NameKey { kind: NameKind::Certificate, within: [0; 16], name: to_hex(fingerprint) }
     }
-    /// The name alone.
+    /// The name without its kind and domain.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// A project, on which Keystone's roles are given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
-    /// Its domain.
+    /// The domain of the project.
     pub domain: DomainId,
     /// The project above this one; `None` if this one is directly in its domain.
     #[serde(default)]
     pub parent: Option<ProjectId>,
-    /// Its name, unique in the domain.
+    /// The name of the project, unique in the domain.
     pub name: String,
-    /// Whether it can be used.
+    /// Whether the project can be used.
     pub enabled: bool,
-    /// What it is for.
+    /// A description of the project.
     pub description: Option<String>,
     /// Words by which clients find the project.
     #[serde(default)]
@@ -73,18 +73,19 @@ impl Row for Binding {
     }
 }
 
-/// Makes an API token an application credential: its project, and the limits of its rights on this project.
+/// The record that makes an API token an application credential: its project, and the limits of its rights on this project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
     /// The project.
     pub project: ProjectId,
-    /// The roles that it was given. Of these roles it has those that its owner still has.
+    /// The roles that the credential was given. It has only the roles among them that its owner still has.
     pub roles: Vec<RoleId>,
-    /// Whether it may make other application credentials.
+    /// Whether the credential may make other application credentials.
     pub unrestricted: bool,
-    /// The only requests that it may be used for; if the list is empty, any request.
+    /// The only requests for which the credential may be used. If the list is empty, it may be used for any request.
     pub rules: Vec<AccessRule>,
-    /// The application credential whose session made this one. This credential is valid only while that one is, and gives no more rights.
+    /// The application credential whose session made this credential. This credential is valid only while the other one is valid, and gives no more
+    /// rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -92,12 +93,12 @@ pub struct Delegation {
 /// A kind of request that an application credential may make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRule {
-    /// Its id.
+    /// The id of the rule.
     #[serde(with = "super::names::as_hex")]
     pub id: [u8; 16],
     /// The kind of service.
     pub service: String,
-    /// The method.
+    /// The HTTP method.
     pub method: String,
     /// The path, with the wildcards `*`, `**` and `{name}`.
     pub path: String,

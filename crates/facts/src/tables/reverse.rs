@@ -1,13 +1,13 @@
-//! Reverse lookups: a record's own table finds it by the first part of its key, and this table by the second part. A change that puts or deletes a
-//! record with [`Row::reverse`] also writes the row of this table. If the second part is in a value, the function that changes the value writes the
-//! row.
+//! Reverse lookups. The table of a record finds the record by the first part of its key. This table finds it by the second part. A change that puts
+//! or deletes a record with [`Row::reverse`] also writes the row of this table. If the second part is not in the key but in the value, the function
+//! that changes the value writes the row of this table.
 
 use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, GroupId, ProjectId, RoleId, RolePath, TrustId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// The part that is looked up, and then the other part.
+/// The part of a record by which it is looked up, followed by the other part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ReverseKey {
     /// On this scope, the grantee has this role.
@@ -28,7 +28,7 @@ pub enum ReverseKey {
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The last token that the mark covers ends at this second. So a purge finds the marks that are no longer needed without reading the others.
+    /// The last token that the mark covers expires at this second. So a purge finds the marks that are no longer needed without reading all marks.
     Ends(i64, Revoked),
 }
 
@@ -95,7 +95,7 @@ impl ReverseKey {
         Some([&[ASSIGNED, kind], id.as_slice()].concat())
     }
 
-    /// The prefix of all marks, in the order in which they end.
+    /// The prefix of the records of all marks, in the order of the seconds at which their last tokens expire.
     pub fn ends() -> Vec<u8> {
         vec![ENDS]
     }
@@ -131,7 +131,7 @@ impl Key for ReverseKey {
                 [Self::assigned_to(who).unwrap_or_default().as_slice(), path.as_str().as_bytes()].concat()
             }
             ReverseKey::Ends(second, mark) => {
-                // The order of the bytes is that of the seconds.
+                // The sign bit is flipped, so that the order of the bytes is the order of the seconds.
                 let second = second.cast_unsigned() ^ 1 << 63;
                 [&[ENDS], second.to_be_bytes().as_slice(), &mark.bytes()].concat()
             }
@@ -183,7 +183,7 @@ impl Key for ReverseKey {
     }
 }
 
-/// A record without a value: its key is the fact.
+/// A record without a value: the key contains everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reverse;
 

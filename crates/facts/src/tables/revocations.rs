@@ -1,5 +1,5 @@
-//! Revocations. Each subject by which a token can be revoked has at most one record, so a later revocation replaces an earlier
-//! one, and a lookup reads a handful of keys.
+//! Revocations. Each subject that can be revoked (token, user, project, …) has at most one record. So a later revocation replaces an earlier one, and
+//! a lookup reads only a few keys.
 
 use super::{GrantKey, GrantScope, Grantee, Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -14,32 +14,32 @@ use std::hash::Hasher;
 pub enum Revoked {
     /// One token, by its audit id.
     Token(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// A token and everything that was issued for it, by the audit id of the first token.
+    /// A token and all tokens that were issued for it, by the audit id of the first token.
     Chain(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// Everything of a user.
     User(UserId),
     /// Everything for a project.
     Project(ProjectId),
-    /// Everything of the users of a domain, or for it.
+    /// Everything of the users of a domain, and everything whose scope is the domain or a project of the domain.
     Domain(DomainId),
-    /// Everything that was issued by a trust.
+    /// Everything that was issued for a trust.
     Trust(TrustId),
-    /// Everything that was issued for a consumer.
+    /// Everything that was issued for an OAuth 1 consumer.
     Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// Everything that was made with an application credential.
     Credential(CredentialId),
     /// Everything of the members of a group, and of the groups in it.
     Group(GroupId),
-    /// Everything that rests on a role: the role is among the roles of the session, or implies one of them.
+    /// Everything that depends on a role: the role is among the roles of the session, or implies one of them.
     Role(RoleId),
-    /// Everything of a user or group on a scope ([`Revoked::roles_on`]), or everything that rests on the groups and roles of a domain
+    /// Everything of a user or group on a scope ([`Revoked::roles_on`]), or everything that depends on the groups and roles of a domain
     /// ([`Revoked::groups_of`]).
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// No session: the last second in which one may have been issued ([`Horizon`](crate::Horizon)).
+    /// Ends no session: the last second in which a session may have been issued ([`Horizon`](crate::Horizon)).
     Horizon,
-    /// No session: how much time has passed for certain ([`Passed`](crate::Passed)).
+    /// Ends no session: the purge time ([`Passed`](crate::Passed)).
     Passed,
-    /// No session: up to which second marks count at most ([`LastMarks`](crate::LastMarks)).
+    /// Ends no session: the last second up to which any mark counts ([`LastMarks`](crate::LastMarks)).
     Last,
 }
 
@@ -50,7 +50,7 @@ impl Revoked {
         Self::link_of(Table::Grants as u8, &GrantKey::of_on(who, scope))
     }
 
-    /// Everything that rests on the groups and roles of a domain. [`Revoked::Domain`] is the mark for the users of the domain.
+    /// Everything that depends on the groups and roles of a domain. [`Revoked::Domain`] is the mark for the users of the domain.
     pub fn groups_of(domain: &DomainId) -> Self {
         Self::link_of(Table::Domains as u8, domain.bytes())
     }
@@ -62,12 +62,12 @@ impl Revoked {
         Revoked::Link(hasher.finish128().as_bytes())
     }
 
-    /// Whether the subject has an id of its own and ends for good, so that no clock matters: a token, a chain or a trust.
+    /// Whether the subject ends forever, so that no clock matters: a token, a chain or a trust. No later session can belong to it.
     pub fn is_timeless(&self) -> bool {
         matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
     }
 
-    /// Whether the record ends sessions. The three other records hold times: see [`Revocation`].
+    /// Whether the record ends sessions. The records `Horizon`, `Passed` and `Last` hold times: see [`Revocation`].
     pub fn is_mark(&self) -> bool {
         !matches!(self, Revoked::Horizon | Revoked::Passed | Revoked::Last)
     }
@@ -92,7 +92,7 @@ impl Revoked {
         }
     }
 
-    /// The id of the subject. Ids are random.
+    /// The id of the subject. Ids of subjects are random; a record that ends no session has the id 0.
     pub fn id(&self) -> &[u8; 16] {
         self.parts().1
     }
@@ -138,8 +138,8 @@ impl Key for Revoked {
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|
 /// | [`Horizon`](crate::Horizon) | the last second of issue | the wall clock when it was moved | the last second of issue |
-/// | [`Passed`](crate::Passed) | marks of tokens that end up to this second may have been purged | the clock since the start of the machine | the time that has passed for certain |
-/// | [`LastMarks`](crate::LastMarks) | the last second up to which a mark counts that is not timeless | the last second up to which any mark counts | 1 if both cover all marks |
+/// | [`Passed`](crate::Passed) | the last second whose marks may have been deleted | the clock since the start of the machine | the purge time |
+/// | [`LastMarks`](crate::LastMarks) | the last second up to which a mark counts that is not timeless | the last second up to which any mark counts | 1 if both seconds cover all marks |
 ///
 /// [`Change::end`]: crate::Change::end
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,14 +148,14 @@ impl Key for Revoked {
 pub struct Revocation {
     /// Tokens issued in this second or before it are refused, seconds since the epoch.
     pub issued_before: i64,
-    /// When it was revoked, by the clock of the machine that revoked it.
+    /// When the subject was revoked, in seconds since the epoch, by the clock of the machine that revoked it.
     pub revoked_at: i64,
-    /// The end of the last token that the record covers, seconds since the epoch. Later changes of settings do not move this second.
+    /// When the last token that the record covers expires, in seconds since the epoch. Later changes of settings do not move this second.
     pub until: i64,
 }
 
 impl Revocation {
-    /// A record that covers everything that was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
+    /// A record that covers everything that was issued up to the second `issued_before`. No token lasts longer than [`TOKEN_SECONDS_MAX`].
     pub(crate) fn of(revoked_at: i64, issued_before: i64) -> Self {
         Self::without_end(issued_before, revoked_at)
     }
@@ -165,13 +165,13 @@ impl Revocation {
         Revocation { issued_before, revoked_at, until }
     }
 
-    /// The same record for a token or a chain with a known end.
+    /// The same record for a token or a chain that expires at the second `end`.
     #[must_use]
     pub(crate) fn ending(self, end: i64) -> Self {
         Revocation { until: end, ..self }
     }
 
-    /// Combines this record with the one before it, which may have been made when the clock was ahead.
+    /// Combines this record with the previous record of the subject, which may have been made when the clock was ahead.
     #[must_use]
     pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {
@@ -181,7 +181,7 @@ impl Revocation {
         }
     }
 
-    /// A record without a known end, as older programs wrote it.
+    /// A record for which the expiry of the last token is not known. It is needed for [`TOKEN_SECONDS_MAX`], because no token lasts longer.
     fn without_end(issued_before: i64, revoked_at: i64) -> Self {
         let until = issued_before.max(revoked_at).saturating_add(TOKEN_SECONDS_MAX);
         Revocation { issued_before, revoked_at, until }

@@ -5,25 +5,25 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::Sid;
 use serde::{Deserialize, Serialize};
 
-/// Three random words of this store and the next relative id, from 1000.
+/// The numbers from which the SIDs of this store are made: three random words and the next relative id. Relative ids start at 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidSpace {
-    /// Chosen once.
+    /// Three random words, chosen once for the store.
     pub words: [u32; 3],
     /// The next relative id. No relative id is given out twice.
     pub next_rid: u32,
-    /// The key of the hashes of token secrets; `None` in a store from before this was recorded.
+    /// The key of the hashes of token secrets; `None` if the store is from an older program that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_key: Option<KnownKey>,
 }
 
-/// Shows whether a key is the one that the facts need, and tells nothing of the key itself.
+/// Identifies the key of the hashes of token secrets, without revealing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownKey {
     /// A keyed hash of a constant text.
     #[serde(with = "super::names::as_hex")]
     pub check: [u8; 16],
-    /// Since when it is in use, seconds since the epoch.
+    /// Since when the key is in use, in seconds since the epoch.
     pub since: i64,
 }
 
@@ -31,7 +31,7 @@ impl SidSpace {
     /// The first relative id that a store gives out.
     pub const FIRST_RID: u32 = 1000;
 
-    /// The next SID and the space after it; `None` when every id is given out.
+    /// The next SID, and the record after this SID is given out; `None` when every relative id is given out.
     pub fn take(self) -> Option<(Sid, SidSpace)> {
         let next_rid = self.next_rid.checked_add(1)?;
         Some((Sid::of_store(self.words, self.next_rid), SidSpace { next_rid, ..self }))
@@ -60,7 +60,7 @@ impl Row for SidSpace {
     }
 }
 
-/// The key of the one record.
+/// The key of the only record of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidSpaceKey;
 

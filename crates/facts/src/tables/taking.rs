@@ -17,7 +17,7 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
     match (table, after) {
         (Table::Assignments, after) => assignment(before, after),
-        // These records give no right by themselves: the records that they lead to are judged, too.
+        // These records give no right by themselves: the records that they refer to are judged separately.
         (Table::Revocations | Table::Leaving | Table::Files | Table::Reverse, _) | (_, None) => true,
         (Table::Domains, Some(after)) => both(before, after, domain),
         (Table::Users, Some(after)) => both(before, after, user),
@@ -30,8 +30,8 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// From the key of an assignment: the table and key of its user, group or token. When that record is deleted, the assignment may be deleted, too, even
-/// if its role is NoAccess. An assignment of `acl.cfg` to a name has no such record.
+/// From the key of an assignment: the table and key of its user, group or token. When this user, group or token is deleted, the assignment may be
+/// deleted, too, even if its role is NoAccess. `None` for an assignment of `acl.cfg` to a name.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
     let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
     match key.who {
@@ -56,7 +56,7 @@ fn is_disabled_or_same(before: bool, after: bool) -> bool {
     before || !after
 }
 
-/// Both in seconds since the epoch; 0 is for ever.
+/// Whether the expiry `after` is not later than the expiry `before`. Both are in seconds since the epoch; 0 means never.
 fn ends_no_later(before: i64, after: i64) -> bool {
     before == after || after != 0 && (before == 0 || after < before)
 }
@@ -75,7 +75,7 @@ fn project(before: &Project, after: &Project) -> bool {
         && *after == Project { enabled: after.enabled, ..before.clone() }
 }
 
-/// A new password in the place of an old one gives nothing: it keeps out a person who knows the old one.
+/// A new password that replaces an old one gives no right: it keeps out a person who knows the old password.
 fn user(before: &User, after: &User) -> bool {
     let same = User {
         enabled: after.enabled,
@@ -90,7 +90,7 @@ fn user(before: &User, after: &User) -> bool {
         && *after == same
 }
 
-/// A new secret in the place of an old one gives nothing, if the old one does not go on working.
+/// A new secret that replaces an old one gives no right, if the old secret stops working.
 fn credential(before: &Credential, after: &Credential) -> bool {
     let same = Credential {
         enabled: after.enabled,
@@ -111,20 +111,21 @@ fn role(before: &NamedRole, after: &NamedRole) -> bool {
         && *after == NamedRole { implies: after.implies.clone(), ..before.clone() }
 }
 
-/// A use of the trust only lowers the number of uses.
+/// When a trust is used, only the number of its remaining uses changes: it gets smaller.
 fn trust(before: &Trust, after: &Trust) -> bool {
     let is_less = before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
     is_less && *after == Trust { uses: after.uses, ..before.clone() }
 }
 
-/// A datastore that gets a maintenance mode or a fault gives nothing.
+/// A datastore that gets a maintenance mode or an error gives no right.
 fn datastore(before: &Datastore, after: &Datastore) -> bool {
     let same =
         Datastore { maintenance: after.maintenance.clone(), fault: after.fault.clone(), ..before.clone() };
     (after.maintenance.is_some() || before.maintenance.is_none()) && *after == same
 }
 
-/// NoAccess on a path and below it leaves no rights. When NoAccess is removed, the other roles count again, or the roles of a path above.
+/// NoAccess on a path and below it leaves no rights. When NoAccess is removed, the other roles of the path count again, or the roles of a higher
+/// path.
 fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let roles = |bytes: Option<&[u8]>| match bytes {
         Some(bytes) => read::<Assignment>(bytes).map(|row| row.roles),
@@ -302,7 +303,7 @@ mod tests {
             (&[], &[OUT], true),
         ];
         for (before, after, expected) in cases {
-            // An empty set is no record.
+            // A set without roles is not stored as a record.
             let row = |roles: &[(Role, bool)]| {
                 (!roles.is_empty()).then(|| bytes(&Assignment { roles: roles.to_vec(), fault: None }))
             };

@@ -18,18 +18,18 @@ pub struct Trust {
     pub roles: Vec<RoleId>,
     /// Whether services see the trustor as the user of a session, and not the trustee.
     pub impersonation: bool,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When the trust expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The number of sessions that can still be issued by the trust; `None` if unlimited.
     #[serde(default)]
     pub uses: Option<u32>,
-    /// The most trusts that can follow this one in a chain, each lent on from the one before.
+    /// How often the trust can be lent on: the largest number of trusts that can follow this one in a chain.
     #[serde(default)]
     pub redelegations: u8,
-    /// The trust that this trust was lent on from. Without its parent a trust is not valid.
+    /// The trust that this trust was lent on from. If that trust no longer exists, this trust is not valid.
     #[serde(default)]
     pub parent: Option<TrustId>,
-    /// The application credential whose session made the trust. The trust is valid only while the credential is, and gives no more rights.
+    /// The application credential whose session made the trust. The trust is valid only while this credential is valid, and gives no more rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -75,7 +75,8 @@ mod tests {
     use super::*;
     use crate::tables::Delegation;
 
-    /// Reads `without` as older programs wrote it, without a field for an application credential, and `with`, which names one.
+    /// Checks that both forms of a record can be read: `without` as older programs wrote it, without a field for an application credential, and
+    /// `with`, which names one.
     fn reads_both<R: Row + PartialEq + std::fmt::Debug>(without: &R, with: &R) {
         let written = |row: &R| {
             let mut to = Writer::default();
@@ -109,7 +110,7 @@ mod tests {
             parent: Some(TrustId::from_bytes([5; 16])),
             by: None,
         };
-        // As it was stored: two users, the project, one role, impersonation, the end, no uses, one redelegation, the parent.
+        // The bytes as an older program stored them: two users, the project, one role, impersonation, the end, no uses, one redelegation, the parent.
         let mut old = [[1; 16], [1; 16], [2; 16]].concat();
         old.extend(
             [0, 0, 0, 1].iter().chain(&[3; 16]).chain(&[1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 1, 1]).chain(&[5; 16]),

@@ -15,7 +15,7 @@ pub enum AclDialect {
 }
 
 impl AclDialect {
-    /// Its name.
+    /// The name of the form.
     pub fn name(self) -> &'static str {
         match self {
             AclDialect::Ntacl => "ntacl",

@@ -7,7 +7,7 @@ use std::fmt;
 /// What an operation does to a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationKind {
-    /// Only asks about the datastore itself.
+    /// Only reads the state of the datastore itself.
     Lookup,
     /// Reads content.
     Read,
@@ -16,7 +16,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// The word for it.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::Lookup => "lookup",
@@ -40,11 +40,11 @@ pub enum MaintenanceMode {
     ReadOnly,
     /// Nothing but lookups.
     Offline,
-    /// Going to be unmounted: nothing but lookups.
+    /// The datastore will be unmounted: nothing but lookups.
     Unmount,
-    /// Its cache of an object store is being rebuilt: nothing but lookups.
+    /// The datastore's cache of an object store is being rebuilt: nothing but lookups.
     S3Refresh,
-    /// Going to be deleted: no operation at all.
+    /// The datastore will be deleted: no operation at all.
     Delete,
     /// An unknown mode. Proxmox Backup Server opened such a datastore for writing; this server refuses every operation.
     Unknown(String),
@@ -98,8 +98,7 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Reads the property string `[type=]<mode>[,message=<percent-encoded>]`.
-    /// A text of another form is an unknown mode, which refuses.
+    /// Reads the property string `[type=]<mode>[,message=<percent-encoded>]`. Any other text becomes an unknown mode, which refuses every operation.
     pub fn from_property(text: &str) -> Self {
         let mut mode = None;
         let mut message = None;

@@ -14,15 +14,15 @@ impl AccessMask {
     pub const NONE: Self = Self(0);
     /// Read a file's bytes.
     pub const READ_DATA: Self = Self(0x1);
-    /// List a directory (the same bit).
+    /// List a directory (the same bit as `READ_DATA`).
     pub const LIST: Self = Self(0x1);
     /// Write a file's bytes.
     pub const WRITE_DATA: Self = Self(0x2);
-    /// Make a file in a directory (the same bit).
+    /// Make a file in a directory (the same bit as `WRITE_DATA`).
     pub const ADD_FILE: Self = Self(0x2);
     /// Write past a file's end.
     pub const APPEND: Self = Self(0x4);
-    /// Make a directory in a directory (the same bit).
+    /// Make a directory in a directory (the same bit as `APPEND`).
     pub const ADD_SUBDIRECTORY: Self = Self(0x4);
     /// Read extended attributes.
     pub const READ_NAMED_ATTRIBUTES: Self = Self(0x8);
@@ -30,9 +30,9 @@ impl AccessMask {
     pub const WRITE_NAMED_ATTRIBUTES: Self = Self(0x10);
     /// Execute a file.
     pub const EXECUTE: Self = Self(0x20);
-    /// Pass through a directory (the same bit).
+    /// Pass through a directory (the same bit as `EXECUTE`).
     pub const TRAVERSE: Self = Self(0x20);
-    /// Delete what is in a directory.
+    /// Delete the entries of a directory.
     pub const DELETE_CHILD: Self = Self(0x40);
     /// Read size, times and the like.
     pub const READ_ATTRIBUTES: Self = Self(0x80);
@@ -66,7 +66,7 @@ impl AccessMask {
         self.0 & wanted.0 == wanted.0
     }
 
-    /// Whether it is empty.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

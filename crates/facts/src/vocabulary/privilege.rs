@@ -1,4 +1,4 @@
-//! Privileges: what a role lets its holder administer, with Proxmox's names and in Proxmox's order (pbs-api-types, `acl.rs`).
+//! Privileges: the rights to administer that a role gives, with Proxmox's names and in Proxmox's order (pbs-api-types, `acl.rs`).
 
 use super::Role;
 use std::ops::{BitAnd, BitOr};

@@ -1,4 +1,4 @@
-//! Roles: named sets of rights, assigned on paths. What a role grants is decided by door 4.
+//! Roles: named sets of rights, assigned on paths. Door 4 decides which rights a role grants.
 
 use super::Malformed;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Role {
-    /// Everything, everywhere below the path.
+    /// Every right, on the path and everywhere below it.
     Admin = 1,
     /// No rights; overrides every other role of the same path.
     NoAccess = 2,
@@ -26,23 +26,23 @@ pub enum Role {
     Audit = 8,
     /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteAudit = 9,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteAdmin = 10,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteSyncOperator = 11,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteSyncPushOperator = 12,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteDatastorePowerUser = 13,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     RemoteDatastoreAdmin = 14,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     TapeAudit = 15,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     TapeAdmin = 16,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     TapeOperator = 17,
-    /// As above.
+    /// A role of Proxmox Backup Server that is stored and grants nothing here.
     TapeReader = 18,
 }
 
@@ -98,7 +98,7 @@ impl Role {
         self as u8 <= Role::Audit as u8
     }
 
-    /// From its number in a record.
+    /// The role with this number in a record.
     pub fn from_number(number: u8) -> Option<Self> {
         Role::ALL.into_iter().find(|role| *role as u8 == number)
     }

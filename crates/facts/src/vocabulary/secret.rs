@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// `None` where the length is 0 or over 511 bytes, or where there is a NUL byte: the C library would cut the secret there.
+    /// `None` if the length is 0 or over 511 bytes, or if there is a NUL byte: the C library would cut the secret at the NUL.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let fits = (1..=limits::SECRET_BYTES_MAX).contains(&bytes.len()) && !bytes.contains(&0);
         fits.then(|| Secret(Zeroizing::new(bytes.to_vec())))

@@ -21,7 +21,7 @@ impl Sid {
     pub const CREATOR_OWNER: Sid = Sid::well_known(3, &[0]);
     /// In an inheritable entry: the creator's primary group (`S-1-3-1`).
     pub const CREATOR_GROUP: Sid = Sid::well_known(3, &[1]);
-    /// The owner of the object; its presence replaces the owner's implied rights (`S-1-3-4`).
+    /// The owner of the object. An entry with this SID replaces the owner's implied rights (`S-1-3-4`).
     pub const OWNER_RIGHTS: Sid = Sid::well_known(3, &[4]);
     /// Every principal that connects over the network (`S-1-5-2`).
     pub const NETWORK: Sid = Sid::well_known(5, &[2]);
@@ -43,17 +43,17 @@ impl Sid {
         Sid::well_known(5, &[21, a, b, c, rid])
     }
 
-    /// `S-1-5-rid`: every principal that logged on in one way.
+    /// `S-1-5-rid`: every principal that logged on in the same way, such as over the network.
     pub const fn of_logon(rid: u32) -> Sid {
         Sid::well_known(5, &[rid])
     }
 
-    /// `S-1-22-1-uid`: what Samba calls a user of the machine in ACLs.
+    /// `S-1-22-1-uid`: the SID of a UNIX user of the machine in ACLs that Samba writes.
     pub const fn of_unix_user(uid: u32) -> Sid {
         Sid::well_known(22, &[1, uid])
     }
 
-    /// `S-1-22-2-gid`: what Samba calls a group of the machine in ACLs.
+    /// `S-1-22-2-gid`: the SID of a UNIX group of the machine in ACLs that Samba writes.
     pub const fn of_unix_group(gid: u32) -> Sid {
         Sid::well_known(22, &[2, gid])
     }
@@ -63,7 +63,7 @@ impl Sid {
         self.subs.get(..usize::from(self.count)).unwrap_or_default()
     }
 
-    /// The number of a user (`false`) or group (`true`) of the machine; `None` for every other SID.
+    /// The number of a UNIX user (`false`) or group (`true`) of the machine; `None` for every other SID.
     pub fn unix_number(&self) -> Option<(bool, u32)> {
         match self.subs() {
             [kind @ 1..=2, number] if self.authority == [0, 0, 0, 0, 0, 22] => Some((*kind == 2, *number)),

@@ -100,7 +100,7 @@ impl StorePath {
         if all_fit { Ok(()) } else { Err(PathRefused::Length) }
     }
 
-    /// The bytes that the limits of a path leave for the name of an entry of this directory.
+    /// The longest name, in bytes, that an entry of this directory can have within the limits of a path.
     pub fn entry_bytes_max(&self) -> usize {
         match self.names().count() < limits::PATH_DEPTH_MAX {
             true => limits::PATH_BYTES_MAX.saturating_sub(self.0.len() + usize::from(!self.is_root())),
@@ -108,7 +108,7 @@ impl StorePath {
         }
     }
 
-    /// Whether it is the datastore's root.
+    /// Whether the path is the datastore's root.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
@@ -158,7 +158,7 @@ pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
     }
 }
 
-/// Percent-decodes one name. An encoded slash stays inside the name and is refused there.
+/// Percent-decodes one name. An encoded slash becomes part of the name, and [`check_entry_name`] refuses it.
 fn decode(encoded: &str) -> Result<String, PathRefused> {
     let bytes = percent_decoded(encoded.as_bytes()).ok_or(PathRefused::Escape)?;
     String::from_utf8(bytes).map_err(|_| PathRefused::Encoding)

@@ -30,7 +30,7 @@ const UNSEEN: [(u32, u32); 25] = [
     (0xE0000, 0xE0FFF),
 ];
 
-/// Whether a character is a control character or not visible. New names must not contain it.
+/// Whether a character is a control character or not visible. New names must not contain such a character.
 pub fn is_unseen(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
 }

@@ -1,6 +1,7 @@
-//! The record of what a copy met in its source. Other clients can rename members meanwhile. A member that moves from a directory that was not read
-//! yet to one that was read already is never met. A member that moves the other way is met twice. So each directory is read a second time at the end,
-//! and the answer names members that are found then and were not copied.
+//! The record of the members that a copy met in its source. Other clients can rename members while the copy runs. If a member moves from a directory
+//! that is not yet read to a directory that is already read, the copy does not meet it. If a member moves in the opposite direction, the copy meets
+//! it twice. So each directory is read a second time at the end. The answer names the members that this second reading finds and that were not
+//! copied.
 
 use super::{FailedMember, is_hidden};
 use crate::refuse::Refusal;
@@ -50,8 +51,8 @@ impl CopyRecord {
 
     /// Records a member that is to be copied.
     ///
-    /// # Refuses
-    /// [`Content::ChangedMeanwhile`] when it was copied already, under an earlier name. A file with several hard links may be copied several times.
+    /// # Refuses [`Content::ChangedMeanwhile`] when the object was copied already, under an earlier name. A file with several hard links may be
+    /// copied several times.
     pub(super) fn copy(&mut self, path: &StorePath, node: &Node) -> Result<(), Content> {
         let has_many_names = node.kind() == NodeKind::File && node.meta().links > 1;
         match self.copied.insert(node.object()) || has_many_names {
@@ -91,7 +92,7 @@ impl Stay {
                     false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
                 }
             });
-            // The answer says nothing more about this path, because another directory may have it by now.
+            // The answer does not say why the directory cannot be read, because the path may lead to another directory by now.
             if entered.is_err() {
                 failed.push(FailedMember::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
             }

@@ -98,7 +98,7 @@ impl Stay {
     fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
         match &source.acl {
             StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
-                // The owner is a part of such an ACL.
+                // If the form of the ACL has a field for the owner, the copy gets the owner of the source.
                 let owner = from_start.owner.map(|_| source.owner());
                 Inheritance { acl: acl.clone(), owner }
             }

@@ -1,4 +1,5 @@
-//! DELETE: member by member, each judged in the turn in which it is deleted.
+//! DELETE of a tree, member by member. The right to delete a member is judged when the tree walk meets the member. The locks and the conditions of
+//! the request are checked in the turn in which the member is deleted.
 
 use super::{FailedMember, is_hidden, is_within};
 use crate::reach::Inside as _;

@@ -1,5 +1,5 @@
 //! MOVE, and the steps that COPY shares with it. The result gets its name only when it is whole. A replaced tree first gets a reserved name, which no
-//! client can request; it is removed only after all of it was judged there.
+//! client can request. It is removed only after all its members were judged under the reserved name.
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
@@ -156,7 +156,7 @@ impl Stay {
         }
     }
 
-    /// If `judged` is no refusal, completes the change of names, and returns the bytes of content that were replaced. Otherwise takes the change
+    /// If `judged` is not a refusal, completes the change of names, and returns the bytes of content that were replaced. Otherwise takes the change
     /// back.
     ///
     /// # Errors

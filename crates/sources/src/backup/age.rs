@@ -1,8 +1,8 @@
 //! Encryption of a backup in the age format (<https://c2sp.org/age>), so that the `age` tool decrypts it without this program.
 //!
-//! The header wraps a random file key, by X25519 for each recipient or by scrypt for a passphrase. The payload is encrypted in chunks, and
-//! the last chunk is marked: a payload that was cut or reordered is refused. The primitives are those of aws-lc and of the `scrypt` crate;
-//! here is only their arrangement.
+//! The header wraps a random file key, by X25519 for each recipient or by scrypt for a passphrase. The payload is encrypted in chunks, and the last
+//! chunk is marked: a payload that was cut or reordered is refused. This module only combines the cryptographic functions of aws-lc and of the
+//! `scrypt` crate.
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
@@ -21,11 +21,11 @@ use zeroize::Zeroizing;
 pub const FIRST_LINE: &str = "age-encryption.org/v1";
 const SCRYPT_LABEL: &str = "age-encryption.org/v1/scrypt";
 const X25519_LABEL: &str = "age-encryption.org/v1/X25519";
-/// The cost of a passphrase: 2 to this power, with 256 MiB of memory, as the `age` tool writes it.
+/// The binary logarithm of the scrypt cost for a new passphrase, as the `age` tool chooses it. This cost needs 256 MiB of memory.
 const WORK: u8 = 18;
-/// The highest cost that is accepted: it needs 1 GiB.
+/// The greatest logarithm of the scrypt cost that is accepted. This cost needs 1 GiB of memory.
 const WORK_MAX: u8 = 20;
-/// More than any header this program writes.
+/// The most bytes of a header that are read. Every header that this program writes is shorter.
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 const RECIPIENTS_MAX: usize = 64;
 const CHUNK: usize = 64 << 10;
@@ -33,18 +33,18 @@ const TAG: usize = 16;
 /// The length of a wrapped file key.
 const WRAPPED: usize = 32;
 
-/// The key of one encrypted file. Never shown.
+/// The key of one encrypted file. It is never printed.
 #[derive(Clone)]
 pub struct FileKey(Zeroizing<[u8; 16]>);
 
-/// The public key of a person who can decrypt: `age1…`.
+/// The public key of a person who can decrypt the file: `age1…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient([u8; 32]);
 
-/// The private key of a recipient: `AGE-SECRET-KEY-1…`. Never shown.
+/// The private key of a recipient: `AGE-SECRET-KEY-1…`. It is never printed.
 pub struct Identity(Zeroizing<[u8; 32]>);
 
-/// What a new file is encrypted for.
+/// The passphrase or the recipients for which a new file is encrypted.
 pub enum Lock {
     /// A passphrase.
     Passphrase(Secret),
@@ -52,23 +52,23 @@ pub enum Lock {
     Recipients(Vec<Recipient>),
 }
 
-/// What can open an encrypted file.
+/// A key that can decrypt a file.
 pub enum Key {
     /// A passphrase.
     Passphrase(Secret),
     /// Private keys.
     Identities(Vec<Identity>),
-    /// The file's own key, known to the process that wrote it.
+    /// The file key itself, which the process that wrote the file knows.
     OfFile(FileKey),
 }
 
 /// The file cannot be encrypted or decrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum AgeError {
-    /// Reading or writing.
+    /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The header is malformed or changed.
+    /// The header is malformed or was changed.
     #[error("the age header is damaged: {0}; use another backup")]
     Header(&'static str),
     /// A key is needed.
@@ -82,23 +82,23 @@ pub enum AgeError {
     /// A passphrase is needed.
     #[error("it is encrypted with a passphrase: give it with --passphrase or --passphrase-stdin")]
     NeedsPassphrase,
-    /// The passphrase is another one.
+    /// The passphrase is wrong.
     #[error("the passphrase is wrong")]
     WrongPassphrase,
-    /// No private key fits.
+    /// No given private key belongs to a recipient of the file.
     #[error("no given private key belongs to a recipient of this backup: give another --identity FILE")]
     NoIdentity,
-    /// It would take too much memory.
+    /// The scrypt cost in the file is too high: it would need too much memory.
     #[error(
         "its passphrase needs 2^{0} scrypt rounds, at most 2^{WORK_MAX} are accepted: decrypt it with `age --decrypt`"
     )]
     TooExpensive(u8),
-    /// The cryptographic library refused.
+    /// The cryptographic library returned an error.
     #[error(
         "the file cannot be encrypted: a recipient is not a valid key, or the kernel gives no random bytes"
     )]
     Refused,
-    /// Too many recipients.
+    /// There are too many recipients.
     #[error("{0} recipients are too many, at most {RECIPIENTS_MAX} are possible")]
     TooMany(usize),
 }
@@ -145,7 +145,7 @@ impl FromStr for Identity {
     }
 }
 
-/// The private keys in a file of `age-keygen`: one a line, and comments.
+/// The private keys in a file of `age-keygen`. Each line is a private key, a comment or empty.
 ///
 /// # Errors
 /// When a line is neither a key nor a comment, or there is no key.
@@ -176,7 +176,7 @@ fn zero() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
-/// Encrypts the file key. Each wrapping key is used once, so the nonce is 0.
+/// Encrypts the file key `key` with the key `by`. Each key `by` is used once, so the nonce is 0.
 fn wrap(by: &[u8; 32], key: &FileKey) -> Result<Vec<u8>, Unspecified> {
     let mut body = key.0.to_vec();
     cipher(by)?.seal_in_place_append_tag(zero(), Aad::empty(), &mut body)?;
@@ -189,7 +189,7 @@ fn unwrap(by: &[u8; 32], body: &[u8]) -> Option<FileKey> {
     Some(FileKey(Zeroizing::new((&*opened).try_into().ok()?)))
 }
 
-/// The key that a passphrase gives.
+/// Derives a key from a passphrase.
 fn stretched(passphrase: &[u8], salt: &[u8], work: u8) -> Result<Zeroizing<[u8; 32]>, AgeError> {
     let params = scrypt::Params::new(work, 8, 1).map_err(|_| AgeError::TooExpensive(work))?;
     let mut key = Zeroizing::new([0; 32]);
@@ -198,7 +198,7 @@ fn stretched(passphrase: &[u8], salt: &[u8], work: u8) -> Result<Zeroizing<[u8; 
     Ok(key)
 }
 
-/// The key that a private and a public key give. `salt` is the public part of the file and the recipient.
+/// Derives a key from a private and a public key. `salt` is the public key in the header of the file, followed by the recipient.
 fn agreed(private: &PrivateKey, public: &[u8], salt: &[u8]) -> Result<Zeroizing<[u8; 32]>, Unspecified> {
     let public = UnparsedPublicKey::new(&X25519, public);
     agreement::agree(private, public, Unspecified, |shared| derive(shared, salt, X25519_LABEL))
@@ -209,7 +209,7 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 fn stanza(arguments: &str, body: &[u8]) -> String {
-    // A wrapped key has 43 letters, so its only line is the last line of the body.
+    // The last line of a body has fewer than 64 letters. A wrapped key has 43 letters, so it needs one line.
     format!("-> {arguments}\n{}\n", encoded(body))
 }
 
@@ -244,7 +244,7 @@ fn mac_key(key: &FileKey) -> Result<hmac::Key, Unspecified> {
     Ok(hmac::Key::new(hmac::HMAC_SHA256, &*derive(&*key.0, &[], "header")?))
 }
 
-/// Encrypts what is written to it. It must be finished: what ends without [`Sealed::finish`] is refused as cut.
+/// A writer that encrypts. [`Sealed::finish`] must be called at the end, otherwise the file is incomplete and a reader refuses it.
 pub struct Sealed<W> {
     to: W,
     stream: Stream,
@@ -262,7 +262,7 @@ impl Stream {
         Ok(Stream { key: cipher(&*derive(&*key.0, nonce, "payload")?)?, number: 0 })
     }
 
-    /// The nonce of the next chunk: 88 bits of its number, and whether it is the last one.
+    /// The nonce of the next chunk: the chunk's number in 88 bits, and 8 bits that say whether it is the last chunk.
     fn nonce(&mut self, is_last: bool) -> Nonce {
         let mut bytes = [0; NONCE_LEN];
         let number = (u128::from(self.number) << 8) | u128::from(is_last);
@@ -273,7 +273,7 @@ impl Stream {
 }
 
 impl<W: Write> Sealed<W> {
-    /// Writes the header. Returns the key of the file, too, so that the writer can read the file again.
+    /// Writes the header. Returns the file key as well, so that the caller can read the file again.
     ///
     /// # Errors
     /// [`AgeError`].
@@ -289,7 +289,7 @@ impl<W: Write> Sealed<W> {
     /// Writes the last chunk.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the last chunk cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.seal(true)?;
         self.to.flush()?;
@@ -316,7 +316,7 @@ impl<W: Write> Write for Sealed<W> {
         Ok(taken)
     }
 
-    /// A chunk is written when it is full.
+    /// Does nothing, because a chunk is written only when it is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -358,12 +358,12 @@ impl<R: Read> Opened<R> {
         let nonce = self.stream.nonce(self.is_over);
         let opened = self.stream.key.open_in_place(nonce, Aad::empty(), &mut self.chunk);
         let Ok(plain) = opened.map(|plain| plain.len()) else {
-            // What was not decrypted is never read.
+            // Bytes that could not be decrypted are removed, so that no caller reads them.
             self.chunk.clear();
             return Err(damaged());
         };
         self.chunk.truncate(plain);
-        // Only a payload without any byte has an empty chunk.
+        // An empty chunk is valid only if the whole payload is empty.
         if plain == 0 && !is_first { Err(damaged()) } else { Ok(()) }
     }
 }
@@ -470,7 +470,7 @@ impl Identity {
     /// The recipient of this private key.
     ///
     /// # Errors
-    /// When the cryptographic library refuses.
+    /// When the cryptographic library returns an error.
     pub fn recipient(&self) -> Result<Recipient, AgeError> {
         let private =
             PrivateKey::from_private_key(&X25519, self.0.as_ref()).map_err(|_| AgeError::Refused)?;

@@ -1,4 +1,4 @@
-//! A new data directory that is made next to its place, and gets its name when it is complete.
+//! Restores a data directory under a temporary name next to its final path, and renames it when it is complete.
 
 use super::new_files::sync_all;
 use super::{BackupError, Manifest};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct NewDirectory {
     path: PathBuf,
     new: PathBuf,
-    /// Held while this process restores; the kernel releases it however the process ends.
+    /// Locked while this process restores. The kernel releases the lock at the end of the process, even if it was killed.
     _lock: File,
     is_in_place: bool,
 }
@@ -22,17 +22,17 @@ pub struct NewDirectory {
 /// The owner and the group of the restored files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owners {
-    /// User and group, if the caller is root and restores for another user.
+    /// The user and the group of all files, if the caller is root and restores for another user.
     pub owner: Option<(u32, u32)>,
     /// The group whose members share the data directory.
     pub group: Option<u32>,
 }
 
 impl NewDirectory {
-    /// Makes the directory. What a restore that was killed has left is removed.
+    /// Makes the directory. Files that an interrupted restore has left are removed.
     ///
     /// # Errors
-    /// When it cannot be made, or another process restores to the same place.
+    /// When the directory cannot be made, or another process restores to the same path.
     pub fn begin(path: &Path) -> Result<Self, BackupError> {
         let named = path.file_name().ok_or_else(|| {
             BackupError::io(path, io::Error::other("this directory has no name: give another --data"))
@@ -42,7 +42,7 @@ impl NewDirectory {
         let make = || DirBuilder::new().mode(0o700).create(&new);
         match make() {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                // A process that restores holds the lock. The directory of any other one is incomplete, and nobody uses it.
+                // A running restore holds the lock. If the lock is free, the directory was left by an interrupted restore, and can be removed.
                 let _lock = locked(&new).map_err(failed)?;
                 std::fs::remove_dir_all(&new).and_then(|()| make()).map_err(failed)?;
             }
@@ -52,12 +52,12 @@ impl NewDirectory {
         Ok(NewDirectory { path: path.to_owned(), new, _lock: lock, is_in_place: false })
     }
 
-    /// The directory while it is not complete.
+    /// The path of the directory until it is complete.
     pub fn directory(&self) -> &Path {
         &self.new
     }
 
-    /// Gives everything in it to its owners. Without a group everything is for the owner alone.
+    /// Sets the owner, group and mode of everything in the directory. Without a group, only the owner has access.
     ///
     /// # Errors
     /// When the owner, group or mode of a file cannot be set.
@@ -66,7 +66,7 @@ impl NewDirectory {
             let shared = manifest.files.iter().filter(|entry| entry.mode & 0o070 != 0);
             let above = shared.filter_map(|entry| Some((Path::new(&entry.path).parent()?, 0o770)));
             let files = manifest.files.iter().map(|entry| (Path::new(&entry.path), entry.mode));
-            // The directory of a file that the group shares is shared, too.
+            // If the group has access to a file, it needs access to the directory of the file, too.
             for (path, mode) in above.chain([(Path::new(""), 0o770)]).chain(files) {
                 let path = self.new.join(path);
                 set_mode(&path, mode).map_err(|why| BackupError::io(path, why))?;
@@ -75,10 +75,10 @@ impl NewDirectory {
         give(&self.new, owners).map_err(|(path, why)| BackupError::io(path, why))
     }
 
-    /// Moves it to its place. What was there is moved aside; returns where it is then.
+    /// Moves the directory to its final path. A previous directory with this path is renamed, and its new path is returned.
     ///
     /// # Errors
-    /// When it cannot be moved; then what was there is still in its place.
+    /// When the directory cannot be moved. In this case the previous directory still has its path.
     pub fn put_in_place(mut self, unix_seconds: i64) -> Result<Option<PathBuf>, BackupError> {
         let failed = |why: io::Error| BackupError::io(&self.path, why);
         sync_all(&self.new).map_err(failed)?;
@@ -87,7 +87,7 @@ impl NewDirectory {
             Err(why) if why.kind() == io::ErrorKind::NotFound => true,
             Err(why) => return Err(failed(why)),
         };
-        // A rename replaces an empty directory, and no other.
+        // A rename can replace an empty directory, but no other directory.
         let aside = if is_empty {
             std::fs::rename(&self.new, &self.path).map_err(failed)?;
             None
@@ -107,7 +107,8 @@ impl NewDirectory {
         (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default()
     }
 
-    /// The old directory never has the name of an incomplete one, which the next restore would remove.
+    /// Exchanges the new directory with the old one, which gets the name `aside`. The old directory never has the temporary name, because the next
+    /// restore removes a directory with this name.
     fn exchange(&self, aside: &Path) -> io::Result<()> {
         std::fs::rename(&self.new, aside)?;
         let exchanged = rustix::fs::renameat_with(CWD, aside, CWD, &self.path, RenameFlags::EXCHANGE);
@@ -143,13 +144,13 @@ fn locked(directory: &Path) -> io::Result<File> {
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     match rustix::fs::chmod(path, Mode::from_raw_mode(mode)) {
-        // The file with the facts is not there any more.
+        // The backup's file of facts has been loaded into the store and removed.
         Err(Errno::NOENT) | Ok(()) => Ok(()),
         Err(why) => Err(why.into()),
     }
 }
 
-/// Gives a directory and everything in it away. All of it was made by this process.
+/// Sets the owner and the group of a directory and of everything in it. This process made all of these files.
 fn give(path: &Path, owners: Owners) -> Result<(), (PathBuf, io::Error)> {
     let failed = |why| (path.to_owned(), why);
     let meta = std::fs::symlink_metadata(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The manifest: what a backup is, and what belongs to it.
+//! The manifest of a backup: its origin, and a list of its files.
 
 use super::BackupError;
 use aws_lc_rs::digest;
@@ -12,31 +12,31 @@ use std::path::{Component, Path, PathBuf};
 pub const FORMAT: u32 = 1;
 /// The name of the manifest in a backup.
 pub const MANIFEST: &str = "manifest.json";
-/// Enough for a million files.
+/// The greatest length of a manifest, enough for a million files.
 const BYTES_MAX: u64 = 256 << 20;
 const PATH_BYTES_MAX: usize = 1024;
 
-/// What a backup is, and what belongs to it.
+/// The origin of a backup, and a list of its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The format of the backup.
     pub enfilade_backup: u32,
-    /// The version of the program that made it.
+    /// The version of the program that made the backup.
     pub program: String,
-    /// When, seconds since the epoch.
+    /// The time of the backup, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The data directory that it is of.
+    /// The data directory that was backed up.
     pub data: PathBuf,
-    /// The store of facts.
+    /// The id of the store of facts.
     pub store: String,
     /// The revision of the facts.
     pub revision: u64,
     /// The number of facts.
     pub records: u64,
-    /// Parts that were outside the data directory: the path in the backup, and the path on that machine.
+    /// Parts that were outside the data directory. The key is the path in the backup, and the value is the path on the machine of the backup.
     pub outside: BTreeMap<String, PathBuf>,
-    /// Every other file, in the order of the backup.
+    /// Every file except the manifest, in the order of the backup.
     pub files: Vec<Entry>,
 }
 
@@ -44,13 +44,13 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its path in the backup, and in the restored data directory.
+    /// The path of the file in the backup and in the restored data directory.
     pub path: String,
-    /// Its length.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Its SHA-256, in hexadecimal digits.
+    /// The SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
-    /// Its mode, for servers that share the data directory by a group.
+    /// The mode of the file, for servers that share the data directory through a group.
     pub mode: u32,
 }
 
@@ -61,10 +61,10 @@ struct Format {
 }
 
 impl Manifest {
-    /// The manifest as it is stored: one line of JSON, and a line with its digest.
+    /// The manifest as it is stored: one line of JSON, and a line with the digest of the first line.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// When the manifest cannot be written as JSON.
     pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)?;
         bytes.push(b'\n');
@@ -73,7 +73,7 @@ impl Manifest {
         Ok(bytes)
     }
 
-    /// Reads a manifest. Any changed byte of it is an error.
+    /// Reads a manifest. If any byte of it was changed, this is an error.
     pub(super) fn read(from: &mut dyn Read) -> Result<Self, BackupError> {
         let mut bytes = Vec::new();
         let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -103,7 +103,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Every path stays in the directory of the restore, and no two are the same file.
+    /// Checks that no path leaves the restored directory, and that no path occurs twice.
     fn check(&self) -> Result<(), BackupError> {
         let mut seen = BTreeSet::new();
         for Entry { path, .. } in &self.files {
@@ -122,7 +122,7 @@ impl Manifest {
     }
 }
 
-/// Whether a path is relative, goes down only, and has one spelling.
+/// Whether a path is relative, has no `.` or `..`, and is written in its only form (for example without `//`).
 pub(super) fn is_inside(path: &Path) -> bool {
     let text = path.as_os_str().as_encoded_bytes();
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));

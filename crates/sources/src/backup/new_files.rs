@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Makes a file that must not exist, and the directories above it.
+/// Makes the file `path`, which must not exist yet, and the directories above it, and copies `from` into it.
 pub(super) fn fill(path: &Path, from: &mut dyn Read) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().mode(0o700).recursive(true).create(above)?;

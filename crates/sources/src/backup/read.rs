@@ -1,4 +1,4 @@
-//! Reading a backup, in the order of its manifest.
+//! Reads a backup, in the order of its manifest.
 
 use super::age::{self, AgeError, Key, Opened};
 use super::new_files::{fill, sync_all};
@@ -8,17 +8,17 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A backup, opened at its first file.
+/// A backup whose manifest was read.
 pub struct Backup {
-    /// What it is.
+    /// The manifest of the backup.
     pub manifest: Manifest,
     files: Files,
 }
 
-/// Where its files are.
+/// The place of a backup's files.
 enum Files {
     Directory(PathBuf),
-    /// The archive is read from its beginning again; the manifest is its first file.
+    /// A reader at the beginning of the archive, which reads the manifest a second time.
     Archive(Box<dyn Read>),
 }
 
@@ -66,7 +66,7 @@ impl Backup {
         })
     }
 
-    /// Hands out each file. Its end is an error if it was not as declared.
+    /// Calls `receive` for each file. The read of a file fails if the file differs from its entry in the manifest.
     fn read(self, receive: Receive<'_>) -> Result<Manifest, BackupError> {
         let Backup { manifest, files } = self;
         match files {
@@ -91,7 +91,7 @@ impl Backup {
 /// Writes the verified files of a backup into a new directory. Returns the manifest.
 ///
 /// # Errors
-/// [`BackupError`]; then the directory is not complete.
+/// [`BackupError`]. In this case the directory is not complete.
 pub fn unpack_into(backup: Backup, directory: &Path) -> Result<Manifest, BackupError> {
     let manifest = backup.read(&mut |entry, from| {
         let path = directory.join(&entry.path);
@@ -111,7 +111,7 @@ fn damaged(entry: &Entry, why: io::Error) -> BackupError {
     }
 }
 
-/// An error of reading: of the decryption, of the archive or of the disk.
+/// An error of a read. Its cause is the decryption, the format of the archive, or the disk.
 fn read_failed(what: &str, why: io::Error) -> BackupError {
     match why.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
@@ -121,7 +121,7 @@ fn read_failed(what: &str, why: io::Error) -> BackupError {
     }
 }
 
-/// Opens a regular file. A link is refused: it may name another file of the user that restores.
+/// Opens a regular file. A symbolic link is refused, because it may point to a file outside the backup.
 fn open_plain(path: &Path) -> io::Result<BufReader<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -138,7 +138,7 @@ fn begins_as_age(mut file: &File) -> io::Result<bool> {
     Ok(start == age::FIRST_LINE.as_bytes())
 }
 
-/// The archive, decrypted if it is encrypted.
+/// A reader of the archive, which decrypts an encrypted archive.
 fn decrypted(path: &Path, key: Option<&Key>) -> Result<Box<dyn Read>, BackupError> {
     let failed = |why| BackupError::io(path, why);
     let file = File::open(path).map_err(failed)?;
@@ -158,7 +158,8 @@ fn entries(archive: &mut tar::Archive<Box<dyn Read>>) -> Result<Entries<'_>, Bac
     archive.entries().map_err(|why| read_failed("the archive", why))
 }
 
-/// Hands out each file of an archive, and reads it to its last byte: the end of an encrypted one proves that it was not cut.
+/// Calls `receive` for each file of an archive. The archive is read to its last byte, because only the end of an encrypted archive proves that it was
+/// not cut.
 fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) -> Result<(), BackupError> {
     let damaged = |why: &str| Err(BackupError::Damaged(why.into()));
     let mut archive = tar::Archive::new(from);
@@ -173,7 +174,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     if members.next().is_some() {
         return damaged("it goes on after the last file of its manifest");
     }
-    // What is left of the end mark, which is 1,024 zero bytes.
+    // The rest of the end of the archive. The whole end is 1,024 zero bytes.
     let mut rest = Vec::new();
     let read = archive.into_inner().take(1025).read_to_end(&mut rest);
     read.map_err(|why| read_failed("the archive", why))?;
@@ -185,7 +186,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
 
 fn first(entries: &mut Entries<'_>) -> Result<Manifest, BackupError> {
     let mut member = match next(entries, MANIFEST) {
-        // What the archive's library says about other files does not help.
+        // For a file that is not a backup, the error of the `tar` library would not help the user.
         Err(BackupError::Damaged(_)) => {
             let why =
                 format!("it does not begin with the file `{MANIFEST}`, as a file of `enfilade backup` does");

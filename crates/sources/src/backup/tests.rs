@@ -39,7 +39,7 @@ fn passphrase(text: &str) -> Secret {
     Secret::new(text.as_bytes()).unwrap()
 }
 
-/// An archive of these members, as another program writes it.
+/// An archive with these members. It may be invalid, as an attacker would write it.
 fn archive(scratch: &Scratch, members: &[(&str, tar::EntryType, &[u8])]) -> PathBuf {
     let path = scratch.path().join("made.tar");
     let mut archive = tar::Builder::new(std::fs::File::create(&path).unwrap());
@@ -47,7 +47,7 @@ fn archive(scratch: &Scratch, members: &[(&str, tar::EntryType, &[u8])]) -> Path
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(*kind);
         header.set_size(bytes.len() as u64);
-        // `set_path` refuses `..`.
+        // The name is set directly, because `set_path` refuses `..`.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         if *kind == tar::EntryType::Symlink {
             header.set_link_name("/etc/passwd").unwrap();
@@ -96,7 +96,7 @@ fn a_file_that_changes_meanwhile_makes_no_backup() {
     }
 }
 
-/// What a changed byte cannot change is the padding of the archive.
+/// A changed byte is not found if it is in the padding of the archive, where it changes nothing.
 #[test]
 fn a_changed_byte_is_found_or_changes_nothing_and_a_cut_is_found() {
     let scratch = Scratch::new();
@@ -190,7 +190,7 @@ fn a_passphrase_opens_what_it_closed() {
     assert_eq!(verified(&path, Some(&Key::Passphrase(passphrase("correct horse")))).unwrap(), manifest);
     let why = verified(&path, Some(&Key::Passphrase(passphrase("correct hors")))).unwrap_err().to_string();
     assert_eq!(why, "the passphrase is wrong");
-    // A file that asks for more memory than there is.
+    // A file whose scrypt cost needs far too much memory.
     let text = std::fs::read(&path).unwrap();
     let at = text.windows(4).position(|four| four == b" 18\n").unwrap();
     let expensive = [&text[..at], b" 30\n", &text[at + 4..]].concat();
@@ -282,7 +282,7 @@ fn a_restored_directory_takes_its_place_at_once_and_moves_the_old_one_aside() {
     assert_eq!(restored("one"), None);
     let aside = restored("two").unwrap();
     assert_eq!((read(&path).as_str(), read(&aside).as_str()), ("two", "one"));
-    // Left by a process that was killed.
+    // A directory as a killed process leaves it.
     std::fs::create_dir(scratch.path().join("data.restoring")).unwrap();
     std::fs::write(scratch.path().join("data.restoring/half"), "").unwrap();
     drop(NewDirectory::begin(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Writing a backup, and reading it again to be sure.
+//! Writes a backup, and reads it again to verify it.
 
 use super::age::{Key, Lock, Sealed};
 use super::manifest::{self, Sha256};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The bytes of a file of a backup.
 pub enum Content {
-    /// A file of the house.
+    /// A file of the data directory, or of a directory outside it.
     File(PathBuf),
     /// The facts.
     Facts(Box<Gathered>),
@@ -23,9 +23,9 @@ pub enum Content {
     Spooled(File),
 }
 
-/// A file of a backup that is to be written.
+/// A file that will be written into a backup.
 pub struct Item {
-    /// What the manifest says about it.
+    /// The entry of the file in the manifest.
     pub entry: Entry,
     content: Content,
 }
@@ -43,7 +43,7 @@ impl Content {
         })
     }
 
-    /// A file that was listed just now and is not there was replaced or removed meanwhile.
+    /// The error for content that cannot be read. A file that is missing was replaced or removed after it was listed.
     fn failed(&self, entry: &str, why: io::Error) -> BackupError {
         match why.kind() {
             io::ErrorKind::NotFound => BackupError::Changed(self.path(entry)),
@@ -51,17 +51,17 @@ impl Content {
         }
     }
 
-    /// Where the content is, for errors.
+    /// The path of the content, for errors.
     fn path(&self, entry: &str) -> PathBuf {
         if let Content::File(path) = self { path.clone() } else { entry.into() }
     }
 }
 
 impl Item {
-    /// Reads the content once, for its length and digest.
+    /// Reads the content once to compute its length and digest.
     ///
     /// # Errors
-    /// When it cannot be read, or the path cannot be kept.
+    /// When the content cannot be read, or the path cannot be stored in a manifest.
     pub fn measure(path: &Path, mode: u32, mut content: Content) -> Result<Self, BackupError> {
         let name = path.to_str().filter(|_| manifest::is_inside(path));
         let name = name.ok_or_else(|| BackupError::Name(path.to_owned()))?.to_owned();
@@ -72,7 +72,7 @@ impl Item {
         Ok(Item { entry, content })
     }
 
-    /// Copies the content, which has to be what was measured.
+    /// Copies the content. It fails if the length or digest is not as measured before.
     fn copy(
         &mut self,
         copy: impl FnOnce(&Entry, &mut Exact<'_>) -> io::Result<()>,
@@ -106,17 +106,18 @@ impl Write for Sum {
     }
 }
 
-/// Writes an archive, encrypted if a lock is given, and reads it again. Returns its length in bytes. A file with this name is replaced when the archive is complete.
+/// Writes an archive, encrypted if a lock is given, and reads it again. Returns the length of the archive in bytes. An existing file with this name
+/// is replaced when the archive is complete.
 ///
 /// # Errors
-/// [`BackupError`]; then there is no new file.
+/// [`BackupError`]. In this case no new file is left.
 pub fn write_archive(
     path: &Path,
     manifest: &Manifest,
     items: &mut [Item],
     lock: Option<&Lock>,
 ) -> Result<u64, BackupError> {
-    // The key of the file, so that it can be read again.
+    // The key of the encrypted file, with which it is read again.
     let key = OnceCell::new();
     let mut failed = None;
     let written = atomic::write_with_checked(
@@ -146,7 +147,7 @@ pub fn write_archive(
     Ok(std::fs::metadata(path).map_err(|why| BackupError::io(path, why))?.len())
 }
 
-/// Keeps the reason, which the error of a file system cannot hold.
+/// Stores the reason in `failed`, because `io::Error` cannot contain it.
 fn keep(failed: &mut Option<BackupError>, why: BackupError) -> io::Error {
     *failed = Some(why);
     io::Error::other("the backup was not written")
@@ -180,10 +181,11 @@ fn archive_to<W: Write>(
     Ok(to)
 }
 
-/// Writes a backup as a directory, and reads it again. Returns the length of its files in bytes. The directory must not exist; it has its name when it is complete.
+/// Writes a backup as a directory, and reads it again. Returns the sum of the lengths of its files in bytes. The directory must not exist. It gets
+/// its name when it is complete.
 ///
 /// # Errors
-/// [`BackupError`]; then there is no directory.
+/// [`BackupError`]. In this case no directory is left.
 pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> Result<u64, BackupError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut random = [0; 8];
@@ -199,7 +201,7 @@ pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> 
         }
         Backup::open(&temp, None)?.verify()?;
         sync_all(&temp).map_err(failed)?;
-        // An exchange or replacement is never made: of two callers one gets an error.
+        // The rename never replaces a directory: of two callers with the same path, one gets an error.
         rustix::fs::renameat_with(
             rustix::fs::CWD,
             &temp,

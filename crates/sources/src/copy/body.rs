@@ -12,10 +12,10 @@ use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
 
-/// A record as it is stored, its checksum included.
+/// A record as it is stored: table, key, and value with header and checksum.
 pub(super) type Stored = (Table, Vec<u8>, Vec<u8>);
 
-/// Marks the end of the records, in place of the number of a table.
+/// The byte that marks the end of the records. It is in the place of the number of a table.
 const END: u8 = u8::MAX;
 /// An upper bound for the header of a stored record, in bytes.
 const HEADER_BYTES_MAX: usize = 64;
@@ -46,7 +46,7 @@ impl<R: Read> Body<R> {
     /// The next record; `None` at the end, when all records were read.
     ///
     /// # Errors
-    /// When damage is found.
+    /// When the next record is damaged or missing.
     pub(super) fn next(&mut self) -> Result<Option<Stored>, CopyError> {
         let damaged = |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}"));
         let [number] = self.fixed()?;
@@ -117,7 +117,7 @@ impl<W: Write> Writing<W> {
         Ok(())
     }
 
-    /// Writes the end. Returns the writer, and the tally of each table that has records.
+    /// Writes the number and digest of the records. Returns the inner writer, and the tally of each table that has records.
     pub(super) fn finish(mut self) -> io::Result<(W, BTreeMap<Table, Tally>)> {
         self.to.write_all(&[END])?;
         self.to.write_all(&self.tally.count.to_be_bytes())?;

@@ -1,9 +1,9 @@
 //! Gathers all facts of one revision in short views.
 //!
 //! While one view is open for a copy of ten million records, every page that changes is kept, and the store grows by all these pages. So each table
-//! is read in parts, each part in a view of its own, and written to an unnamed file. The parts have different revisions. So a last view looks up the
-//! records that were written since the first part, according to the change log, and brings all records to its own revision. The log is not trusted to
-//! be complete: the digest of each gathered table must equal the store's own digest at that revision.
+//! is read in parts, each in a view of its own, and written to an unnamed file. The parts have different revisions. So a last view reads the change
+//! log and all records that were changed since the first part, and brings all records to its own revision. The log is not trusted to be complete: the
+//! digest of each gathered table must equal the store's own digest at that revision.
 
 use super::body::{Body, Writing};
 use super::{CopyError, Origin, Progress};
@@ -16,19 +16,19 @@ use std::fs::File;
 use std::io::{self, BufReader, Seek};
 use std::path::Path;
 
-/// Lends a view of the newest revision once, like [`Source::with_view`](enfilade_facts::Source::with_view).
+/// Calls its argument once with a view of the newest revision, like [`Source::with_view`](enfilade_facts::Source::with_view).
 pub type Views<'a> = &'a dyn Fn(&mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
 /// The number of groups of records that are read in one view.
 const GROUPS: usize = 4096;
-/// The most changed records in memory at once, in bytes. A single change may exceed it.
+/// The limit for changed records in memory, in bytes. A single change may exceed it.
 const CHANGED_BYTES: usize = 32 << 20;
-/// The most rounds of reading changed records.
+/// The greatest number of rounds in which changed records are read.
 const ROUNDS: usize = 16;
 
 /// Facts of one revision, in an unnamed file.
 pub struct Gathered {
-    /// Where and when the facts were gathered.
+    /// The store from which the facts were gathered, and the time.
     pub origin: Origin,
     spool: File,
 }
@@ -37,7 +37,7 @@ impl Gathered {
     /// Gathers all facts in an unnamed file in this directory. The file takes as much space as a backup. `progress` counts each record once.
     ///
     /// # Errors
-    /// When a record cannot be read or believed, the facts change faster than they can be read, or the file cannot be written.
+    /// When a record cannot be read or is damaged, when the facts change faster than they can be read, or when the file cannot be written.
     pub fn of(
         views: Views<'_>,
         directory: &Path,
@@ -47,7 +47,7 @@ impl Gathered {
         Self::within(CHANGED_BYTES, views, directory, unix_seconds, progress)
     }
 
-    /// As [`Self::of`], with a limit for changed records in memory.
+    /// As [`Self::of`], with a limit for changed records in memory, in bytes.
     fn within(
         changed_bytes: usize,
         views: Views<'_>,
@@ -101,18 +101,18 @@ impl Gathered {
         Err(CopyError::Malformed(why.into()))
     }
 
-    /// How long the records are, in bytes.
+    /// The length of all records, in bytes.
     pub(super) fn bytes(&self) -> io::Result<u64> {
         Ok(self.spool.metadata()?.len())
     }
 
-    /// The records, from the first one on.
+    /// A reader of the records, from the first record.
     pub(super) fn body(&mut self) -> io::Result<BufReader<&mut File>> {
         self.spool.rewind()?;
         Ok(BufReader::with_capacity(1 << 20, &mut self.spool))
     }
 
-    /// The records, from the first one on, in a reader that owns the file.
+    /// A reader of the records, from the first record. The reader owns the file.
     pub(super) fn into_body(mut self) -> io::Result<BufReader<File>> {
         self.spool.rewind()?;
         Ok(BufReader::with_capacity(1 << 20, self.spool))
@@ -137,18 +137,19 @@ fn unknown() -> CopyError {
     CopyError::Malformed(why.into())
 }
 
-/// The records written after a revision.
+/// The records that were written after a revision.
 struct Changed {
-    /// The records as they are now; `None` for deleted ones.
+    /// The records as they are in the view; `None` for a deleted record.
     records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
-    /// The records contain every write up to this revision.
+    /// `records` contains every record that was written up to this revision.
     upto: Revision,
     /// If `upto` is the revision of the view: the origin of a copy of the view, and the tally of each table.
     end: Option<(Origin, Vec<(Table, Tally)>)>,
 }
 
 impl Changed {
-    /// Collects the changes after `before`. Stops after the change that makes their total size exceed `bytes_max` bytes.
+    /// Collects the records that were written after the revision `before`. Stops after the change with which their total size exceeds `bytes_max`
+    /// bytes.
     fn since(
         before: Revision,
         view: &View<'_>,
@@ -164,7 +165,8 @@ impl Changed {
             }
             changed.upto = revision;
             for (table, key) in keys.into_iter().filter(|(table, _)| table.holds_facts()) {
-                // Later the digest of the whole table shows whether this is the record that was written last.
+                // This may be an older record than the one that was written last. The comparison with the table's digest at the end finds such a
+                // record.
                 let stored = Snapshot::get(view, table, &key)?;
                 stored.map_or(Ok(()), |stored| codec::open(table, &key, stored).map(drop))?;
                 let stored = stored.map(<[u8]>::to_vec);
@@ -178,7 +180,7 @@ impl Changed {
         Ok(changed)
     }
 
-    /// Writes the gathered records to a new file, with the changed records in their places. Returns the file and the tally of each table.
+    /// Writes the gathered records to a new file, and replaces, adds and removes the changed records. Returns the file and the tally of each table.
     fn taken_into(&self, mut gathered: File, directory: &Path) -> Result<Tallied, CopyError> {
         gathered.rewind()?;
         let mut body = Body::of(BufReader::with_capacity(1 << 20, gathered));
@@ -220,7 +222,8 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// Gathers with almost no memory. Before each view `each` domains are written, one by one, up to `all`.
+    /// Gathers with almost no memory for changed records. Before each view, `each` further domains are written, one by one, until there are `all`
+    /// domains.
     fn gather(each: u32, all: u32) -> Result<(Memory, Vec<Pair>), CopyError> {
         let memory = Memory::new(StoreId(1));
         let next = Cell::new(0);

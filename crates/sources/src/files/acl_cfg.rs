@@ -3,8 +3,8 @@
 //! ```text
 //! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, with commas>:<roles, with commas>
 //! ```
-//! The file has no comments. Proxmox rejects the whole file at the first malformed line; here a malformed line affects only the users and groups in
-//! it.
+//! The file has no comments. Proxmox rejects the whole file if a line is malformed. This parser rejects only the users and groups in the malformed
+//! line.
 
 use super::section_config::{LineError, shown};
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid};
@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The roles of a user or group on a path, each with its propagate flag.
 pub type Roles = BTreeMap<Role, bool>;
 
-/// The file.
+/// The content of `acl.cfg`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AclCfg {
     /// The assignments.
     pub entries: BTreeMap<(RolePath, Ugid), Roles>,
     /// Users and groups in malformed lines.
     pub broken: BTreeMap<(RolePath, Ugid), LineError>,
-    /// Problems that concern no user or group.
+    /// Malformed lines in which no user or group can be read.
     pub problems: Vec<LineError>,
-    /// The lines that could not be read, for writing them back.
+    /// The malformed lines, which are written back unchanged.
     raw: Vec<Vec<u8>>,
 }
 
@@ -32,13 +32,13 @@ pub fn can_hold(path: &RolePath, ugid: &Ugid) -> bool {
     path.is_plain() && !text.contains(',') && text.parse().as_ref() == Ok(ugid) && *ugid != root_pam()
 }
 
-/// The administrator of a Proxmox server, who has every role without a line.
+/// The administrator of a Proxmox server. This user has every role, so the file needs no line for it.
 pub(crate) fn root_pam() -> Ugid {
     Ugid::Authid(Authid::from(Userid::root_pam()))
 }
 
 impl AclCfg {
-    /// Reads a file. Line ends of Windows and a byte-order mark are accepted.
+    /// Parses the content of the file. Line ends of Windows and a byte-order mark are accepted.
     pub fn parse(bytes: &[u8]) -> Self {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut acl = AclCfg::default();
@@ -61,7 +61,8 @@ impl AclCfg {
         acl
     }
 
-    /// Takes a line as a whole or not at all. The error has the reason, and the users and groups on the line as far as they can be read.
+    /// Adds all assignments of a line, or none of them. The error contains the reason, and the users and groups in the line as far as they can be
+    /// read.
     fn line(&mut self, raw: &[u8]) -> Result<(), (String, Vec<(RolePath, Ugid)>)> {
         let nobody = |reason: String| (reason, Vec::new());
         let text = std::str::from_utf8(raw).map_err(|_| nobody("the line is not UTF-8".into()))?;
@@ -94,7 +95,7 @@ impl AclCfg {
             (None, Err(why)) => Err((why.to_string(), named)),
             (None, Ok(roles)) => {
                 for entry in named {
-                    // Of two lines for one role the later counts, as in Proxmox.
+                    // If two lines assign the same role, the later line counts, as in Proxmox.
                     let of_entry = self.entries.entry(entry).or_default();
                     of_entry.extend(roles.iter().map(|role| (*role, propagate)));
                 }
@@ -103,8 +104,8 @@ impl AclCfg {
         }
     }
 
-    /// The file as Proxmox writes it: sorted by path; for each path first the roles that do not propagate; users and groups with the same roles on
-    /// one line. Malformed lines follow unchanged.
+    /// The content of the file as Proxmox writes it, sorted by path. For each path, roles that do not propagate come first. Users and groups with the
+    /// same roles are in one line. Malformed lines follow unchanged.
     pub fn print(&self) -> Vec<u8> {
         let mut nodes: BTreeMap<Vec<&str>, [BTreeMap<Role, BTreeSet<String>>; 2]> = BTreeMap::new();
         for ((path, ugid), roles) in &self.entries {
@@ -221,7 +222,7 @@ mod tests {
             let again = AclCfg::parse(&acl.print());
             prop_assert_eq!(again.broken.len(), acl.broken.len());
             prop_assert_eq!(again.problems.len(), acl.problems.len());
-            // With NoAccess no other role is written, because no other role counts.
+            // Together with `NoAccess`, no other role is written, because no other role has an effect.
             let counts = |acl: &AclCfg| -> Vec<_> {
                 let mut entries = acl.entries.clone();
                 for roles in entries.values_mut() {

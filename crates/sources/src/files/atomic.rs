@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 /// Writes a temporary file in the same directory, syncs it, renames it over the file, and syncs the directory.
 ///
 /// # Errors
-/// When any step fails; the file is then unchanged. If only the last step fails, the file is new, and a power cut may bring back the old one.
+/// When any step fails. In this case the file is unchanged, unless only the last step failed: then the file is new, but a power cut may restore the
+/// old file.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
 
-/// As [`write()`], for content that is too large for memory: `write` gets the file.
+/// As [`write()`], for content that is too large for memory. The callback `write` writes it into the temporary file.
 ///
 /// # Errors
 /// As [`write()`], and when `write` fails.
@@ -26,7 +27,7 @@ pub fn write_with(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::R
 /// As [`write_with`]. `check` gets the path of the complete temporary file before it is renamed.
 ///
 /// # Errors
-/// As [`write_with`], and when `check` fails; the file is then unchanged.
+/// As [`write_with`], and when `check` fails. In this case the file is unchanged.
 pub(crate) fn write_with_checked(
     path: &Path,
     mode: u32,
@@ -38,8 +39,8 @@ pub(crate) fn write_with_checked(
     put_in_place(&temp, path)
 }
 
-/// As [`write()`], with the owner and group of `like`, as far as this process may set them. Otherwise a daemon that read the old file by
-/// its group could not read the new one.
+/// As [`write()`], with the owner and group of `like`, as far as this process may set them. Without this, a daemon with the group of the old file
+/// could not read the new file.
 ///
 /// # Errors
 /// As [`write()`].
@@ -71,7 +72,7 @@ fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
 /// Writes a file that must not exist. Of two concurrent callers one gets `AlreadyExists`.
 ///
 /// # Errors
-/// When it exists, or any step fails.
+/// When the file exists, or any step fails.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temp = write_beside(path, mode, None, |file| file.write_all(bytes))?;
     // Unlike a rename, a hard link never replaces an existing file.
@@ -96,7 +97,7 @@ fn write_beside(
         // The umask may have removed bits of `mode`.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         if let Some(like) = like {
-            // The group first: after the owner has changed, this process may not change the group.
+            // The group is set first, because after a change of the owner this process may not change the group any more.
             let _ =
                 fchown(&file, None, Some(like.gid())).and_then(|()| fchown(&file, Some(like.uid()), None));
         }
@@ -108,11 +109,11 @@ fn write_beside(
     Ok(temp)
 }
 
-/// A file for reading and writing on the file system of this directory. Its name is removed at once, so the kernel deletes the file when it is
-/// closed, however the process ends.
+/// A file for reading and writing on the file system of this directory. Its name is removed at once. So the kernel deletes the file when it is
+/// closed, even if the process was killed.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When the file cannot be made.
 pub fn unnamed(directory: &Path) -> io::Result<File> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|why| io::Error::other(why.to_string()))?;
@@ -125,7 +126,7 @@ pub fn unnamed(directory: &Path) -> io::Result<File> {
 /// Copies a reader to its end into an unnamed file.
 ///
 /// # Errors
-/// When it cannot be read or written.
+/// When `from` cannot be read, or the file cannot be written.
 pub fn spooled(mut from: impl Read, directory: &Path) -> io::Result<File> {
     let mut file = unnamed(directory)?;
     io::copy(&mut from, &mut file)?;
@@ -133,10 +134,10 @@ pub fn spooled(mut from: impl Read, directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Syncs the directory this path is in.
+/// Syncs the directory that contains `path`.
 ///
 /// # Errors
-/// When it cannot be opened or synced.
+/// When the directory cannot be opened or synced.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),

@@ -16,12 +16,12 @@ const NOW: [usize; 2] = [2, 3];
 const BEFORE: [usize; 2] = [4, 5];
 const HOUR_SECONDS: i64 = 3_600;
 
-/// The file; every process of the machine sees the same numbers.
+/// The file of counters, which all servers of the machine share.
 pub struct Attempts {
     words: SharedWords,
 }
 
-/// The counts of this hour and the one before.
+/// The counts of this hour and of the previous hour together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempted {
     /// Attempts that failed.
@@ -34,7 +34,7 @@ impl Attempts {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened or created.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Attempts { words: SharedWords::open(path, MAGIC)? })
     }
@@ -43,14 +43,14 @@ impl Attempts {
         self.words.word(index)
     }
 
-    /// Adds counts.
+    /// Adds `more` to the counts of this hour.
     pub fn add(&self, more: Attempted, unix_seconds: i64) {
         self.turn_to(unix_seconds);
         self.word(NOW[0]).fetch_add(more.failed, Ordering::Relaxed);
         self.word(NOW[1]).fetch_add(more.barred, Ordering::Relaxed);
     }
 
-    /// The counts of this hour and the one before.
+    /// The counts of this hour and of the previous hour together.
     pub fn counted(&self, unix_seconds: i64) -> Attempted {
         self.turn_to(unix_seconds);
         let sum = |which: usize| {
@@ -58,7 +58,7 @@ impl Attempts {
                 .iter()
                 .filter_map(|words| words.get(which))
                 .map(|word| self.word(*word).load(Ordering::Relaxed))
-                // A damaged file may have any number.
+                // A damaged file may contain any numbers, so the sum must not overflow.
                 .fold(0, u64::saturating_add)
         };
         Attempted { failed: sum(0), barred: sum(1) }

@@ -1,11 +1,11 @@
-//! Reads a file that people may have replaced by anything, such as a FIFO or a huge file.
+//! Reads a file safely, although people may have replaced it by a FIFO or a huge file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file without blocking, and refuses everything that is not a regular file: a FIFO would block for ever.
+/// Opens a file without blocking. Everything except a regular file is refused, because a read from a FIFO could block for ever.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -1,8 +1,8 @@
-//! Reads a directory of PEM bundles by HAProxy's rules: every regular file in the byte order of names, except hidden files and companion
-//! files (`.key`, `.issuer`, `.ocsp`, `.sctl`). Links are followed, directories are not.
+//! Reads a directory of PEM bundles by HAProxy's rules: every regular file in the byte order of names, except hidden files and companion files
+//! (`.key`, `.issuer`, `.ocsp`, `.sctl`). Links to files are followed. Subdirectories are not read.
 //!
-//! Reading a hundred thousand files costs system calls and waiting. Two engines do the same work: [`Ring`] gives many files to the kernel at
-//! once (io_uring); [`Threads`] wait in parallel if the kernel allows no ring (seccomp, containers, old kernels).
+//! There may be a hundred thousand files, so they are read in parallel by one of two engines. [`Ring`] passes many files to the kernel at once
+//! (io_uring). [`Threads`] is used if io_uring is not available (seccomp, containers, old kernels).
 
 mod ring;
 mod threads;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// The greatest size of a bundle, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// The greatest size of a list, in bytes: a few million lines.
+/// The greatest size of a crt-list or a file of authorities, in bytes. It is enough for a few million lines.
 const LIST_BYTES_MAX: u64 = 1 << 30;
 /// The greatest size of an index of certificates, in bytes.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
@@ -32,22 +32,21 @@ const INDEX_BYTES_MAX: u64 = 4 << 30;
 /// Endings of companion files.
 const COMPANIONS: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 
-/// Identifies one version of a file: inode, size, and the times of the last change of content and attributes, in nanoseconds.
+/// Identifies one version of a file: inode number, size, modification time and change time. The times are in nanoseconds.
 pub type Identity = [u64; 4];
 
 /// Called for each file with its index among the names, and its bytes or the reason why the file could not be read.
 pub type Each<'e> = dyn Fn(usize, Result<&[u8], String>) + Sync + 'e;
 
-/// A way of reading many files.
+/// A method of reading many files.
 pub trait Engine: Send + Sync {
-    /// Its name in the log.
+    /// The name of the engine in the log.
     fn name(&self) -> String;
 
     /// Reads each of these files of a directory once, in any order.
     ///
     /// # Errors
-    /// When the directory cannot be opened or the engine fails; some files may have been read before. An error of one file is passed to
-    /// `each`.
+    /// When the directory cannot be opened or the engine fails. Some files may have been read before. An error of one file is passed to `each`.
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()>;
 }
 
@@ -59,18 +58,18 @@ pub fn engine() -> Box<dyn Engine> {
     }
 }
 
-/// The files of a directory that are certificates, by name.
+/// The names of the certificate files in a directory, sorted by bytes.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file or directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| is_certificate(directory, name))
 }
 
-/// The files of a directory of authorities, by name: certificates without keys, so that a `.crt` counts, too.
+/// The names of the files in a directory of authorities, sorted by bytes. As such files have no keys, every `.crt` file counts, too.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file or directory cannot be read.
 pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| !is_passed_over(name))
 }
@@ -84,7 +83,7 @@ fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<
             continue;
         }
         let kind = entry.file_type()?;
-        // The target of a link is looked at only here; a dangling link is reported when it is read.
+        // A link to a directory is skipped. A dangling link is kept, and is reported when it is read.
         let is_directory = kind.is_dir() || kind.is_symlink() && directory.join(&name).is_dir();
         if !is_directory {
             names.push(name);
@@ -94,11 +93,11 @@ fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<
     Ok(names)
 }
 
-/// Fewer names than this are sorted by one core, which is done before another core could start.
+/// With fewer names than this, one core sorts them faster than several.
 const SHARED_MIN: usize = 16_384;
 
-/// Sorts by bytes: each core sorts a part, then the runs are merged. The first bytes of each name are stored next to it, because following the
-/// pointer to the name takes longest.
+/// Sorts names by their bytes. Each core sorts a part, and then the sorted parts are merged. The first 16 bytes of each name are stored next to the
+/// pointer, because access through the pointer is slow.
 fn sort(names: &mut Vec<OsString>) {
     let first = |name: &OsString| {
         let mut first = [0; 16];
@@ -118,7 +117,7 @@ fn sort(names: &mut Vec<OsString>) {
             }
         });
     }
-    // A stable sort detects the sorted runs and merges them.
+    // Rust's stable sort detects the sorted parts and merges them.
     keyed.sort_by(order);
     names.extend(keyed.into_iter().map(|(_, name)| name));
 }
@@ -135,12 +134,12 @@ pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
         return false;
     }
     let extension = Path::new(name).extension().and_then(OsStr::to_str);
-    // Other tools store certificates of authorities as `.crt`: a `.crt` counts only if the same directory has its key.
+    // Other programs store certificates of authorities as `.crt`. So a `.crt` file is a certificate only if its `.key` file exists.
     extension != Some("crt")
         || [true, false].into_iter().any(|whole| companion_path(&directory.join(name), "key", whole).exists())
 }
 
-/// The path of a companion file: `NAME.pem.key`, or `NAME.key` without the ending.
+/// The path of a companion file of `NAME.pem`: `NAME.pem.key` if `whole` is true, otherwise `NAME.key`.
 fn companion_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
     match whole {
         true => {
@@ -155,13 +154,13 @@ fn companion_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
 /// A bundle and its companion files.
 #[derive(Clone, Debug)]
 pub struct WholeBundle {
-    /// The bundle.
+    /// The content of the bundle.
     pub pem: Vec<u8>,
-    /// The `.key` file next to it.
+    /// The content of the `.key` file in the same directory.
     pub key: Option<Vec<u8>>,
-    /// The `.ocsp` file next to it.
+    /// The content of the `.ocsp` file in the same directory.
     pub ocsp: Option<Vec<u8>>,
-    /// The identity of all of them together; `None` if one changed while it was read.
+    /// The combined identity of these files; `None` if one of them changed while it was read.
     pub identity: Option<Identity>,
 }
 
@@ -188,18 +187,18 @@ pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
     Ok(WholeBundle { pem, key, ocsp, identity })
 }
 
-/// Reads a list or a file of authorities.
+/// Reads a crt-list or a file of authorities.
 ///
 /// # Errors
-/// When it cannot be read, or is not a regular file.
+/// When the file cannot be read, or is not a regular file.
 pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
     bounded::read(path, LIST_BYTES_MAX)
 }
 
-/// Reads the index of an earlier start.
+/// Reads the index of certificates that an earlier process wrote.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file or directory cannot be read.
 pub fn read_index(path: &Path) -> io::Result<Vec<u8>> {
     bounded::read(path, INDEX_BYTES_MAX)
 }
@@ -213,10 +212,10 @@ fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
     Ok((bytes, (before == after).then_some(before)))
 }
 
-/// The identity of a bundle with its companion files, as in [`read_whole`].
+/// The combined identity of a bundle and its companion files, as in [`read_whole`].
 ///
 /// # Errors
-/// When it does not exist, or is not a regular file.
+/// When the file does not exist, or is not a regular file.
 pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     let mut identity = identity_of(bundle)?;
     for ending in ["key", "ocsp"] {
@@ -228,7 +227,7 @@ pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// Combines two identities into one that changes whenever one of them does. Its times are the later ones of the two.
+/// Combines two identities into one. If one of the two changes, the result changes, too. Its times are the later times of the two.
 fn together([inode, size, modified, changed]: Identity, other: Identity) -> Identity {
     let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
     let [its_inode, its_size, its_modified, its_changed] = other;
@@ -237,10 +236,10 @@ fn together([inode, size, modified, changed]: Identity, other: Identity) -> Iden
     [inode, size, modified.max(its_modified), changed.max(its_changed)]
 }
 
-/// The kinds of keys of a bundle that consists of several files, one for each kind of key, such as `NAME.pem.rsa` and `NAME.pem.ecdsa`.
+/// The file name extensions for the kinds of keys. A bundle can consist of one file for each kind, such as `NAME.pem.rsa` and `NAME.pem.ecdsa`.
 pub const KINDS: [&str; 3] = ["rsa", "ecdsa", "dsa"];
 
-/// The existing files, one for each kind of key, of a bundle that does not exist itself.
+/// For a bundle that has no file of its own, the existing files for the kinds of keys.
 pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     let of = |kind: &&str| {
         let mut path = bundle.as_os_str().to_owned();
@@ -250,7 +249,7 @@ pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     KINDS.iter().map(of).filter(|path| path.is_file()).collect()
 }
 
-/// Bundles in these directories that have companion files, so that their own identity does not show every change.
+/// The bundles in these directories that have companion files. The identity of such a bundle's own file does not show a change of the companions.
 pub fn with_companions(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut with = BTreeSet::new();
     for directory in directories {
@@ -262,7 +261,7 @@ pub fn with_companions(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     with
 }
 
-/// The bundles to which a companion file may belong; none for other files.
+/// The paths of the bundles to which this companion file may belong. The result is empty if `file` is not a companion file.
 pub fn bundles_of_companion(file: &Path) -> Vec<PathBuf> {
     let extension = file.extension().and_then(OsStr::to_str);
     if !extension.is_some_and(|extension| COMPANIONS.contains(&extension)) {
@@ -274,7 +273,7 @@ pub fn bundles_of_companion(file: &Path) -> Vec<PathBuf> {
 /// The identity of a file, without reading it.
 ///
 /// # Errors
-/// When it does not exist, or is not a regular file.
+/// When the file does not exist, or is not a regular file.
 pub fn identity_of(file: &Path) -> io::Result<Identity> {
     let found = rustix::fs::stat(file)?;
     regular(&found).map_err(io::Error::other)?;
@@ -370,7 +369,7 @@ mod tests {
         said.into_inner().unwrap()
     }
 
-    /// Requirements on every engine.
+    /// The tests that every engine must pass.
     fn conforms(engine: &dyn Engine) {
         let scratch = Scratch::new();
         let directory = scratch.path().join("certificates");
@@ -393,7 +392,7 @@ mod tests {
         for (name, content) in said(engine, &directory, &texts) {
             assert_eq!(content, Ok(std::fs::read(at(&name)).unwrap()), "{name}");
         }
-        // An unreadable file is reported alone and stops no other.
+        // An error of one file is reported for this file only, and the other files are read.
         std::fs::write(at("large"), vec![0; (1 << 20) + 1]).unwrap();
         std::fs::create_dir(at("directory")).unwrap();
         std::fs::write(at("private"), "x").unwrap();
@@ -405,7 +404,7 @@ mod tests {
         let odd = said(engine, &directory, &odd);
         assert_eq!(odd["large"], Err("it is larger than 1 MiB".into()));
         assert!(odd["directory"].is_err(), "{:?}", odd["directory"]);
-        // A pipe does not block.
+        // A read from a pipe does not block.
         assert!(odd["pipe"].as_ref().map_or(true, Vec::is_empty), "{:?}", odd["pipe"]);
         for name in ["gone", "dangling"] {
             assert!(odd[name].as_ref().unwrap_err().contains("No such file"), "{:?}", odd[name]);
@@ -430,7 +429,7 @@ mod tests {
         }
     }
 
-    /// Each completion fails once: that file is reported, all others are read.
+    /// In each round another completion fails. Its file is reported as failed, and all other files are read.
     #[test]
     fn whatever_completion_fails_only_its_file_is_not_read() {
         let Ok(ring) = Ring::probe() else { return };

@@ -3,7 +3,7 @@
 use super::bounded;
 use std::path::Path;
 
-/// The greatest size of a file, in bytes. A key authorization is much shorter: two words of base64.
+/// The greatest size of a file, in bytes. The file contains a key authorization, which is much shorter: two words of base64.
 const BYTES_MAX: u64 = 4096;
 
 /// The content of the file of a token; `None` if the file does not exist or is not a regular file.

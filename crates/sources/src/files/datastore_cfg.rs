@@ -5,7 +5,7 @@ use enfilade_facts::limits::PATH_BYTES_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance};
 
-/// The properties of Proxmox Backup Server 4; all are stored, few have an effect here.
+/// The properties of Proxmox Backup Server 4. All of them are stored, but only a few have an effect in this server.
 const KNOWN: [&str; 22] = [
     "path",
     "comment",
@@ -31,14 +31,14 @@ const KNOWN: [&str; 22] = [
     "name",
 ];
 
-/// The greatest size of a section, in bytes. A larger section is a mistake. It must not make the change too large, because the change also contains
-/// the other sections.
+/// The greatest size of a section, in bytes. A larger section is a mistake of its author, and is refused. Otherwise it could make the whole change
+/// too large, which also contains the other sections.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// Parses one section.
 ///
 /// # Errors
-/// Its first problem.
+/// The first problem of the section.
 pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> {
     let at = |line: u32, reason: String| LineError { line, reason };
     if let Some(error) = &section.error {

@@ -1,4 +1,4 @@
-//! Making directories that are still there after a power cut, and giving new files to their owner and to a group.
+//! Makes directories that still exist after a power cut, and sets the owner and group of new files.
 
 use super::atomic::sync_directory;
 use super::owner::{give, give_opened, opened, parent};
@@ -10,10 +10,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory that only its owner can enter, and the missing directories above it, and syncs the parent of each new directory. Each new
-/// directory is added to `made`, outermost first, also when a later step fails.
+/// directory is added to `made`, outermost first, even if a later step fails.
 ///
-/// The parent of the first existing directory is synced, too, if possible: the process that made that directory may have ended before it
-/// synced. The directories further up were synced before.
+/// The parent of the innermost existing directory is synced, too, if possible: the process that made that directory may have ended before it synced
+/// the parent. The directories above are assumed to be synced.
 ///
 /// # Errors
 /// When a directory cannot be made or synced.
@@ -22,7 +22,7 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     let there = path.ancestors().nth(missing.len());
     if let Some(there) = there.filter(|there| there.file_name().is_some()) {
-        // An error is ignored: the parent may have another owner or lie on a file system that syncs no directories.
+        // An error is ignored, because the parent may have another owner, or its file system may not support the sync of directories.
         let _ = sync_directory(there);
     }
     while let Some(directory) = missing.pop() {
@@ -31,7 +31,7 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
                 made.push(directory.to_owned());
                 give(directory, parent(directory))?;
             }
-            // Another process made it just now.
+            // Another process has made the directory in the meantime.
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
             Err(why) => return Err(why),
         }
@@ -40,10 +40,10 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`make`]. If a group is given, its members may use a new directory like its owner; an existing directory is not changed.
+/// As [`make`]. If a group is given, its members may use a new directory like its owner. An existing directory is not changed.
 ///
 /// # Errors
-/// As [`make`], and when it cannot be given to the group.
+/// As [`make`], and when the group of the directory cannot be set.
 pub fn make_for(path: &Path, group: Option<u32>) -> io::Result<()> {
     let is_new = !path.exists();
     make(path, &mut Vec::new())?;
@@ -53,10 +53,10 @@ pub fn make_for(path: &Path, group: Option<u32>) -> io::Result<()> {
     }
 }
 
-/// Lets the members of a group read and write a file, where a group is named. A file of root goes to the owner of its directory.
+/// If a group is given, lets its members read and write the file. If root owns the file, the owner of its directory becomes the owner of the file.
 ///
 /// # Errors
-/// When it cannot be given to the owner or the group.
+/// When the owner or the group of the file cannot be set.
 pub fn share_file(path: &Path, group: Option<u32>) -> io::Result<()> {
     match group {
         Some(_) => share(path, group, 0o660),
@@ -64,10 +64,10 @@ pub fn share_file(path: &Path, group: Option<u32>) -> io::Result<()> {
     }
 }
 
-/// Opens a file, or makes it, and lets the members of a group read and write it, where a group is named.
+/// Opens or makes a file with `open`, and applies [`share_file`] to it.
 ///
 /// # Errors
-/// Those of `open`, and as [`share_file`].
+/// The errors of `open` and of [`share_file`].
 pub fn open_for<F>(
     path: &Path,
     group: Option<u32>,
@@ -78,8 +78,8 @@ pub fn open_for<F>(
     Ok(file)
 }
 
-/// Gives a file or directory to a group, and sets its mode; a file of root goes to the owner of its directory. Only the owner and root can do that.
-/// Any other caller changes nothing: it could open the file, so the group is right already.
+/// Sets the group and the mode of a file or directory. If root owns it, the owner of the directory above becomes its owner. Only its owner and root
+/// may do this. Any other caller changes nothing: if it can open the file, the group is right already.
 pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
     let file = opened(path)?;
     let is = rustix::fs::fstat(&file)?;
@@ -140,7 +140,7 @@ mod tests {
         for name in ["shared", "of_group"] {
             assert_eq!(owner(&house.join(name)), (4321, 4323), "{name}");
         }
-        // A file of another user stays with that user.
+        // The owner of a file is not changed if it is not root.
         std::os::unix::fs::chown(house.join("opened"), Some(4324), None).unwrap();
         share_file(&house.join("opened"), None).unwrap();
         assert_eq!(owner(&house.join("opened")).0, 4324);

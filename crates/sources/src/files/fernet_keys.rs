@@ -1,6 +1,6 @@
-//! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`: files named by numbers, each a key of 32 bytes in
-//! base64url. `0` is the staged key, which will sign next. The highest number is the primary key, which signs. The others are secondary keys, which
-//! only verify. All other files are reported and not changed.
+//! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`. Each key is a file whose name is a number, with 32 bytes in
+//! base64url. `0` is the staged key, which will sign next. The highest number is the primary key, which signs. All other numbers are secondary keys,
+//! which only verify. Files whose name is not a number are reported and not changed.
 
 use super::bounded;
 use super::{atomic, directory};
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 /// The number of the staged key.
 pub const STAGED: u32 = 0;
-/// The greatest size of a key's file, in bytes: 44 characters, and white space that an editor may add.
+/// The greatest size of a key's file, in bytes. A key has 44 characters, and an editor may add white space.
 const FILE_BYTES_MAX: u64 = 64;
 const KEY_BYTES: usize = 32;
 
@@ -30,27 +30,28 @@ pub struct FernetKeys {
 /// A key.
 pub struct FernetKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
-    /// When its file was made or given this number last, seconds since the epoch: since then a primary key signs.
+    /// The change time of the key's file, in seconds since the epoch. A primary key has signed since this time, because the rotation renamed its
+    /// file.
     pub since: i64,
-    /// The mode of its file, if it lets too many users read the file.
+    /// The mode of the key's file, if it allows too many users to read the file.
     pub too_wide: Option<u32>,
 }
 
 impl FernetKey {
-    /// The key itself.
+    /// The bytes of the key.
     pub fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.bytes
     }
 }
 
-/// The content of the directory.
+/// The content of the directory of keys.
 #[derive(Default)]
 pub struct Found {
     /// The keys, by number.
     pub keys: BTreeMap<u32, FernetKey>,
-    /// Files that are no keys, each with the reason.
+    /// The names of files that are not keys, each with the reason.
     pub ignored: Vec<(String, String)>,
-    /// The mode of the directory, if it lets too many users enter the directory.
+    /// The mode of the directory, if it allows too many users to enter the directory.
     pub too_wide: Option<u32>,
 }
 
@@ -61,7 +62,7 @@ impl Found {
     }
 }
 
-/// Keys were not changed.
+/// The reason why keys were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
     /// A file or the directory could not be read or written.
@@ -75,14 +76,14 @@ pub enum KeysError {
 /// The effect of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// The number that the staged key gets and under which it signs.
+    /// The new number of the staged key, which becomes the primary key.
     pub primary: u32,
     /// The keys to delete.
     pub drops: Vec<u32>,
 }
 
-/// The keys to delete, the lowest first, so that at most `keep` keys remain, including the staged key and the new primary, as Keystone
-/// counts.
+/// The keys to delete, the lowest numbers first. At most `keep` keys remain. As in Keystone, this number includes the staged key and the new primary
+/// key.
 fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
     let mut numbers: Vec<u32> = numbers.filter(|number| *number != STAGED).collect();
     numbers.sort_unstable();
@@ -96,13 +97,13 @@ impl FernetKeys {
         FernetKeys { directory: directory.into(), group: None }
     }
 
-    /// The same keys. If a group is given, its members may use the keys like their owner.
+    /// If a group is given, its members may use the keys like their owner.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FernetKeys { group, ..self }
     }
 
-    /// The mode of the directory or of a file in it, if others than the owner and the group may open it.
+    /// The mode of the directory or of a file in it, if users other than the owner and the members of the group may open it.
     fn too_wide(&self, meta: &Metadata) -> Option<u32> {
         let allowed = if self.group == Some(meta.gid()) { 0o770 } else { 0o700 };
         Some(meta.mode() & 0o777).filter(|mode| mode & !allowed & 0o077 != 0)
@@ -171,14 +172,14 @@ impl FernetKeys {
         Ok(FernetKey { bytes, since: meta.ctime(), too_wide: self.too_wide(&meta) })
     }
 
-    /// Takes the lock under which keys are changed. It is released when the file is closed.
+    /// Takes the lock that is needed to change keys. The lock is released when the returned file is closed.
     fn lock(&self) -> io::Result<File> {
         let directory = File::open(&self.directory)?;
         flock(&directory, FlockOperation::LockExclusive)?;
         Ok(directory)
     }
 
-    /// Creates the directory, a staged key and a primary key, if they are missing. Returns whether any was missing.
+    /// Creates the directory, a staged key and a primary key, if they are missing. Returns whether a key was created.
     ///
     /// # Errors
     /// When any of them cannot be created.
@@ -209,7 +210,7 @@ impl FernetKeys {
 
     /// The effect that a rotation would have.
     pub fn plan(found: &Found, max_active: usize) -> Rotation {
-        // A number that is the name of another file is skipped: that file must not be overwritten.
+        // A number is skipped if a file with this name exists that is not a key, because that file must not be overwritten.
         let is_taken = |number: &u32| found.ignored.iter().any(|(name, _)| *name == number.to_string());
         let above_all = found.primary().unwrap_or(STAGED).saturating_add(1);
         let primary = (above_all..).find(|number| !is_taken(number)).unwrap_or(u32::MAX);
@@ -217,17 +218,17 @@ impl FernetKeys {
         Rotation { primary, drops: above(numbers, max_active.max(1)) }
     }
 
-    /// The keys beyond `max_active`.
+    /// The keys to delete so that at most `max_active` keys remain.
     pub fn excess(found: &Found, max_active: usize) -> Vec<u32> {
-        // At least the staged key and the primary key stay.
+        // The staged key and the primary key are never deleted.
         above(found.keys.keys().copied(), max_active.max(2))
     }
 
-    /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The steps are in
-    /// an order in which every signing key exists under some number at any moment.
+    /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The order of the
+    /// steps ensures that a key which has signed tokens is in the directory at any moment.
     ///
     /// # Errors
-    /// When no key is staged, `agree` refuses, or a file cannot be written; no needed key is lost then.
+    /// When there is no staged key, `agree` refuses, or a file cannot be written. In this case no needed key is lost.
     pub fn rotate(
         &self,
         max_active: usize,
@@ -248,7 +249,7 @@ impl FernetKeys {
         Ok(rotation)
     }
 
-    /// Deletes keys beyond `max_active`, if `agree` accepts.
+    /// Deletes keys so that at most `max_active` remain, if `agree` accepts.
     ///
     /// # Errors
     /// As [`FernetKeys::rotate`].
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// The example of an article on key rotation: keys 0, 4, 5, 6 and 7, and at most five of them.
+    /// The example of an article on key rotation: keys 0, 4, 5, 6 and 7, of which at most five are kept.
     #[test]
     fn the_homework() {
         let scratch = Scratch::new();
@@ -390,7 +391,7 @@ mod tests {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     let found = keys.read().unwrap();
                     let primary = found.primary().map(|number| *found.keys[&number].bytes());
-                    // The key that signed at the read before still exists.
+                    // The key that signed at the previous read is still in the directory.
                     if let Some(last) = last {
                         assert!(found.keys.values().any(|key| *key.bytes() == last));
                     }

@@ -1,4 +1,4 @@
-//! The files that people edit: their directory, their locks, and how they are written, as Proxmox does it.
+//! The files that people edit: their directory, their locks and how to write them, as in Proxmox.
 
 use super::lock::{self, FileLock};
 use super::{atomic, bounded, directory};
@@ -10,9 +10,10 @@ use std::time::Duration;
 
 /// The greatest size of a file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// How long to wait for a lock, as in Proxmox.
+/// The longest wait for a lock, as in Proxmox.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// How long a look waits for an editor that holds a lock, before it commits what the editor has written.
+/// The longest time for which a look waits for a process that holds the lock of a file. After this time, the look commits the changes of the file
+/// itself.
 const FINISH_WAIT: Duration = Duration::from_millis(400);
 
 /// The directory of the files, their stale limit, and the group that may use them.
@@ -29,13 +30,13 @@ impl FileSet {
         FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None }
     }
 
-    /// The same files. If a group is given, its members may use new files and locks like their owner. Existing files are not changed.
+    /// If a group is given, its members may use new files and lock files like their owner. Existing files are not changed.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FileSet { group, ..self }
     }
 
-    /// The same files with another stale limit, in seconds.
+    /// Sets the stale limit, in seconds.
     #[must_use]
     pub fn with_stale_limit(self, stale_limit: i64) -> Self {
         FileSet { stale_limit, ..self }
@@ -46,7 +47,7 @@ impl FileSet {
         self.stale_limit
     }
 
-    /// Where a file is.
+    /// The path of a file.
     pub fn path(&self, file: FileName) -> PathBuf {
         self.directory.join(file.as_str())
     }
@@ -54,12 +55,12 @@ impl FileSet {
     /// The bytes of a file; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read, or is larger than 128 MiB.
+    /// When the file cannot be read, or is larger than 128 MiB.
     pub fn read(&self, file: FileName) -> io::Result<Option<Vec<u8>>> {
         self.read_named(file.as_str())
     }
 
-    /// The bytes of another file in the directory; `None` if it does not exist.
+    /// The bytes of the file with this name in the directory; `None` if it does not exist.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -85,13 +86,13 @@ impl FileSet {
         })
     }
 
-    /// Waits a moment for a writer of these files, so that it can finish and commit in its own name.
+    /// Waits up to [`FINISH_WAIT`] for a process that holds a lock of these files, so that the holder can commit the change in its own name.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)
     }
 
-    /// Takes the locks of these files, always in the same order: users before secrets, as in Proxmox.
+    /// Takes the locks of these files, always in the same order, as in Proxmox: for example users before secrets.
     ///
     /// # Errors
     /// When another process holds one for longer than ten seconds, or a lock file cannot be made.
@@ -109,7 +110,7 @@ impl FileSet {
     }
 }
 
-/// A change to a file that was not made.
+/// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError<E> {
     /// The file or its lock cannot be used, or a value cannot be written.
@@ -120,7 +121,7 @@ pub enum EditError<E> {
     Refused(E),
 }
 
-/// Files whose locks are held.
+/// The files whose locks this process holds.
 #[derive(Debug)]
 pub struct Locked<'s> {
     set: &'s FileSet,
@@ -128,12 +129,12 @@ pub struct Locked<'s> {
 }
 
 impl Locked<'_> {
-    /// Replaces the bytes of a file by the result of `edit`, which gets the old bytes (none if the file does not exist). If `edit` returns `None`,
-    /// the file is unchanged. The new file has the owner and group of the old one. If the name is a link, the file that the link points to is
-    /// replaced.
+    /// Replaces the bytes of a file by the result of `edit`. `edit` gets the old bytes, which are empty if the file does not exist. If it returns
+    /// `None`, the file is not changed. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link
+    /// is replaced.
     ///
     /// # Errors
-    /// When the file is not locked, cannot be read or written, or `edit` refuses; the file is then unchanged.
+    /// When the file is not locked, cannot be read or written, or `edit` refuses. In this case the file is unchanged.
     pub fn rewrite<E>(
         &self,
         file: FileName,

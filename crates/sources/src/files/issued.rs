@@ -1,10 +1,10 @@
-//! The list of issued sessions, for display. It decides nothing: the validity of a token is judged on the facts.
+//! The list of issued sessions, only for display. The validity of a token depends on the facts, not on this list.
 //!
 //! ```text
 //! audit id 16 | first of its chain 16 | user 16 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
 //! ```
-//! This is a slot. A slot of an older version, which had no `lent` and no `methods`, is read as an empty one.
-//! A session is stored in one of four slots that its audit id selects; if all four are in use, the one that expires first is overwritten.
+//! This is the layout of a slot. A slot of an older version, which has no `lent` and no `methods`, is read as empty. A session is stored in one of
+//! four slots that its audit id selects. If all four are in use, the session that expires first is overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::codec::{Reader, Writer};
@@ -12,10 +12,10 @@ use enfilade_facts::vocabulary::UserId;
 use std::io;
 use std::path::Path;
 
-/// The size of a slot. The file has 29 MiB when every slot is taken.
+/// The size of a slot, in bytes. If every slot is used, the file has 29 MiB.
 const SLOT_BYTES: usize = 114;
 
-/// The file.
+/// The file of issued sessions.
 pub struct IssuedSessions {
     slots: Slots<SLOT_BYTES>,
 }
@@ -23,7 +23,7 @@ pub struct IssuedSessions {
 /// The scope of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IssuedFor {
-    /// Unscoped.
+    /// No scope (unscoped).
     Nothing,
     /// A project.
     Project([u8; 16]),
@@ -33,7 +33,7 @@ pub enum IssuedFor {
     System,
 }
 
-/// The record by which a session is delegated.
+/// The record that delegates the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IssuedBy {
     /// The user in person, or an EC2 key that the user made in person.
@@ -44,24 +44,24 @@ pub enum IssuedBy {
     Trust([u8; 16]),
 }
 
-/// A session that was given out: everything that its token claims.
+/// An issued session: all data of its token's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssuedSession {
-    /// Its audit id.
+    /// The audit id of the token.
     pub own: [u8; 16],
-    /// The audit id of the first token of its chain.
+    /// The audit id of the first token in the token's audit chain.
     pub chain: [u8; 16],
-    /// Its user.
+    /// The user of the session.
     pub user: UserId,
-    /// Its scope.
+    /// The scope of the session.
     pub scope: IssuedFor,
-    /// What it was delegated by.
+    /// The record that delegates the session.
     pub lent: IssuedBy,
-    /// How its user authenticated, as in the token.
+    /// The methods with which the user authenticated, encoded as in the token.
     pub methods: u64,
-    /// When it was issued, seconds since the epoch.
+    /// The second at which the token was issued, since the epoch.
     pub issued_at: i64,
-    /// When it expires, seconds since the epoch, if it is not revoked before.
+    /// The second at which the token expires, since the epoch, unless it was revoked before.
     pub expires_at: i64,
 }
 
@@ -69,14 +69,14 @@ impl IssuedSessions {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened or created.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(IssuedSessions { slots: Slots::open(path, "issued sessions")? })
     }
 
     /// Records a session.
     pub fn note(&self, session: &IssuedSession) {
-        // Ids are random, so any of their bytes select slots evenly.
+        // Audit ids are random, so their first two bytes distribute the sessions evenly.
         let [a, b, ..] = session.own;
         let place = u16::from_be_bytes([a, b]);
         let ways = self.slots.set(place).into_iter().enumerate();
@@ -143,7 +143,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     fn session(n: u8, expires_at: i64) -> IssuedSession {
-        // All sessions are in one set of slots.
+        // The first two bytes are equal, so all sessions use the same four slots.
         let mut own = [7; 16];
         own[15] = n;
         let (chain, user, scope) = ([n; 16], UserId::from_bytes([3; 16]), IssuedFor::Project([n; 16]));
@@ -161,7 +161,7 @@ mod tests {
         all.iter().for_each(|session| one.note(session));
         assert_eq!(other.live(10), [all[3], all[2], all[1], all[0]]);
         assert_eq!(other.live(70), [all[3], all[0]]);
-        // A fifth session of a set overwrites the one that expires first.
+        // A fifth session in the same four slots overwrites the session that expires first.
         one.note(&session(5, 90));
         assert_eq!(other.live(10), [session(5, 90), all[3], all[2], all[0]]);
         for scope in [IssuedFor::Nothing, IssuedFor::Domain([9; 16]), IssuedFor::System] {

@@ -1,5 +1,5 @@
-//! The key of the fast hash of generated secrets: 32 random bytes in a file of their own, for the owner alone.
-//! Facts never hold it, so that no dump or backup of facts does.
+//! The key of the fast hash of generated secrets: 32 random bytes in a separate file that only its owner can read. The key is never part of the
+//! facts, so a dump or backup of facts does not contain it.
 
 use super::directory::share;
 use super::{atomic, bounded};
@@ -8,52 +8,53 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Far more than a key has, so that the error for a file of another length can name the length.
+/// The most bytes that are read. It is far more than the length of a key, so that the error for a file of a wrong length can name the length.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// The key's bytes; wiped when dropped, never shown.
+/// The bytes of the key. They are overwritten with zeros when they are dropped, and are never printed.
 pub struct SecretKey(Zeroizing<[u8; 32]>);
 
 impl SecretKey {
-    /// The bytes.
+    /// The bytes of the key.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// The key cannot be used.
+/// The reason why the key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("key file `{path}`: {why}")]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         why: io::Error,
     },
-    /// Its mode lets other users read it.
+    /// The mode of the file lets other users read the key.
     #[error("key file `{path}` can be opened by others (mode {mode:o}); run `chmod 600 '{path}'`")]
     TooWide {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// It is not 32 bytes long.
+    /// The file is not 32 bytes long.
     #[error(
         "key file `{path}` holds {bytes} bytes, expected 32; restore it from the backup; if it is lost, remove it and run `enfilade keys init \
         --accept-loss`"
     )]
     Length {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// How many bytes it holds.
+        /// The length of the file in bytes.
         bytes: usize,
     },
 }
 
-/// Reads the key, or creates one. Only its owner may read it, or also the members of a group. Concurrent callers all get the same key.
+/// Reads the key, or creates it. Only the owner of the file may read it; if a group is given, its members may read it, too. Concurrent callers all
+/// get the same key.
 ///
 /// # Errors
 /// [`KeyError`].
@@ -77,7 +78,7 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
 /// [`KeyError`].
 pub fn load(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyError> {
     let failed = |why| KeyError::Io { path: path.to_owned(), why };
-    // The mode of the opened file, not of a file that may have replaced it.
+    // The mode is read from the opened file, because another file may have replaced it in the meantime.
     let file = bounded::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     let mode = meta.mode() & 0o777;

@@ -1,9 +1,10 @@
-//! When and from where each token was used last.
+//! The time and the client's address of the last use of each API token.
 //!
 //! ```text
 //! credential id 16 | address 16 (IPv6, or IPv4 mapped) | seconds since the epoch i64 | checksum u64      for each slot
 //! ```
-//! A token is stored in one of four slots that its id selects; if all four are in use, the one used longest ago is overwritten.
+//! The last use of a token is stored in one of four slots that the token's id selects. If all four are in use, the slot with the oldest use is
+//! overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::vocabulary::CredentialId;
@@ -12,26 +13,26 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-/// The size of a slot. The file has 12 MiB when every slot is taken.
+/// The size of a slot, in bytes. If every slot is used, the file has 12 MiB.
 const SLOT_BYTES: usize = 48;
 /// The period in which at most one use of a token is written, in milliseconds.
 const STEP_MILLIS: u64 = 60_000;
-/// The memory for recently recorded tokens, in bytes: about 200,000 tokens.
+/// The size of the memo of recently recorded tokens, in bytes. It is enough for about 200,000 tokens.
 const RECENT_BYTES: usize = 8 << 20;
 
-/// The file.
+/// The file of last uses.
 pub struct LastUsed {
     slots: Slots<SLOT_BYTES>,
-    /// The minute in which each token was written last, so that most uses cost only a lookup in memory.
+    /// The minute in which each token was written last, so that most uses need only a lookup in memory.
     recent: WordMemo<u64>,
 }
 
-/// A use.
+/// A use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// When, seconds since the epoch.
+    /// The time of the use, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// From where.
+    /// The address of the client.
     pub from: IpAddr,
 }
 
@@ -39,7 +40,7 @@ impl LastUsed {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened or created.
     pub fn open(path: &Path, seed: MemoSeed) -> io::Result<Self> {
         let slots = Slots::open(path, "last used")?;
         Ok(LastUsed { slots, recent: WordMemo::new(seed, RECENT_BYTES) })
@@ -65,7 +66,7 @@ impl LastUsed {
         }
     }
 
-    /// When a token was used last, as far as it is known.
+    /// The last use of a token; `None` if no use is stored.
     pub fn of(&self, credential: &CredentialId) -> Option<Use> {
         let mut ways = self.set(credential).into_iter().flatten();
         ways.find(|(of, _)| of == credential).map(|(_, used)| used)
@@ -77,7 +78,7 @@ impl LastUsed {
     }
 }
 
-/// The set of slots of a token. Ids are random, so any of their bytes select slots evenly.
+/// The number of the four slots of a token. Ids are random, so their first two bytes distribute the tokens evenly.
 fn place(credential: &CredentialId) -> u16 {
     let [a, b, ..] = *credential.bytes();
     u16::from_be_bytes([a, b])
@@ -115,7 +116,7 @@ mod tests {
     }
 
     fn id(n: u8) -> CredentialId {
-        // All tokens are in one set of slots.
+        // The first two bytes are equal, so all tokens use the same four slots.
         let mut bytes = [7; 16];
         bytes[15] = n;
         CredentialId::from_bytes(bytes)

@@ -17,10 +17,10 @@ pub struct FileLock {
 const STEP: Duration = Duration::from_millis(20);
 
 impl FileLock {
-    /// Waits for the lock, at most about this long.
+    /// Takes the lock. Waits for it, at most for about the time `at_most`.
     ///
     /// # Errors
-    /// When the lock file cannot be created, or another process holds it for longer.
+    /// When the lock file cannot be created, or another process holds the lock for longer.
     pub fn take(path: &Path, at_most: Duration) -> io::Result<Self> {
         let failed = |why: io::Error| {
             io::Error::new(why.kind(), format!("the lock `{}` cannot be taken: {why}", path.display()))
@@ -49,7 +49,8 @@ impl FileLock {
     }
 }
 
-/// Waits for these locks, at most about this long in all, and takes those that become free. A lock file that does not exist is not created.
+/// Takes the locks that become free within about the time `at_most`, which is the total time for all locks. A lock file that does not exist is not
+/// created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

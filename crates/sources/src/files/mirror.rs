@@ -1,11 +1,11 @@
 //! Makes the facts follow the files that people edit.
 //!
-//! An existing file decides the content of its records. Every look compares the inode, change time and size of each file with the version that the
-//! facts were taken from. If they differ, or if the file changed so recently that a later change could have the same time, the file is read and
-//! compared with the facts. All differences of all files are committed as one change.
+//! If a file exists, it determines the content of its records. Every look compares the inode number, change time and size of each file with those of
+//! the version from which the facts were taken. If they differ, or if the file changed so recently that a later change could have the same time, the
+//! file is read and compared with the facts. All differences of all files are committed as one change.
 //!
-//! A look first reads the records of the files, then the files themselves, and commits only if the records of the files are still the same. So of two
-//! looks at the same time, also in two processes, the one that read an older version is refused.
+//! A look first reads the records of the files, then the files themselves, and commits only if the records of the files are still the same. If two
+//! looks run at the same time, possibly in two processes, the commit of the one that read the older version is refused.
 
 mod datastores;
 mod draft;
@@ -38,29 +38,30 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 use watch::Watch;
 
-/// What a look found.
+/// The result of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The commit, when facts had to be changed.
+    /// The commit; `None` if no fact had to be changed.
     pub committed: Option<At>,
-    /// How many records were added to the facts.
+    /// The number of records that were added to the facts.
     pub added: usize,
-    /// How many records were changed, including those that became stale.
+    /// The number of records that were changed, including records that were marked because their part of a file cannot be read.
     pub changed: usize,
-    /// How many records were removed.
+    /// The number of records that were removed.
     pub removed: usize,
-    /// Everything that is wrong with the files, with file, line and reason.
+    /// The problems in the files, each with the file, the line and the reason.
     pub problems: Vec<String>,
 }
 
-/// The caller of a command or request that changed a file. Every other edit counts as an administrator's.
+/// The author of a change of a file, if a command or request of this program made it. An edit with another program has the rights of an
+/// administrator.
 #[derive(Clone, Copy, Debug)]
 pub struct Editor<'a> {
-    /// The name, for the audit log.
+    /// The name of the author, for the audit log.
     pub who: &'a str,
-    /// What was done.
+    /// The description of the change, for the audit log.
     pub what: &'a str,
-    /// The rights of the change.
+    /// The rights with which the change is made.
     pub requester: Requester,
 }
 
@@ -75,35 +76,36 @@ pub enum MirrorError {
     Commit(#[from] CommitError),
 }
 
-/// Mirrors the files of one directory.
+/// Makes the facts follow the files of one directory.
 pub struct Mirror {
     set: FileSet,
-    /// `user.cfg` as it was read last; `secrets` is the same for `token.shadow`. So after a change of one line only one record is compared.
+    /// The content of `user.cfg` at the last look, and `secrets` is the content of `token.shadow`. With them, only one record is compared after a
+    /// change of one line.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
-    /// The next value of `secrets`, until the look has ended.
+    /// The next value of `secrets`, which is set when the look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the second at which the oldest of its last good facts exceeds the stale limit. A file with problems
-    /// is read again at that second, or at the next look if it has no entry here.
+    /// For each file that this process compared, the second at which the first of the last good facts exceeds the stale limit. At that second, a file
+    /// with problems is read again. If a file has no entry here, it is read at the next look.
     due: BTreeMap<FileName, i64>,
-    /// For each file the version that this process read when it was no longer fresh, and the digest of its bytes. Such a version need not be read
-    /// again.
+    /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
+    /// need not be read again.
     settled: BTreeMap<FileName, (FileVersion, Digest)>,
-    /// Waits a moment between two readings of a file that is written in place.
+    /// Waits between two readings of a file that is being written in place.
     between: Box<dyn Fn() + Send + Sync>,
     watch: Watch,
 }
 
 type Digest = [u8; 16];
 
-/// How often a look is tried while others change the same facts. More conflicts mean that something else is wrong.
+/// The greatest number of attempts of a look, if other processes change the same facts at the same time.
 const COMMIT_TRIES: usize = 32;
-/// How often a file is read while a program writes it in place.
+/// The greatest number of readings of a file that a program writes in place.
 const READ_TRIES: usize = 8;
 const READ_PAUSE: Duration = Duration::from_millis(25);
 
-/// A file that has to be compared.
+/// A file that has to be compared with the facts.
 struct News {
     file: FileName,
     before: Option<MirroredFile>,
@@ -130,7 +132,7 @@ impl News {
         }
     }
 
-    /// Whether the facts were taken from this content, and nothing was wrong with it.
+    /// Whether the facts were taken from this content, and the content had no problems.
     fn is_known(&self) -> bool {
         self.before.as_ref().is_some_and(|before| {
             before.problem_count == 0 && before.fault.is_none() && self.digest() == Some(before.digest)
@@ -139,9 +141,9 @@ impl News {
 }
 
 impl Mirror {
-    /// A mirror of these files; none of them needs to exist.
+    /// A mirror of these files. The files need not exist.
     pub fn new(set: FileSet) -> Self {
-        // Without random bytes from the kernel a constant is enough: an attacker who can write the file needs no collision.
+        // If the kernel gives no random bytes, a constant is enough: an attacker who can write the file does not need a collision of digests.
         let mut seed = *b"enfilade seen  1";
         let _ = getrandom::fill(&mut seed);
         let (users, secrets, walked) = (None, None, None);
@@ -151,15 +153,15 @@ impl Mirror {
         Mirror { set, users, secrets, walked, seed, due, settled, between, watch }
     }
 
-    /// Looks at the files, and commits the differences between them and the facts.
+    /// Makes a look: reads the files, and commits their differences from the facts.
     ///
     /// # Errors
-    /// When the facts cannot be read or changed. Problems in the files are no error, but part of the outcome.
+    /// When the facts cannot be read or changed. Problems in the files are not an error, but part of the outcome.
     pub fn look(&mut self, source: &dyn Source, now: Clocks) -> Result<Outcome, MirrorError> {
         self.look_for(source, now, None)
     }
 
-    /// As [`Mirror::look`], after the editor `by` changed a file under its lock.
+    /// As [`Mirror::look`], after `by` has changed a file and while `by` still holds the lock of the file.
     ///
     /// # Errors
     /// As [`Mirror::look`].
@@ -178,7 +180,7 @@ impl Mirror {
         }
     }
 
-    /// Waits until something changes in the directory of a file, at most this long.
+    /// Waits until something changes in the directory of a file, at most for the time `at_most`.
     pub fn wait(&mut self, at_most: Duration) {
         self.watch.wait(&self.set, at_most);
     }
@@ -211,7 +213,7 @@ impl Mirror {
             for ((file, row), news) in after.iter_mut().zip(&news) {
                 *row = draft.file_row(*file, news.before.as_ref(), std::mem::take(row));
             }
-            // The records of the files themselves are not counted.
+            // The counts do not include the records of the files themselves (`MirroredFile`).
             let (added, changed, removed) = (draft.added, draft.changed, draft.removed);
             for ((file, row), news) in after.iter().zip(&news) {
                 draft.put(file, news.before.as_ref(), row);
@@ -221,7 +223,8 @@ impl Mirror {
             Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
         })??;
         if !change.is_empty() {
-            // A writer that holds the lock commits the change in its own name; then this commit is refused.
+            // A process that holds the lock of a file will commit the change in its own name, so this look waits for it. After that commit, the
+            // commit of this look is refused.
             let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }
@@ -240,7 +243,7 @@ impl Mirror {
             let before = rows.get(&file).cloned();
             let version = std::fs::metadata(self.set.path(file)).map(|meta| version_of(&meta));
             match (&version, &before) {
-                // A file that never existed is not missing.
+                // A file that does not exist and has no record in the facts is not an error.
                 (Err(why), None) if why.kind() == io::ErrorKind::NotFound => return None,
                 (Ok(version), Some(row)) if self.is_settled(file, version, row) => {
                     let is_due = || self.due.get(&file).is_none_or(|due| *due <= now.unix_seconds);
@@ -255,12 +258,12 @@ impl Mirror {
         FileName::ALL.into_iter().filter_map(news).collect()
     }
 
-    /// Whether the facts are from this version, and this version cannot have changed after it was read.
+    /// Whether the facts were taken from this version, and the file cannot have changed later without a new change time.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }
 
-    /// Remembers the versions that were read and were not fresh, with their digests. `now` is the time before they were read.
+    /// Stores the versions that were not fresh when they were read, with their digests. `now` is the time before the files were read.
     fn settle(&mut self, news: &[News], now: Clocks) {
         for news in news {
             match &news.content {
@@ -285,8 +288,9 @@ impl Mirror {
         News { file, before, content }
     }
 
-    /// The bytes of a file and their version; no version if the file changed during every reading. An editor that writes in place leaves the file
-    /// empty or half written for a moment. So a file that was just changed in place is read until two readings in a row find the same version.
+    /// The bytes of a file and its version. The version is `None` if the file changed during every reading. If an editor writes a file in place, the
+    /// file is empty or incomplete for a moment. So a file that was changed in place a moment ago is read until two consecutive readings find the
+    /// same version.
     fn read_settled(
         &self,
         file: FileName,
@@ -312,7 +316,8 @@ impl Mirror {
         }
     }
 
-    /// Adds the files that must be compared together: tokens are in two files, and the administrator's role must exist when users exist.
+    /// Adds files that must be compared together with the files in `news`. Tokens are in both `user.cfg` and `token.shadow`. The role of `root@pam`
+    /// must exist if there are users, so `acl.cfg` is compared together with `user.cfg`.
     fn join(&self, news: &mut Vec<News>, rows: &BTreeMap<FileName, MirroredFile>) {
         let has = |news: &[News], file| news.iter().any(|news| news.file == file);
         let add = |news: &mut Vec<News>, file: FileName, when: bool| {
@@ -348,14 +353,15 @@ impl Mirror {
         }
         match (&said.acl, &said.users) {
             (Some(acl), _) => roles::compare(acl, draft)?,
-            // The administrator has its role even if `acl.cfg` is not in use or cannot be read.
+            // `root@pam` has its role even if `acl.cfg` does not exist or cannot be read.
             (None, Some(_)) => roles::ensure_administrator(draft)?,
             (None, None) => {}
         }
         Ok(())
     }
 
-    /// The users and tokens whose entries changed since this process read them last; `None` if the facts changed meanwhile.
+    /// The users and tokens whose entries in the files changed since the last look of this process. `None` if another process has changed the facts
+    /// since.
     fn changed(&self, news: &[News], said: &FileContents) -> Option<Vec<Authid>> {
         let mut changed = Vec::new();
         let of = |file| news.iter().find(|news| news.file == file);
@@ -390,8 +396,8 @@ impl Mirror {
         }
     }
 
-    /// The tokens whose entries in `token.shadow` changed, if the facts are as this process left them. This empties `secrets`: if the look fails, the
-    /// next look compares the whole file.
+    /// The tokens whose entries in `token.shadow` changed since the last look. `None` if another process has changed the facts since. This function
+    /// removes the value of `secrets`, so that the next look compares the whole file if this look fails.
     fn walk(&mut self, news: &[News]) -> Option<Changes> {
         let secrets = news.iter().find(|news| news.file == FileName::Secrets)?;
         let (digest, mut seen) = self.secrets.take()?;
@@ -401,8 +407,8 @@ impl Mirror {
         Some(changes)
     }
 
-    /// Treats the content of `user.cfg` and `token.shadow` as compared, if the facts were taken from this content. A caller that holds the locks and
-    /// is about to change the files calls this first, so that the look after the change compares only the changed entries.
+    /// Stores the content of `user.cfg` and `token.shadow` as that of the last look, if the facts were taken from this content. A caller that holds
+    /// the locks of the files calls this function before it changes them, so that the next look compares only the changed entries.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -451,7 +457,7 @@ impl News {
     }
 }
 
-/// `Some` if the facts are still from the content with this digest, and this content has no problems.
+/// `Some` if the facts were taken from the content with this digest, and this content has no problems.
 fn was_left(news: &News, digest: &Digest) -> Option<()> {
     let before = news.before.as_ref()?;
     (before.digest == *digest && before.problem_count == 0 && before.fault.is_none()).then_some(())
@@ -481,7 +487,7 @@ impl FileContents {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
         let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
         let (secrets, no_secrets) = match changes {
-            // If `user.cfg` changed, too, the whole of `token.shadow` is needed to look up the tokens of changed users.
+            // If `user.cfg` changed, too, the whole `token.shadow` is parsed, because the hashes of the tokens in `user.cfg` are needed.
             Some(changes) if bytes(FileName::Users).is_none() => (Some(Secrets::Alone(changes)), None),
             changes => match whole() {
                 Some(Ok(shadow)) => {
@@ -502,7 +508,7 @@ impl FileContents {
         }
     }
 
-    /// The record of a file: its version, and its fault if the whole file cannot be used.
+    /// The record of a file: its version, and a [`FileFault`] if the whole file cannot be used.
     fn row(&self, news: &News, draft: &mut Draft<'_, '_>) -> MirroredFile {
         let before = news.before.as_ref();
         let no_secrets = self.no_secrets.as_ref().filter(|_| news.file == FileName::Secrets);
@@ -513,7 +519,7 @@ impl FileContents {
         };
         let fault = error.map(|error| {
             let had = before.is_some();
-            // If a part of the file was faulty before the whole file is, the fault began with that part.
+            // If parts of the file had errors before, the error of the whole file has the start time of the first such error.
             let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);
@@ -542,7 +548,7 @@ fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    // After a restore the facts change, although no file did.
+    // After a restore of the facts, they differ from the files, although no file was changed.
     let names = match named(|news| !news.is_known()) {
         changed if changed.is_empty() => named(|_| true),
         changed => changed,
@@ -563,7 +569,7 @@ fn version_of(meta: &Metadata) -> FileVersion {
     }
 }
 
-/// Whether the change time of a file is in the last two seconds or in the future. The kernel takes the times of files from a clock that ticks, so two
+/// Whether the change time of a file is in the last two seconds or in the future. The kernel's clock for file times advances in ticks, and two
 /// changes within one tick have the same time. So a fresh file is read again at the next look. `now` is the time before the file was read.
 fn is_fresh(version: &FileVersion, now: Clocks) -> bool {
     version.changed >= now.unix_seconds.saturating_sub(2)

@@ -1,10 +1,11 @@
-//! The process that reads the mirrored files, and the time of its last look, shared by all processes of the machine.
+//! The file `lookout`, which all processes of the machine share. It names the process that reads the mirrored files, and the time of its last look.
 //!
 //! ```text
 //! magic 8 | process that looks u64 | time of the last look u64 | since when this process looks u64     (since the machine started, ms)
 //! ```
-//! One process looks at a time. If it has not looked for a while, because it ended or was stopped, another process takes its place. If a stopped
-//! process continues, it notices this before its next look, and its pending commit is refused, because the record of the file has changed.
+//! Only one process is the leader. If it has not made a look for three seconds, because it ended or was stopped, another process becomes the leader.
+//! If a stopped process continues, it finds the new leader in the file before its next look. Its pending commit is refused, because the record of the
+//! file has changed.
 
 use crate::shared_words::SharedWords;
 use std::io;
@@ -16,13 +17,14 @@ const WHO: usize = 1;
 const WHEN: usize = 2;
 const SINCE: usize = 3;
 
-/// After this time without a look another process takes over, in milliseconds.
+/// After this time without a look, in milliseconds, another process becomes the leader.
 const SILENCE_MILLIS: u64 = 3_000;
 
-/// Two processes may write their times in another order than they read the clock. So a time may be this much later than now, in milliseconds.
+/// A time in the file may be later than a time that was read from the clock before. Up to this difference, in milliseconds, it is accepted. A greater
+/// difference means that the time is from before the last start of the machine.
 const LATE_MILLIS: u64 = 1_000;
 
-/// The file, as one process uses it.
+/// The file `lookout`, as opened by one process.
 pub struct MirrorLeader {
     words: SharedWords,
     me: u64,
@@ -32,14 +34,14 @@ impl MirrorLeader {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened or created.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut me = [0; 8];
         getrandom::fill(&mut me).map_err(|why| io::Error::other(why.to_string()))?;
         Ok(MirrorLeader { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
     }
 
-    /// Whether this process is the mirror leader. If the leader no longer looks, this process becomes the leader.
+    /// Whether this process is the mirror leader. If the leader has made no look for three seconds, this process becomes the leader.
     pub fn is_mine(&self, tick_millis: u64) -> bool {
         let who = self.words.word(WHO).load(Ordering::Acquire);
         if who == self.me {
@@ -58,10 +60,10 @@ impl MirrorLeader {
         is_mine
     }
 
-    /// Records a look, with the ticks of its begin and end.
+    /// Records a look. The arguments are the times of its begin and end, in milliseconds since the start of the machine.
     pub fn looked(&self, began_tick_millis: u64, ended_tick_millis: u64) {
         let when = self.words.word(WHEN);
-        // A time later than now is from before the last restart of the machine.
+        // A time that is later than now is from before the last start of the machine.
         let newer = |before: u64| {
             let is_newer = before < began_tick_millis || ended_tick_millis + LATE_MILLIS < before;
             is_newer.then_some(began_tick_millis)
@@ -69,7 +71,7 @@ impl MirrorLeader {
         let _ = when.fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
     }
 
-    /// The time since the begin of the last completed look; `None` if none was completed since the machine started.
+    /// The time since the begin of the last completed look, in milliseconds. `None` if no look was completed since the machine started.
     pub fn age_millis(&self, tick_millis: u64) -> Option<u64> {
         self.age_of(WHEN, tick_millis)
     }
@@ -103,7 +105,7 @@ mod tests {
         assert!(!other.is_mine(3_010));
         assert_eq!((other.age_millis(3_010), one.age_millis(5)), (Some(3_000), Some(0)));
         assert!(other.is_mine(3_011) && !one.is_mine(3_011));
-        // A slow process does not make the last look appear older.
+        // The end of a slow look does not replace the later time of another look.
         other.looked(3_011, 3_011);
         one.looked(2_000, 3_012);
         assert_eq!(one.age_millis(3_012), Some(1));

@@ -1,4 +1,4 @@
-//! The owner of new files: what root makes belongs to the owner of the directory it is in.
+//! Sets the owner of new files. A file that root makes gets the owner of its directory.
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use std::io;
@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Gives a file or directory of root to the owner of `directory`, if that is another user: a command of root must not make what a server of that
-/// user cannot open. Every other caller changes nothing.
+/// If root owns a file or directory, sets its owner and group to those of `directory`. Otherwise a server that runs as the owner of `directory` could
+/// not open a file that a command of root made. If the caller is not root, nothing is changed.
 ///
 /// # Errors
-/// When the owner is not known, or cannot be changed.
+/// When the owner cannot be read or changed.
 pub fn give(path: &Path, directory: &Path) -> io::Result<()> {
     if rustix::process::geteuid().is_root() { give_opened(&opened(path)?, directory) } else { Ok(()) }
 }
@@ -28,15 +28,15 @@ pub(crate) fn give_opened(file: impl AsFd, directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::chownat(file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?)
 }
 
-/// The directory that a path is in.
+/// The directory that contains `path`.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The file or directory of this name. A symbolic link is refused: a member of the group may have made it, and it may name another file of the
-/// owner.
+/// Opens a file or directory to set its owner. A symbolic link is refused: a member of the group may have made the link, and it may point to another
+/// file of the owner.
 ///
-/// The descriptor is opened with `O_PATH`: closing one that can read would release the locks that LMDB has on the file (fcntl(2)).
+/// The descriptor is opened with `O_PATH`, because closing a readable descriptor would release the locks that LMDB has on the file (fcntl(2)).
 pub(super) fn opened(path: &Path) -> io::Result<OwnedFd> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::Symlink {

@@ -1,5 +1,5 @@
-//! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms)
-//! and `tfa.json` (second factors). They are read for an import and never written. No error quotes them.
+//! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms) and
+//! `tfa.json` (second factors). They are read for an import and never written. Error messages never quote their content.
 
 use super::section_config::{self, LineError, shown};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
@@ -17,10 +17,10 @@ pub const SECOND_FACTORS: &str = "tfa.json";
 /// The hashes of passwords by the name of the user, without the realm `pbs`. `None` for an entry that is not a string.
 pub type Passwords = BTreeMap<String, Option<String>>;
 
-/// Reads `shadow.json`. Of two entries with one name the last counts, as in Proxmox.
+/// Reads `shadow.json`. If a name has two entries, the last one counts, as in Proxmox.
 ///
 /// # Errors
-/// When it is no JSON object.
+/// When the file is not a JSON object.
 pub fn passwords(bytes: &[u8]) -> Result<Passwords, LineError> {
     let entries = object(bytes, "names and hashes")?;
     Ok(entries.into_iter().map(|(name, hash)| (name, hash.as_str().map(str::to_owned))).collect())
@@ -29,9 +29,9 @@ pub fn passwords(bytes: &[u8]) -> Result<Passwords, LineError> {
 /// A realm of `domains.cfg`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealmSection {
-    /// How Proxmox checks logins of its users: `pam`, `pbs`, `ldap`, `ad`, `openid`.
+    /// The method with which Proxmox checks logins of the realm: `pam`, `pbs`, `ldap`, `ad` or `openid`.
     pub kind: String,
-    /// Its comment.
+    /// The comment of the realm.
     pub comment: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct RealmSection {
 pub struct Realms {
     /// The realms.
     pub realms: BTreeMap<Realm, RealmSection>,
-    /// Sections that cannot be used: the id, if there is one, and the problem.
+    /// Sections that cannot be used, with their id (empty if it cannot be read) and the problem.
     pub broken: Vec<(String, LineError)>,
 }
 
@@ -64,13 +64,13 @@ pub fn realms(bytes: &[u8]) -> Realms {
     found
 }
 
-/// The kinds of second factors of each user, and how many of each kind.
+/// For each user, the kinds of second factors and the number of factors of each kind.
 pub type SecondFactors = BTreeMap<Userid, BTreeMap<String, usize>>;
 
-/// Reads `tfa.json`. A disabled factor counts, because its owner wanted one. An entry of unknown form counts as a factor, too.
+/// Reads `tfa.json`. A disabled factor counts as well, because its owner wanted a second factor. So does an entry of unknown form.
 ///
 /// # Errors
-/// When it has another form than Proxmox's: then the users with a second factor are unknown.
+/// When the file does not have the form of Proxmox's file, so that the users with a second factor are unknown.
 pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     let wrong = |reason: &str| LineError { line: 0, reason: reason.to_owned() };
     let users = match object(bytes, "`users` and their second factors")?.remove("users") {
@@ -98,14 +98,14 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     Ok(found)
 }
 
-/// Keys of a user in `tfa.json` that are no second factors.
+/// Keys below a user in `tfa.json` that are not second factors.
 const STATES: [&str; 2] = ["totp-locked", "tfa-locked-until"];
 
 fn count(entries: &Value) -> usize {
     match entries {
         Value::Null | Value::Bool(false) => 0,
         Value::Array(entries) => entries.len(),
-        // Recovery keys are one object.
+        // Recovery keys are a single object, and count as one factor.
         _ => 1,
     }
 }

@@ -1,4 +1,4 @@
-//! Proxmox's section-config grammar:
+//! Reads and writes files in Proxmox's section-config grammar:
 //!
 //! ```text
 //! type: id
@@ -7,38 +7,38 @@
 //!
 //! type: id
 //! ```
-//! A line of a property begins with white space, a header does not; a line of white space ends a section; the grammar has no comments.
-//! Proxmox rejects the whole file at the first error, so one bad line makes every datastore unavailable. Here an error affects only its section.
+//! A line with a property begins with white space, and a header does not. A blank line ends a section. There are no comments. Proxmox rejects the
+//! whole file if a line has an error, so one bad line makes every datastore unavailable. In this parser, an error affects only its section.
 
 use super::file_set::{EditError, Locked};
 use enfilade_facts::tables::FileName;
 use std::collections::HashMap;
 
-/// A problem and its line.
+/// An error in a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// The line, from 1.
+    /// The number of the line, from 1; 0 if the error has no line.
     pub line: u32,
-    /// The problem.
+    /// The description of the error.
     pub reason: String,
 }
 
 /// One section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its type.
+    /// The type of the section.
     pub kind: String,
-    /// Its id.
+    /// The id of the section.
     pub id: String,
-    /// The line of its header, from 1; 0 when the section was not read from a file.
+    /// The line of the section's header, from 1; 0 if the section was not read from a file.
     pub line: u32,
-    /// Its properties, in order.
+    /// The properties of the section, in order.
     pub properties: Vec<(String, String)>,
     /// The line of each property that was read, in the same order.
     pub lines: Vec<u32>,
-    /// Its first error.
+    /// The first error in the section.
     pub error: Option<LineError>,
-    /// Its lines as they were, for writing back a section that cannot be read.
+    /// The unchanged lines of the section, which are written back if the section has an error.
     raw: Vec<u8>,
     /// Whether a line of white space or the end of the file followed the section.
     is_ended: bool,
@@ -68,15 +68,15 @@ impl Section {
 /// A parsed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
-    /// Its sections, broken ones included.
+    /// The sections of the file, including those with an error.
     pub sections: Vec<Section>,
     /// Errors that belong to no section.
     pub errors: Vec<LineError>,
-    /// Groups of lines that belong to no section, each with the number of its first line, for writing them back in the same place.
+    /// Groups of lines outside all sections, each with the number of its first line. They are written back in the same place.
     stray: Vec<(u32, Vec<u8>)>,
 }
 
-/// The section to which the line before belongs.
+/// Whether the previous line belongs to a section.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Nothing,
@@ -84,7 +84,7 @@ enum Within {
     Stray,
 }
 
-/// Parses a file. Line ends of Windows and a byte-order mark are accepted.
+/// Parses the content of a file. Line ends of Windows and a byte-order mark are accepted.
 pub fn parse(text: &[u8]) -> Parsed {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parsed = Parsed::default();
@@ -98,8 +98,8 @@ pub fn parse(text: &[u8]) -> Parsed {
             (Line::Blank, _) => Within::Nothing,
             (Line::Header(kind, id), before) => {
                 if let Some(before) = before {
-                    // Proxmox reads this line as a property. Here the line begins a new section. The section before has no end, and may be
-                    // incomplete.
+                    // Proxmox reads this line as a property. This parser begins a new section. The previous section was not ended by a blank line,
+                    // and may be incomplete.
                     before.fail(number, "syntax error (expected section properties)");
                     before.is_ended = false;
                 }
@@ -128,7 +128,7 @@ pub fn parse(text: &[u8]) -> Parsed {
     parsed
 }
 
-/// Records a line that belongs to no section. Several such lines in a row are one error.
+/// Records a line outside all sections. Several such lines in a row are one error.
 fn stray_line(parsed: &mut Parsed, within: Within, number: u32, raw: &[u8]) {
     match parsed.stray.last_mut() {
         Some((_, lines)) if within == Within::Stray => lines.extend_from_slice(raw),
@@ -169,9 +169,9 @@ fn read_line(line: &[u8]) -> Line {
     }
 }
 
-/// Marks sections with the same id as broken: Proxmox silently takes the last one, but the intended one is unknown.
+/// Adds an error to sections with the same id. Proxmox silently uses the last one, but it is unknown which one the author wants.
 fn mark_duplicates(sections: &mut [Section]) {
-    // The lines of the first two sections of each id. The error of a section has the line of the other section.
+    // For each id, the lines of its first two sections. The error of a section names the line of the other section.
     let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
     for section in sections.iter() {
         let place = places.entry(&section.id).or_insert((section.line, None));
@@ -200,10 +200,10 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// Writes a file. Sections that could not be read, and lines that belong to no section, are written back unchanged.
+/// The content of the file. Sections with an error, and lines outside all sections, are written back unchanged.
 ///
 /// # Errors
-/// When a section or a property would not be read back as the same.
+/// When a section or a property would be parsed differently after it was written.
 pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let mut stray = parsed.stray.iter().peekable();
@@ -217,7 +217,7 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
         } else {
             print_section(&mut text, section)?;
         }
-        // The missing blank line is not added to a broken section: an edit of another section must not change it.
+        // To a section with an error, no missing blank line is added, because an edit of another section must not change it.
         if section.is_ended || section.error.is_none() {
             text.push(b'\n');
         }
@@ -229,7 +229,7 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Sets a property, or removes it.
+/// Sets a property, or removes it if `value` is `None`.
 pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     match (section.properties.iter_mut().find(|(other, _)| other == key), value) {
         (Some((_, held)), Some(value)) => *held = value,
@@ -239,10 +239,10 @@ pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     }
 }
 
-/// Edits the sections of a file whose lock is held. Broken sections are written back byte for byte.
+/// Edits the sections of a file whose lock the caller holds. Sections with an error are written back byte for byte.
 ///
 /// # Errors
-/// When the file cannot be read or written, or `change` refuses; then nothing changes.
+/// When the file cannot be read or written, or `change` refuses. In this case the file is not changed.
 pub fn edit<E>(
     locked: &Locked<'_>,
     file: FileName,
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cases of the grammar: input, valid sections, and errors as `line: reason`.
+    /// Compares the parsed text with the ids of the valid sections and with the errors as `line: reason`.
     fn check(text: &str, good: &[&str], errors: &[&str]) {
         let parsed = parse(text.as_bytes());
         let standing: Vec<_> =

@@ -1,5 +1,5 @@
-//! A file of fixed size for data that changes all the time and is not a fact: sets of four slots, each with a checksum. Slots are written in
-//! place and never synced; after a power cut the file may be some minutes old.
+//! A file of fixed size for data that changes often and is not a fact. It consists of sets of four slots, and each slot has a checksum. Slots are
+//! written in place and never synced, so after a power cut the last minutes may be missing.
 
 use enfilade_facts::MemoSeed;
 use enfilade_facts::memo::KeyMaker;
@@ -8,18 +8,18 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Slots in a set.
+/// The number of slots in a set.
 pub(super) const WAYS: usize = 4;
 const SUM_BYTES: usize = 8;
 
-/// The file. `N` is the length of a slot in bytes; the last eight bytes are the checksum.
+/// The file. `N` is the length of a slot in bytes, of which the last eight bytes are the checksum.
 pub(super) struct Slots<const N: usize> {
     file: File,
     step: &'static str,
 }
 
 impl<const N: usize> Slots<N> {
-    /// Opens the file, or creates it. It is sparse: unused slots are holes.
+    /// Opens the file, or creates it. Unused slots are holes and take no space.
     pub(super) fn open(path: &Path, step: &'static str) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;

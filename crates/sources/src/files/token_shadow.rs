@@ -1,4 +1,4 @@
-//! `token.shadow`: one JSON object of token ids and crypt(3) hashes, as Proxmox writes it.
+//! `token.shadow`, as Proxmox writes it: a JSON object whose keys are token ids and whose values are crypt(3) hashes.
 
 use super::section_config::{LineError, shown};
 use enfilade_facts::memo::KeyMaker;
@@ -13,13 +13,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// The file, with all its entries in order. Entries that are invalid here are also kept, and written back unchanged.
+/// The content of the file, with all entries in order. Invalid entries are kept, too, and written back unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenShadow {
     entries: Vec<(String, Value)>,
 }
 
-/// The problem of a token with several entries.
+/// The error of a token with several entries.
 const TWICE: &str = "it has more than one entry";
 
 /// The parsed content.
@@ -29,15 +29,15 @@ pub struct Hashes {
     pub hashes: HashMap<String, String>,
     /// Tokens with an unusable entry.
     pub broken: BTreeMap<Authid, LineError>,
-    /// Problems that concern no token.
+    /// Problems that cannot be attributed to a token.
     pub problems: Vec<String>,
 }
 
 impl TokenShadow {
-    /// Reads a file. A byte-order mark is accepted.
+    /// Parses the content of the file. A byte-order mark is accepted.
     ///
     /// # Errors
-    /// When it is no JSON object; the error never quotes the file.
+    /// When the file is not a JSON object. The error never quotes the file.
     pub fn parse(bytes: &[u8]) -> Result<Self, LineError> {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         serde_json::from_slice(text).map_err(|why| LineError {
@@ -88,7 +88,7 @@ impl TokenShadow {
                         Entry::Vacant(new) => {
                             new.insert(hash);
                         }
-                        // Proxmox takes the last of two entries, but the intended one is unknown.
+                        // Proxmox uses the last of two entries, but it is unknown which one the author wants.
                         Entry::Occupied(first) => wrong.push((first.remove_entry().0, TWICE)),
                     }
                 }
@@ -113,13 +113,13 @@ pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 pub(crate) enum Secrets {
     /// The whole file, and the tokens whose entries changed, if that is known.
     Whole(Hashes, Option<Vec<Authid>>),
-    /// Only the changed entries: no other token has to be compared.
+    /// Only the changed entries. No other token has to be compared.
     Alone(Changes),
 }
 
-/// Digests of a whole file, so that one changed entry among many is found by one pass over the file.
+/// Digests of all entries of a file. With them, one pass over a new version of the file finds the changed entries.
 pub(crate) struct Seen {
-    /// For each token a digest of its hash, and the number of the last pass that found it.
+    /// For each token, a digest of its hash, and the number of the last pass in which the token was found.
     entries: HashMap<String, (MemoKey, u64)>,
     walk: u64,
     seed: MemoSeed,
@@ -138,8 +138,8 @@ impl Seen {
         KeyMaker::new(&self.seed, "token.shadow").bytes(hash.as_bytes()).key()
     }
 
-    /// The changed tokens of a new version of the file, whose digests replace the old ones. `None` if the file has problems: then it must
-    /// be parsed as a whole, and these digests must not be used again.
+    /// The changed tokens of a new version of the file. The digests are replaced by those of the new version. `None` if the file has problems. In
+    /// this case the whole file must be parsed, and these digests must not be used again.
     pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<Changes> {
         self.walk += 1;
         let mut changes = Changes::new();
@@ -176,7 +176,7 @@ impl Seen {
     }
 }
 
-/// Walks over a JSON object of strings without storing them. Any other content is an error.
+/// Calls a function for each entry of a JSON object of strings, without storing the entries. Any other content is an error.
 struct Walk<'f>(&'f mut dyn FnMut(&str, &str) -> Option<()>);
 
 impl<'de> Visitor<'de> for Walk<'_> {
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// A string, borrowed from the file unless it has to be unescaped.
+/// A string that is borrowed from the file, or owned if it has to be unescaped.
 #[derive(Deserialize)]
 struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(String::from_utf8(shadow.print()).unwrap(), expected);
     }
 
-    /// The changes between two versions, by a pass and by parsing both.
+    /// Compares the changes that a pass finds with those that parsing both versions finds.
     fn check_changes(before: &str, after: &str) {
         let read = |text: &str| TokenShadow::parse(text.as_bytes()).map(TokenShadow::hashes);
         let mut seen = Seen::new(&read(before).unwrap(), MemoSeed([3; 16]));

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 /// The section of a user or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whether it may be used.
+    /// Whether the user or token may be used.
     pub enabled: bool,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// The second at which the user or token expires, since the epoch; 0 if it never expires.
     pub expires: i64,
-    /// Its comment.
+    /// The comment of the user or token.
     pub comment: Option<String>,
 }
 
@@ -27,13 +27,13 @@ impl Default for Entry {
 pub struct UserCfg {
     /// Users and tokens.
     pub entries: BTreeMap<Authid, Entry>,
-    /// Users and tokens with a malformed section; the flag says whether the last good facts may stay in use.
+    /// Users and tokens with a malformed section. The flag says whether their last good facts may still be used.
     pub broken: BTreeMap<Authid, (LineError, bool)>,
-    /// Problems that concern no user or token.
+    /// Problems that cannot be attributed to a user or token.
     pub problems: Vec<LineError>,
 }
 
-/// The properties of Proxmox Backup Server 4 that only users have. They stay in the file and have no effect here.
+/// The properties of Proxmox Backup Server 4 that only users have. They are kept in the file, but have no effect in this server.
 const OF_PEOPLE: [&str; 3] = ["firstname", "lastname", "email"];
 
 /// The section types.
@@ -60,7 +60,7 @@ pub fn read(parsed: &Parsed) -> UserCfg {
     users
 }
 
-/// The problem, and whether the last good facts may stay in use: not if the section is well-formed and contains an unknown value.
+/// The error, and whether the last good facts may still be used. They may not if the section is well-formed, but contains an unknown value.
 type Wrong = (LineError, bool);
 
 fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
@@ -106,7 +106,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
     Ok((authid, entry))
 }
 
-/// Reads a boolean as Proxmox's schema does, in upper or lower case.
+/// Reads a boolean in upper or lower case, as Proxmox's schema does.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "yes" | "true" => Some(true),
@@ -115,10 +115,10 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Writes an entry into the section of a user or token; creates the section if it does not exist.
+/// Writes an entry into the section of a user or token. If the section does not exist, it is created.
 ///
 /// # Errors
-/// When the section is malformed: it must be corrected first.
+/// When the section is malformed. It must be corrected first.
 pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Result<(), String> {
     let id = authid.to_string();
     let place = sections.iter().position(|section| section.id == id);
@@ -131,7 +131,7 @@ pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Resul
     if let Some(error) = &section.error {
         return Err(format!("user.cfg: line {}: {}; correct the section first", error.line, error.reason));
     }
-    // Default values are left out, as Proxmox writes the file.
+    // Default values are not written, as in Proxmox.
     section_config::set(section, "comment", entry.comment.clone());
     section_config::set(section, "enable", (!entry.enabled).then(|| "false".to_owned()));
     section_config::set(section, "expire", (entry.expires != 0).then(|| entry.expires.to_string()));
@@ -159,7 +159,7 @@ pub fn change(
         // The administrator root@pam exists without a section.
         None if authid.token.is_none() && authid.user == Userid::root_pam() => Entry::default(),
         None => {
-            // Its header may be the line that cannot be read.
+            // The header of the section may be in a line that cannot be read, so the message also names such a line.
             let broken = sections.iter().find_map(|section| section.error.as_ref());
             let broken = broken.map(|why| format!("; line {} cannot be read: {}", why.line, why.reason));
             return Err(format!("user.cfg has no section of `{id}`{}", broken.unwrap_or_default()));

@@ -1,9 +1,10 @@
-//! Compaction frees the space of deleted records. LMDB uses free pages again but never makes its file shorter, and pages that were split stay
-//! partly empty.
+//! Compaction frees the space of deleted records. LMDB uses free pages again, but never makes its file shorter. After a page was split, both halves
+//! may stay partly empty.
 //!
-//! The records are put into a new file in the order of their keys, in a directory next to the old file. The new file is synced, and renamed to the
-//! name of the old one. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the log; it
-//! writes no fact, so the tallies stay the same. No other process may have the store open, because it would continue to use the old file.
+//! The records are put into a new file in the order of their keys, in a directory next to the old file. The new file is synced, and then renamed to
+//! the name of the old file. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the
+//! change log. It changes no fact, so the tallies stay the same. No other process may have the store open, because it would continue to use the old
+//! file.
 
 use super::environment::{self, Environment, Trust};
 use super::map::open_map_of;
@@ -27,10 +28,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 const DATA: &str = "data.mdb";
-/// The bytes of records that one transaction writes: its pages are in memory until it is committed.
+/// About the number of bytes of records that one transaction writes. It is limited, because all pages of a transaction are in memory until the
+/// commit.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The store was not compacted, and is unchanged.
+/// The reason why the store was not compacted. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
     /// The store could not be opened, or other processes have it open.
@@ -53,33 +55,35 @@ impl From<heed::Error> for CompactError {
 /// The effect of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compaction {
-    /// How many records there are, tallies and the log included.
+    /// The number of records, including tallies and the change log.
     pub records: u64,
-    /// How long the file was, in bytes.
+    /// The length of the file before the compaction, in bytes.
     pub bytes_before: u64,
-    /// How long it is, in bytes.
+    /// The length of the file after the compaction, in bytes.
     pub bytes_after: u64,
 }
 
 impl Compaction {
-    /// How much shorter the file is, in bytes.
+    /// The difference of the lengths, in bytes; 0 if the file is not shorter.
     pub fn won_bytes(&self) -> u64 {
         self.bytes_before.saturating_sub(self.bytes_after)
     }
 }
 
 impl Status {
-    /// Whether a compaction is worth its time: it frees at least half of a file that is not small. It may free more, if pages are not full.
+    /// Whether a compaction is useful: the file is not small, and at least half of it is free. A compaction can free more than that, because pages
+    /// may be partly empty.
     pub fn is_worth_compacting(&self) -> bool {
         COMPACT_WORTH_BYTES_MIN <= self.file_bytes && self.used_bytes < self.file_bytes / 2
     }
 }
 
 impl Lmdb {
-    /// The effect that a compaction would have, without writing anything. The length of the new file is computed, to within a few percent.
+    /// Computes the effect of a compaction, without writing anything. The computed length of the new file differs from the real one by at most a few
+    /// percent.
     ///
     /// # Errors
-    /// When a record cannot be read or believed.
+    /// When a record cannot be read or is damaged.
     pub fn plan_compaction(&self, progress: Progress<'_>) -> Result<Compaction, SourceError> {
         let bytes_before = self.environment.env.real_disk_size().map_err(unavailable)?;
         let (records, pages) = self.environment.reading(|reading, view| {
@@ -96,7 +100,8 @@ impl Lmdb {
     /// Compacts the store in this directory. The old file exists until the new one is complete and synced.
     ///
     /// # Errors
-    /// When other processes have the store open, or a step fails; the store is then unchanged. After a power cut it is unchanged or compacted.
+    /// When other processes have the store open, or a step fails. In this case the store is unchanged. After a power cut during a compaction, the
+    /// store is either unchanged or compacted.
     pub fn compact(
         path: &Path,
         terms: Terms,
@@ -106,7 +111,7 @@ impl Lmdb {
         place::prepare(path, terms.group)?;
         let environment = environment::open_anew(path, terms, Trust::Checked)?;
         place::keep_others_out(path, &environment.live)?;
-        // The lock is held until `aside` is removed: another compaction makes its file in the same directory.
+        // The lock is held until `aside` is removed, because another compaction would make its file in the same directory.
         let held = environment.live.try_clone()?;
         let aside = path.join(place::COMPACTING);
         let done = put_in_place(path, &aside, environment, audit, progress);
@@ -136,7 +141,8 @@ fn put_in_place(
     file.sync_all()?;
     let bytes_after = file.metadata()?.len();
     let Environment { env, high_water, .. } = environment;
-    // LMDB's lock file says which commit is the newest; the first process that opens the store after this starts a new lock file.
+    // LMDB's lock file contains the number of the newest commit of the old file. The environment is closed before the rename, so the next process
+    // that opens the store starts a new lock file.
     env.prepare_for_closing().wait();
     std::fs::rename(&new, &old)?;
     sync_directory(&old)?;
@@ -144,12 +150,12 @@ fn put_in_place(
     Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
 }
 
-/// Gives a new file the owner, group and mode of the old one, because the server may run as another user.
+/// Sets the owner, group and mode of the new file to those of the old file, because the server may run as another user than this process.
 ///
 /// # Errors
 /// When a user who could open the old file could not open the new one.
 fn give(file: &File, old: &Metadata) -> io::Result<()> {
-    // The owner is set last: a file that was given away cannot be changed any more.
+    // The owner is set last, because after that this process may not be allowed to change the file any more.
     let group = fchown(file, None, Some(old.gid()));
     file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     let given = group.and_then(|()| fchown(file, Some(old.uid()), None));
@@ -166,7 +172,8 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
     })
 }
 
-/// Whether every user who could open the old file, which has this mode, can open the new file. The pairs are the user and the group of each file.
+/// Whether every user who can open the old file can also open the new file. `mode` is the mode of the old file. The pairs are the user and the group
+/// of each file.
 fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     match mode & 0o060 {
         0 => new.0 == old.0,
@@ -174,7 +181,7 @@ fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     }
 }
 
-/// Writes all records into an empty environment, and the head last. The head has the number of the last commit, and no earlier commit has a head.
+/// Writes all records into an empty environment. The head is written last, in the last commit, because it contains the number of that commit.
 fn write(
     env: &Env<WithTls>,
     from: &Reading<'_>,
@@ -254,8 +261,8 @@ impl Writing<'_> {
 
 type EachRecord<'e> = &'e mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), SourceError>;
 
-/// Calls `each` for every record but the head's, table by table, in the order of the keys, and compares each table with its tally. Returns
-/// the number of records.
+/// Calls `each` for every record except those of the table `Head`, table by table, in the order of the keys. Compares each table with its tally.
+/// Returns the number of records.
 fn each_record(
     from: &Reading<'_>,
     view: &View<'_>,
@@ -271,7 +278,7 @@ fn each_record(
         let (mut counted, mut failed) = (Tally::default(), None);
         from.scan(table, &[], &mut |key, stored| {
             let sound = match table {
-                // A tally is believed only together with its records.
+                // A tally has no checksum of its own. It is compared with the records of its table.
                 Table::Tallies => Ok(()),
                 _ => codec::open(table, key, stored).map(|_| counted.add(stored)),
             };
@@ -372,7 +379,7 @@ mod tests {
         )
     }
 
-    /// A store in which small records were put in any order, and large ones, and most of them were deleted again.
+    /// A store into which many small and large records were put in mixed order, and from which most of them were deleted again.
     fn churned(path: &Path) -> Lmdb {
         let lmdb = Lmdb::open(path).unwrap();
         put_something(&lmdb);
@@ -445,7 +452,7 @@ mod tests {
         let next = lmdb.commit(change().delete::<Datastore>(&"tank".parse().unwrap())).unwrap();
         assert_eq!(next, at.next());
         drop(lmdb);
-        // A second compaction frees little. The store also opens without its high-water mark.
+        // A second compaction frees little space. After it, the store can also be opened without its high-water mark.
         let (again, at) = compact(&path).unwrap();
         assert!(again.won_bytes() < 256 * 1024, "{again:?}");
         std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();

@@ -1,4 +1,5 @@
-//! Opens the environment of a directory, once in a process, with a database for each table, and checks the store's identity.
+//! Opens the LMDB environment of a directory, with a database for each table, and checks the identity of the store. A process opens each environment
+//! only once.
 
 use super::high_water::HighWater;
 use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
@@ -25,7 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The most tries to begin a transaction whose facts are of the commit with the transaction's own number.
+/// The greatest number of attempts to begin a transaction in which the head has the number of the transaction's commit.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -37,23 +38,23 @@ pub(super) struct Environment {
     tables: Tables<'static>,
     /// Distinguishes the environment from all others that this process has opened.
     number: u64,
-    /// The lock that shows other processes that the store is open.
+    /// The shared lock that every process holds while it has the store open.
     pub(super) live: File,
-    /// For the message of a fault.
+    /// The store, for the message after a fatal signal.
     pub(super) store: Store,
 }
 
-/// The checks of a store that is opened.
+/// Which checks are made when a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// The store must be the one that was opened before, and must not have been rolled back.
+    /// The store must have the id in the high-water mark, and must not have been rolled back.
     Checked,
-    /// The store is taken as it is.
+    /// The store is accepted without these checks.
     AsItIs,
 }
 
 thread_local! {
-    /// The environment that this thread read last, LMDB's number of the commit that the thread saw, and the revision of that commit.
+    /// The last reading of this thread: the number of the environment, LMDB's number of the commit, and the revision of this commit.
     static LAST: Cell<(u64, u64, Revision)> = const { Cell::new((0, 0, Revision(0))) };
 }
 
@@ -68,20 +69,20 @@ impl Environment {
         tables::existing(&self.tables, table)
     }
 
-    /// The tables, to rewrite all of them.
+    /// The tables, for a rewrite of all records.
     pub(super) fn rewrite(&self) -> Rewrite<'static> {
         Rewrite(self.tables)
     }
 
-    /// A revision of this store.
+    /// The id of this store, together with `revision`.
     pub(super) fn at(&self, revision: Revision) -> At {
         At { store: self.high_water.store().unwrap_or(StoreId(0)), revision }
     }
 
-    /// Calls `look` once with the records of a transaction, raw and as a view.
+    /// Calls `look` once with the records of a transaction, as raw records and as a view.
     ///
     /// # Errors
-    /// When the store cannot be read, or its head has not the number of the newest commit.
+    /// When the store cannot be read, or its head does not have the number of the newest commit.
     pub(super) fn reading<R>(
         &self,
         look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
@@ -89,7 +90,7 @@ impl Environment {
         self.reading_by(|env| env.read_txn(), look)
     }
 
-    /// As `reading`, with transactions that are begun by `begin`.
+    /// As `reading`, but `begin` begins the transactions.
     pub(super) fn reading_by<R>(
         &self,
         begin: impl for<'e> Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
@@ -102,7 +103,7 @@ impl Environment {
         })
     }
 
-    /// As `reading`, for a store whose head may be damaged: then views are refused, and only the raw records can be read.
+    /// As `reading`, for a store whose head may be damaged. Only the raw records can be read, because a view needs the head.
     pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
         within(self.store, || {
             let (txn, revision) = self.begun(|env| env.read_txn())?;
@@ -111,7 +112,7 @@ impl Environment {
         })
     }
 
-    /// The records of a transaction, at the revision that is in the head.
+    /// The records of a transaction, with the revision in the head.
     ///
     /// # Errors
     /// When the head has the number of another commit.
@@ -123,16 +124,16 @@ impl Environment {
         Reading::of(&self.tables, txn, self.at(Revision(0)), commit)
     }
 
-    /// The records of a transaction, at a revision that is known.
+    /// The records of a transaction, with a revision that the caller knows.
     pub(super) fn reading_at<'t>(&'t self, txn: &'t RoTxn<'t>, at: At, commit: u64) -> Reading<'t> {
         Reading { tables: &self.tables, txn, at, commit }
     }
 
-    /// A transaction, and the revision of its facts.
+    /// Begins a transaction, and returns it with the revision of its facts.
     ///
-    /// LMDB first takes a transaction's number, and then its roots from a place that every second commit overwrites. So a reader that is delayed in
-    /// between has the number of one commit and the facts of a later one. For this case the head has the number of its commit, and a transaction with
-    /// another number is begun again. A head that is wrong each time is damaged.
+    /// LMDB first reads the number of the newest commit, and then the roots of its trees from a place that every second commit overwrites. A reader
+    /// that is delayed between these two steps has the number of one commit and the facts of a later one. So the head contains the number of its
+    /// commit, and if the transaction has another number, a new transaction is begun. If the numbers differ in every attempt, the head is damaged.
     fn begun<'e>(
         &'e self,
         begin: impl Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
@@ -140,9 +141,9 @@ impl Environment {
         let mut begun = 0;
         loop {
             let txn = begin(&self.env)?;
-            // The transaction's own id is used: the meta page can show a later id while this view still reads the older facts.
+            // The transaction's own id is used, because the meta page may already show a later commit than the one that this transaction reads.
             let commit = txn.id() as u64;
-            // While the transaction's number is the newest, no later commit has replaced the roots that the transaction took.
+            // If the transaction's number is still the newest one, no later commit can have overwritten the roots before the transaction read them.
             let is_newest = self.env.info().last_txn_id == txn.id();
             let (environment, last, revision) = LAST.get();
             if is_newest && (environment, last) == (self.number, commit) {
@@ -160,7 +161,7 @@ impl Environment {
         }
     }
 
-    /// Writes into a transaction.
+    /// Writes records in a transaction.
     pub(super) fn write(&self, txn: &mut RwTxn<'_>, writes: &[Write]) -> heed::Result<()> {
         for Write { table, key, stored } in writes {
             let records = self.records(*table)?;
@@ -175,12 +176,12 @@ impl Environment {
     /// Calls `work` while no other process and no other thread writes.
     ///
     /// # Errors
-    /// As those of [`Writers::alone`].
+    /// The errors of [`Writers::alone`].
     pub(super) fn alone<R>(&self, work: impl FnOnce() -> R) -> Result<R, CommitError> {
         within(self.store, || self.writers.alone(work))
     }
 
-    /// How much of the map is in use.
+    /// The part of the map that is in use, in bytes.
     pub(super) fn used_bytes(&self) -> heed::Result<u64> {
         within(self.store, || self.used_in(&*self.env.read_txn()?))
     }
@@ -193,7 +194,7 @@ impl Environment {
         })
     }
 
-    /// The length of a page, in bytes: the page size of the machine that made the store.
+    /// The length of a page of the store, in bytes. It is the memory page size of the machine that made the store.
     pub(super) fn page_bytes(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
         let records = self.tables.iter().flatten().next();
         Ok(records.map(|records| records.stat(txn)).transpose()?.map_or(4096, |stat| stat.page_size.into()))
@@ -210,9 +211,10 @@ impl Environment {
         introduced.map_err(failed)?
     }
 
-    /// Checks that the store is the one of the high-water mark, and was not rolled back.
+    /// Checks that the store has the id in the high-water mark, and was not rolled back.
     pub(super) fn check(&self, path: &Path) -> Result<(), OpenError> {
-        // The high-water mark is read first: a sound store is never older than a mark that was read before the store.
+        // The high-water mark is read before the store, because the store may advance in between. A sound store is never older than a mark that was
+        // read earlier.
         let mark = self.high_water.revision();
         let (identity, revision) = self.introduce(path)?;
         match self.high_water.store() {
@@ -239,12 +241,13 @@ impl Environment {
     }
 }
 
-/// LMDB's locks belong to the process: if an environment were opened twice, closing one would drop the locks of the other. So the
-/// environments of this process are shared, by the device and inode of their file, not by its path.
+/// The open environments of this process, by the device and inode number of their file. LMDB's locks belong to the process: if an environment was
+/// opened twice, closing one would release the locks of the other. So all handles share one environment. The path is not the key, because several
+/// paths can lead to one file.
 static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
-/// The environment in this directory: opened now, or the one that this process has open already.
+/// Opens the environment in this directory, or returns the one that this process has open already.
 pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Environment>, OpenError> {
     place::prepare(path, terms.group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,13 +262,13 @@ pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Enviro
     Ok(environment)
 }
 
-/// Device and inode: while the environment is open no other file can have them.
+/// The device and the inode number of the data file. While the environment is open, no other file can have the same pair.
 fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     let meta = std::fs::metadata(path.join("data.mdb"))?;
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Opens the environment, even if this process has it open already.
+/// Opens the environment without a check whether this process has it open already.
 pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Environment, OpenError> {
     let (environment, found) = open_of_any_format(path, terms)?;
     let place = path.to_owned();
@@ -284,26 +287,26 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
     Ok(environment)
 }
 
-/// The environment in this directory, with its existing tables, and the format of the store. The identity of the store is not
-/// checked yet. If there is no store, one is made.
+/// Opens the environment in this directory with its existing tables, and returns the format of the store, too. The identity of the store is not
+/// checked. If there is no store, an empty one is made.
 pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environment, u32), OpenError> {
     let store = Store::new(path, ADVICE).map_err(|why| OpenError::io(path, &why))?;
     faults::end_with_a_message();
     within(store, || open_with_tables(path, terms, store))
 }
 
-/// What the message of a fault advises.
+/// The advice in the message after a fatal signal.
 const ADVICE: &str = "run `enfilade facts check`, then restore a backup: of the facts with `enfilade facts restore FILE --set-aside`, of the \
      whole house with `enfilade restore FILE --force`\n";
 
-/// Refuses a store whose pages are damaged, before LMDB maps it.
+/// Returns an error if pages of the store are damaged. This is checked before LMDB maps the file.
 pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
     let data = path.join("data.mdb");
     let why = match data.exists() {
         true => {
             structure::damage(&data, depth).map_err(|why| OpenError::heed(path, &heed::Error::Io(why)))?
         }
-        // LMDB would begin an empty store.
+        // If there is a high-water mark, there was a store. Without this error, LMDB would begin an empty one.
         false => path.join(place::HIGH_WATER).exists().then(|| "`data.mdb` is missing".to_owned()),
     };
     why.map_or(Ok(()), |why| Err(OpenError::Damaged { path: path.to_owned(), why }))
@@ -327,11 +330,11 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
     let mirror_leader = MirrorLeader::open(&path.join(place::MIRROR_LEADER)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
     place::set_modes(path, terms.group).map_err(|why| failed(&why))?;
-    // Slots of dead readers would make the file grow from the first commit on.
+    // Because of slots of dead readers, the file would grow from the first commit on.
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
     if matches!(there, There::Nothing) {
-        // Under the writer lock, so that of two processes that make the store at once the second finds the store of the first.
+        // This is done under the writer lock: if two processes make the store at the same time, the second one finds the store of the first.
         let made = writers.alone(|| tables::make(&env, FORMAT, &Table::ALL)).map_err(|why| failed(&why))?;
         made.map_err(lmdb_failed)?;
         there = tables::find(&env).map_err(lmdb_failed)?;
@@ -401,7 +404,7 @@ mod tests {
         one.write_all(&[&change, &change, &change]);
         other.commit(&change).unwrap();
         let commit = |lmdb: &Lmdb| lmdb.read(|view| view.head()).unwrap().unwrap().commit;
-        // LMDB's number is the same, the revision is not.
+        // The commits have the same number in LMDB, but different revisions.
         assert_eq!(commit(&one), commit(&other));
         let seen = |lmdb: &Lmdb| lmdb.read(|view| view.at().revision.0).unwrap();
         assert_eq!([seen(&one), seen(&other), seen(&one)], [3, 1, 3]);

@@ -1,4 +1,4 @@
-//! The reasons why a store cannot be opened, and errors of LMDB in words.
+//! The reasons why a store cannot be opened, and messages for errors of LMDB.
 
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::{Revision, SourceError};
@@ -27,7 +27,7 @@ pub enum OpenError {
         /// The damage.
         why: String,
     },
-    /// A process ended because LMDB came upon damaged pages.
+    /// A process ended because LMDB read or wrote damaged pages.
     #[error(
         "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of them (the file `faulted` there says \
         when); run `enfilade facts check`; if it finds damage, restore a backup: of the facts with `enfilade facts restore FILE --set-aside` (an older one \
@@ -44,15 +44,15 @@ pub enum OpenError {
         "facts in `{0}` cannot be opened exclusively: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
     )]
     InUse(PathBuf),
-    /// A restore was killed before it could move the new store to its place.
+    /// A restore was killed before it could rename the new store to the path of the store.
     #[error(
         "`{path}` is missing, and `{new}` is there: a restore was interrupted; move the restored store to its place with \
         `mv -T '{new}' '{path}'`, or remove it to begin with an empty store"
     )]
     Unmoved {
-        /// Where the store has to be.
+        /// The path of the store.
         path: PathBuf,
-        /// Where the restored store is.
+        /// The path of the restored store.
         new: PathBuf,
     },
     /// The mode of a directory or file of the store lets other users read or change it.
@@ -60,7 +60,7 @@ pub enum OpenError {
     TooWide {
         /// The directory or file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the directory or file.
         mode: u32,
         /// The allowed mode.
         allowed: u32,
@@ -70,7 +70,7 @@ pub enum OpenError {
         "facts in `{0}` are on a network file system, where LMDB is not safe; choose a local directory with --data"
     )]
     Network(PathBuf),
-    /// The store was written by a later version.
+    /// The store was written by a later version of this program.
     #[error(
         "facts in `{path}` have format {found}, this program works with {FORMAT}: run a newer enfilade, or move this directory \
         away and restore a backup with `enfilade facts restore`"
@@ -78,10 +78,10 @@ pub enum OpenError {
     Newer {
         /// The directory.
         path: PathBuf,
-        /// Its format.
+        /// The format of the store.
         found: u32,
     },
-    /// The store was written by an earlier version; nothing was changed.
+    /// The store was written by an earlier version of this program. Nothing was changed.
     #[error(
         "facts in `{path}` have format {found}, this program works with {FORMAT}: stop every enfilade that uses them, then \
         run `enfilade facts upgrade`; it writes a backup first"
@@ -89,25 +89,25 @@ pub enum OpenError {
     Older {
         /// The directory.
         path: PathBuf,
-        /// Its format.
+        /// The format of the store.
         found: u32,
     },
-    /// The store was written by an earlier build, and there is no upgrade from its format.
+    /// The store was written by an early version of this program, and cannot be upgraded.
     #[error(
         "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
     )]
     TooOld {
         /// The directory.
         path: PathBuf,
-        /// Its format.
+        /// The format of the store.
         found: u32,
     },
-    /// An LMDB environment of another program; it must not be written.
+    /// The directory contains an LMDB environment of another program, which must not be changed.
     #[error(
         "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
     )]
     Foreign(PathBuf),
-    /// Acknowledged changes are missing: tokens that these changes revoked would be valid again.
+    /// Acknowledged changes are missing. Without this error, tokens that these changes revoked would be valid again.
     #[error(
         "facts in `{path}` are too old: their newest revision is {found}, and {expected} was acknowledged (a \
         damaged disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
@@ -121,7 +121,7 @@ pub enum OpenError {
         /// The newest acknowledged revision.
         expected: Revision,
     },
-    /// The files were replaced by those of another store.
+    /// The files of the store were replaced by those of another store.
     #[error(
         "facts in `{0}` are not of the store that was there before; put it back, or take them as they are with \
         `enfilade facts restore --accept-rollback`"
@@ -139,7 +139,7 @@ impl OpenError {
     }
 }
 
-/// What the operator can do about an error of LMDB.
+/// Advice to the operator for an error of LMDB.
 fn hint(why: &heed::Error) -> &'static str {
     match why {
         heed::Error::Io(io) => match io.raw_os_error() {

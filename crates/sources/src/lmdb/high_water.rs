@@ -1,12 +1,12 @@
-//! The newest acknowledged revision, in a small file next to the store. A store with an older revision was rolled back, and later revocations are
-//! missing in it.
+//! The high-water mark: the newest acknowledged revision, in a small file in the directory of the store. If the store has an older revision, it was
+//! rolled back, and later revocations are missing in it.
 //!
 //! ```text
 //! magic 8 | store id 16 | revision u64 | unused 8 | shipped u64 | next store id 16      (in the machine's order)
 //! ```
-//! The revision is raised after each commit and before the commit is acknowledged. The file is not fsynced: after a power cut it may be older than
-//! the store, which does no harm. It is never newer than the store, because the store is synced first. In older programs the unused word had LMDB's
-//! own number.
+//! The revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut it may be older than
+//! the store, which does no harm. It is never newer than the store, because the store is synced first. Older versions of this program wrote LMDB's
+//! commit number into the unused word.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{Revision, StoreId};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: [u8; 8] = *b"enfhigh1";
 
-/// The file; every process of the machine sees the same numbers.
+/// The file of the high-water mark. All processes of the machine share its numbers.
 pub(super) struct HighWater {
     words: SharedWords,
     /// The newest revision that this process has seen. It does not decrease when the file is damaged or replaced.
@@ -24,7 +24,7 @@ pub(super) struct HighWater {
     path: PathBuf,
 }
 
-/// The words of the file.
+/// The positions of the numbers in the file, in words of 8 bytes.
 const STORE: [usize; 2] = [1, 2];
 const REVISION: usize = 3;
 const SHIPPED: usize = 5;
@@ -37,10 +37,10 @@ impl HighWater {
         Ok(HighWater { words, seen: AtomicU64::new(0), path: path.to_owned() })
     }
 
-    /// The newest acknowledged revision of a store that need not be open. Does not create the file.
+    /// Reads the newest acknowledged revision of a store that is not open. Does not create the file.
     ///
     /// # Errors
-    /// When the file is missing, has another form, or has no store id.
+    /// When the file is missing, malformed, or contains no store id.
     pub(super) fn read(path: &Path) -> io::Result<Revision> {
         let bytes = std::fs::read(path)?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
@@ -50,11 +50,11 @@ impl HighWater {
         words.get(REVISION).filter(|_| is_said).map(|word| Revision(*word)).ok_or_else(damaged)
     }
 
-    /// Opens the file that has the name now. If the old file was removed or replaced, this is another file. Its numbers are raised to those of the
-    /// old file. The new file is used from now on, because other processes write acknowledged revisions there.
+    /// Checks whether the file was removed or replaced. If so, the new file with this name is opened or made, and its numbers are raised to those of
+    /// the old file. From now on the new file is used, because other processes write acknowledged revisions into it.
     ///
     /// # Errors
-    /// When the new file cannot be opened or made, or is of another store; then the old file stays in use.
+    /// When the new file cannot be opened or made, or belongs to another store. In this case the old file is still used.
     pub(super) fn follow(&self) -> io::Result<()> {
         let Some(other) = self.words.replaced(&self.path, MAGIC)? else { return Ok(()) };
         let next = HighWater { words: other, seen: AtomicU64::new(0), path: self.path.clone() };
@@ -70,7 +70,7 @@ impl HighWater {
         self.words.show(&self.path, &next.words)
     }
 
-    /// Records that a view showed this revision. From now on no older revision is reported, even if the file is damaged or replaced.
+    /// Records that a view had this revision. From now on, [`HighWater::newest`] returns no older revision, even if the file is damaged or replaced.
     pub(super) fn saw(&self, revision: Revision) {
         if self.seen.load(Ordering::Relaxed) < revision.0 {
             self.seen.fetch_max(revision.0, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl HighWater {
         self.words.word(index)
     }
 
-    /// The store that the numbers belong to; `None` in a new file.
+    /// The id of the store in the file; `None` in a new file.
     pub(super) fn store(&self) -> Option<StoreId> {
         self.id(STORE)
     }
@@ -92,19 +92,19 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Records the id that the store will have after the operation that runs now. If the process is interrupted between the commit and
-    /// `begin`, the store is accepted under the announced id.
+    /// Records the id that the store will have after the restore that is running. If the process ends after the commit and before it calls
+    /// [`HighWater::begin`], a store with this announced id is accepted as well.
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);
     }
 
-    /// Whether this is the store that was announced.
+    /// Whether this id was announced with [`HighWater::announce`].
     pub(super) fn is_announced(&self, store: StoreId) -> bool {
         self.id(NEXT) == Some(store)
     }
 
-    /// Sets the store and its revision: for a store that was just made or restored.
+    /// Sets the id and the revision of the store, after the store was made or restored.
     pub(super) fn begin(&self, store: StoreId, revision: Revision) {
         self.seen.store(revision.0, Ordering::Release);
         self.word(REVISION).store(revision.0, Ordering::Release);
@@ -117,10 +117,10 @@ impl HighWater {
         Revision(self.word(REVISION).load(Ordering::Acquire))
     }
 
-    /// The newest acknowledged revision, never less than this process has seen before.
+    /// The newest acknowledged revision. It is never less than a revision that this process has seen before.
     pub(super) fn newest(&self) -> Revision {
         let (Revision(revision), seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
-        // The two are mostly equal. Then no memory is written that other threads read.
+        // Usually the two numbers are equal. In this case nothing is written, which would slow down other threads that read `seen`.
         let newest = if seen < revision {
             self.seen.fetch_max(revision, Ordering::Relaxed).max(revision)
         } else {
@@ -129,18 +129,18 @@ impl HighWater {
         Revision(newest)
     }
 
-    /// Raises the revision, before the commit is acknowledged.
+    /// Raises the revision. The caller does this before it acknowledges a commit.
     pub(super) fn raise(&self, revision: Revision) {
         self.saw(revision);
         self.word(REVISION).fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    /// The newest change that is in the audit log. Later changes are not trimmed from the change log.
+    /// The revision of the newest change that was written to the audit log. Later changes are not removed from the change log.
     pub(super) fn shipped(&self) -> Revision {
         Revision(self.word(SHIPPED).load(Ordering::Acquire))
     }
 
-    /// Records that every change up to this revision is in the audit log.
+    /// Records that all changes up to this revision were written to the audit log.
     pub(super) fn set_shipped(&self, revision: Revision) {
         self.word(SHIPPED).fetch_max(revision.0, Ordering::AcqRel);
     }
@@ -220,7 +220,7 @@ mod tests {
             let there = HighWater::open(&path).unwrap();
             let known = (there.store(), there.revision(), there.shipped());
             assert_eq!(known, (Some(store), here.newest(), Revision(4)), "{is_removed}");
-            // A revision that another process acknowledges is seen here.
+            // A revision that another process acknowledges is visible here.
             there.raise(Revision(here.newest().0 + 1));
             assert_eq!(
                 (here.newest(), here.revision()),

@@ -1,4 +1,4 @@
-//! The memory map of a store: how large it is, and how LMDB opens it.
+//! Opens the memory map of a store.
 
 use super::Terms;
 use enfilade_facts::Table;
@@ -6,13 +6,13 @@ use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::path::Path;
 use std::time::Duration;
 
-/// The sizes of the map that are tried, in bytes: a smaller size is used if address space is limited. A map takes address space, not disk: the file
-/// grows as it is filled.
+/// The sizes of the map that are tried, in bytes. A smaller size is used if the address space is limited. The size of the map takes address space,
+/// but no disk space: the file grows only when records are added.
 pub(super) const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 /// The number of reader slots of a store.
 pub(super) const READERS_MAX: u32 = 4096;
 
-/// Opens the map with the size of the terms, or with the largest one that the address space allows.
+/// Opens the map with the size in `terms`. If `terms` has no size, the largest size that the address space allows is used.
 pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> {
     let mut last = heed::Error::EnvAlreadyOpened;
     let said = terms.map_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -38,7 +38,7 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
 pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new().read_txn_with_tls();
     options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);
-    // SAFETY: the file is changed by LMDB alone (in a directory that is for its owner alone or for one group, never on a network file system), no
-    // flag that weakens its locking is set, and no transaction outlives a short synchronous block.
+    // SAFETY: LMDB alone changes the file. Only the owner or one group can open its directory, which is never on a network file system. No flag that
+    // weakens LMDB's locking is set, and no transaction outlives a short synchronous block.
     unsafe { options.flags(flags).open(path) }
 }

@@ -1,5 +1,5 @@
-//! The free space of the map. The last part of the space is for changes that take rights away: disabling a user or revoking a session must not wait
-//! for an operator. The very last part is for administrators alone, because a user may revoke own tokens without limit.
+//! Limits the use of the map. Its last part is reserved for changes that take rights away: disabling a user or revoking a session must not wait for
+//! an operator. The very last part is reserved for administrators, because users could fill the map by revoking their own tokens.
 
 use super::environment::Environment;
 use super::unavailable;
@@ -9,16 +9,16 @@ use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::RoTxn;
 
-/// The most bytes of pages that are written for each byte of a large record, including the pages of the tree above the record.
+/// An upper bound of the bytes of pages that are written for each byte of a large record, including the pages of the tree above the record.
 const PAGES_PER_BYTE: u64 = 4;
-/// The most pages that are written for a small record: those of each level of its tree, and of the tree of its tally.
+/// An upper bound of the number of pages that are written for a small record: a page in each level of its tree, and of the tree of its tally.
 const PAGES_PER_WRITE: u64 = 16;
 
-/// How much of a map may be in use after a change.
+/// The part of the map that may be in use after a change, in percent.
 #[derive(Clone, Copy)]
 struct Bound {
     percent: u64,
-    /// The changes that are still made beyond the bound.
+    /// The kinds of changes that are still possible beyond this bound, for the error message.
     rest: &'static str,
 }
 
@@ -33,17 +33,17 @@ const OF_USERS: Bound = Bound {
 pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
-    /// The length of the file before the transaction, and the most that the changes can have added to it, in bytes. No more bytes than this are in
-    /// use.
+    /// The length of the file before the transaction, plus an upper bound of the bytes that the changes have added. At most this number of bytes is
+    /// in use.
     file_bytes: u64,
-    /// How many bytes were in use before the transaction; `None` while the file is short.
+    /// The number of bytes that were in use before the transaction. It is computed only if the length of the file exceeds the first bound.
     used_bytes: Option<u64>,
-    /// The bound of these changes; `None` if they may use all of the map, or cannot have reached a bound.
+    /// The lowest bound of the changes that they may have exceeded; `None` if there is no such bound.
     bound: Option<Bound>,
 }
 
 impl Environment {
-    /// The space at the beginning of a transaction.
+    /// The space of the map at the beginning of a transaction.
     pub(super) fn map_space(&self, txn: &RoTxn<'_>) -> heed::Result<MapSpace> {
         let (info, page_bytes) = (self.env.info(), self.page_bytes(txn)?);
         let (map_bytes, file_bytes) = (info.map_size as u64, info.last_page_number as u64 * page_bytes);
@@ -54,14 +54,14 @@ impl Environment {
         Ok(space)
     }
 
-    /// Whether changes of this requester that only take rights away fit in the map.
+    /// Returns an error if there is no space for changes of this requester that only take rights away.
     pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
         let space = within(self.store, || self.map_space(&*self.env.read_txn()?)).map_err(unavailable)?;
         bound(true, requester).map_or(Ok(()), |bound| space.keep(bound, space.used_bytes))
     }
 }
 
-/// The bound of a change; `None` if it may use all of the map.
+/// The bound of a change; `None` if the change may use the whole map.
 fn bound(only_takes: bool, requester: Requester) -> Option<Bound> {
     match (only_takes, requester) {
         (false, _) => Some(GIVING),
@@ -75,7 +75,7 @@ impl MapSpace {
         self.map_bytes / 100 * bound.percent
     }
 
-    /// Counts what a change writes. Refuses the change if its bound is exceeded already.
+    /// Adds the size of a change's writes. Returns an error if the bound of the change was exceeded before the transaction.
     pub(super) fn take(
         &mut self,
         before: &dyn Snapshot,
@@ -99,7 +99,7 @@ impl MapSpace {
         Ok(())
     }
 
-    /// Refuses the transaction if its changes exceeded their bound.
+    /// Returns an error if the changes of the transaction exceeded their bound.
     pub(super) fn check(&self, environment: &Environment, txn: &RoTxn<'_>) -> Result<(), CommitError> {
         let Some(bound) = self.bound else { return Ok(()) };
         self.keep(bound, Some(environment.used_in(txn).map_err(unavailable)?))
@@ -130,7 +130,7 @@ mod tests {
         Change::requested_by(requester, audit)
     }
 
-    /// A mark; the ids of marks are spread evenly.
+    /// A revocation mark. The ids of these marks are distributed evenly.
     fn mark(n: u64) -> Revoked {
         Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
     }
@@ -169,20 +169,20 @@ mod tests {
         });
         assert_eq!(kept_for, OF_USERS.rest);
         assert!((96.5..97.2).contains(&percent()), "{}", percent());
-        // The remaining space is enough to disable many users.
+        // The remaining space is enough for many revocations by an administrator.
         for n in 0..200 {
             lmdb.commit(by(Requester::Administrator).end(mark(1 << 40 | n))).unwrap();
         }
         assert!(matches!(lmdb.has_room_for(Requester::User), Err(CommitError::Full { .. })));
         assert!(lmdb.has_room_for(Requester::Administrator).is_ok());
-        // Each of the changes that share a commit has its own answer.
+        // Each of the changes that share a commit has its own result.
         let [user, administrator] = [Requester::User, Requester::Administrator]
             .map(|requester| by(requester).end(mark(1 << 41)).clone());
         let answers = lmdb.write_all(&[&user, &administrator, &user]);
         assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
     }
 
-    /// Only when all changes are written it shows that one of them does not fit.
+    /// One of the changes does not fit, but this is found only after all of them were written.
     #[test]
     fn a_change_that_does_not_fit_does_not_take_others_with_it() {
         let scratch = Scratch::new();

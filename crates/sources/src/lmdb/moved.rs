@@ -1,4 +1,4 @@
-//! Puts a new store in the place of one that cannot be opened. The old one is kept under another name.
+//! Replaces a store that cannot be opened by a new store. The old store is kept under another name.
 
 use super::OpenError;
 use super::restore_error::RestoreError;
@@ -6,13 +6,13 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// The calls that move directories; a test replaces them.
+/// The functions that rename directories. A test replaces them.
 struct Renames<E, R> {
     exchange: E,
     rename: R,
 }
 
-/// The paths of the store, of the new store that takes its place, and of the old store afterwards.
+/// The path of the store, the present path of the new store, and the later path of the old store.
 pub(super) struct Moved<'p> {
     pub(super) path: &'p Path,
     pub(super) new: &'p Path,
@@ -20,11 +20,11 @@ pub(super) struct Moved<'p> {
 }
 
 impl Moved<'_> {
-    /// Puts the new store in the place of the old one, and the old one at `aside`. If that fails, both stores are where they were, except after
-    /// [`RestoreError::Halfway`].
+    /// Moves the new store to the path of the old one, and the old store to `aside`. If this fails, both stores have their previous paths, except
+    /// after [`RestoreError::Halfway`].
     ///
-    /// If the process is killed in between, either the old store is in its place, or no store is there and the new one is next to that place. In the
-    /// second case the store is refused when it is opened.
+    /// If the process is killed meanwhile, either the old store has its previous path, or `path` does not exist and the new store is at `new`. In the
+    /// second case, opening the store returns [`OpenError::Unmoved`].
     pub(super) fn swap(&self) -> Result<(), RestoreError> {
         self.swap_by(&Renames { exchange, rename })
     }
@@ -36,7 +36,7 @@ impl Moved<'_> {
     {
         let Moved { path, new, aside } = *self;
         let failed = |why: io::Error| RestoreError::from(OpenError::io(path, &why));
-        // The old store never gets the name `new`: a later restore would remove it as a leftover.
+        // The old store never gets the name `new`, because a later restore would remove a directory with this name.
         (by.rename)(new, aside).map_err(failed)?;
         let Err(why) = (by.exchange)(path, aside) else { return Ok(()) };
         (by.rename)(aside, new).map_err(|other| {
@@ -48,7 +48,7 @@ impl Moved<'_> {
                 ),
             )
         })?;
-        // If the kernel or the file system cannot exchange names (renameat2(2)), two renames follow.
+        // If the kernel or the file system cannot exchange names (renameat2(2)), two renames are made instead.
         let cannot = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
         if !cannot.iter().any(|errno| why.raw_os_error() == Some(errno.raw_os_error())) {
             return Err(failed(why));
@@ -65,7 +65,7 @@ impl Moved<'_> {
     }
 }
 
-/// Gives two directories each other's name.
+/// Exchanges the names of two directories in one step.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
@@ -80,7 +80,8 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// Which of the calls fail, and what is where afterwards: the old store, the new one, or nothing.
+    /// Each case has the error of the exchange, the numbers of the renames that fail, and the store that is at each path afterwards: old, new or
+    /// none.
     #[test]
     fn whatever_call_fails_the_stores_are_where_it_is_said() {
         const OLD: Option<&str> = Some("old");

@@ -1,8 +1,8 @@
-//! Checks which commit is the newest, when the high-water mark is missing.
+//! Checks the two newest commits of a store whose high-water mark is missing.
 //!
-//! LMDB keeps the roots of its two newest commits and takes the one with the larger number. One flipped bit in a number can make LMDB take the older
-//! commit, in which every record is sound and one change is missing. The high-water mark shows that. If the mark is missing, both commits are read:
-//! their numbers must be consecutive, and each head must have the number of its commit.
+//! LMDB stores the roots of its two newest commits, and uses the one with the larger number. With one flipped bit in a number, LMDB may use the older
+//! commit, in which all records are sound, but one change is missing. Usually the high-water mark shows this. Without the mark, both commits are
+//! read: their numbers must be consecutive, and the head in each commit must have the number of that commit.
 
 use super::map::open_map_of;
 use enfilade_facts::Table;
@@ -11,12 +11,13 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, EnvFlags};
 use std::path::Path;
 
-/// The damage of the two newest commits of the store in this directory; `None` if there is no damage, or if other processes have the store open.
+/// Describes the damage of the two newest commits of the store in this directory. `None` if there is no damage, or if other processes have the store
+/// open.
 pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<String>> {
     let both = [EnvFlags::empty(), EnvFlags::PREV_SNAPSHOT].map(|flags| look(path, map_bytes, flags));
     let (newest, before) = match both {
         [Ok(newest), Ok(before)] => (newest, before),
-        // LMDB shows the older commit only if no other process has the environment open.
+        // LMDB can open the older commit only if no other process has the environment open.
         [_, Err(heed::Error::Io(why))] if why.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
         [Err(why), _] | [_, Err(why)] => return Err(why),
     };
@@ -28,7 +29,7 @@ pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<Strin
 
 struct Commit {
     number: u64,
-    /// `None` in a commit from before the store was made.
+    /// The head in this commit; `None` in the commit before the store was made.
     head: Option<Result<Head, String>>,
 }
 
@@ -67,7 +68,7 @@ mod tests {
     use crate::scratch::Scratch;
     use enfilade_facts::{Read, Source};
 
-    /// The offset of LMDB's number of the newest commit, in the page of that commit.
+    /// The offset of LMDB's number of this commit, in the meta page of the commit.
     fn number_in(data: &[u8], commit: u64, page_bytes: usize) -> usize {
         let page = (commit as usize & 1) * page_bytes;
         let mut places = (page..page + 256).filter(|&at| data[at..at + 8] == commit.to_ne_bytes());

@@ -1,4 +1,5 @@
-//! How many pages LMDB takes for records that are put in the order of their keys: each page is filled before the next one.
+//! Computes the number of pages that LMDB needs for records that are put in the order of their keys. In this case each page is filled before the next
+//! one is used.
 
 use enfilade_facts::Table;
 
@@ -9,10 +10,10 @@ const PAGE_HEAD: usize = 16;
 /// The header of a node, and the offset of the node in its page, in bytes.
 const NODE_HEAD: usize = 8 + 2;
 
-/// The pages of a file, as it is written table by table.
+/// The number of pages of a file that is written table by table.
 pub(super) struct Pages {
     page_bytes: u64,
-    /// The pages of the complete tables.
+    /// The number of pages of the tables that are complete.
     done: u64,
     table: Table,
     tree: Tree,
@@ -24,7 +25,7 @@ impl Pages {
         Pages { page_bytes, done: PAGES_OF_NONE, table: Table::Head, tree: Tree::new(page_bytes) }
     }
 
-    /// Adds a record. Records come table by table.
+    /// Adds a record. All records of a table must be added before those of the next table.
     pub(super) fn put(&mut self, table: Table, key_bytes: usize, stored_bytes: usize) {
         if self.table != table {
             self.table = table;
@@ -33,7 +34,7 @@ impl Pages {
         self.tree.put(key_bytes, stored_bytes);
     }
 
-    /// How long the file is, in bytes.
+    /// The length of the file, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         (self.done + self.tree.pages()) * self.page_bytes
     }
@@ -44,9 +45,9 @@ struct Tree {
     page_bytes: u64,
     /// The space of a page for nodes, in bytes.
     room: usize,
-    /// For each level, from the leaves up: its pages, and the bytes left in the last of them.
+    /// For each level of the tree, beginning with the leaves: the number of its pages, and the free bytes in the last page.
     levels: Vec<(u64, usize)>,
-    /// Pages of large values.
+    /// The number of pages of large values.
     others: u64,
 }
 
@@ -56,7 +57,7 @@ impl Tree {
         Tree { page_bytes, room, levels: Vec::new(), others: 0 }
     }
 
-    /// The greatest node, in bytes: two nodes have to fit into a page. The value of a larger record is in pages of its own.
+    /// The greatest length of a node, in bytes: two nodes must fit into a page. If a record is larger, its value is stored in separate pages.
     fn node_bytes_max(&self) -> usize {
         ((self.room / 2) & !1) - 2
     }
@@ -72,7 +73,7 @@ impl Tree {
         self.put_at(0, key_bytes, inside);
     }
 
-    /// Puts a node into the last page of a level, or into a new page, for which the level above gets a node.
+    /// Puts a node into the last page of a level, or into a new page. For a new page, the level above gets a node.
     fn put_at(&mut self, level: usize, key_bytes: usize, inside: usize) {
         let bytes = NODE_HEAD + (key_bytes + inside).next_multiple_of(2);
         match self.levels.get_mut(level) {
@@ -80,7 +81,7 @@ impl Tree {
             Some((pages, left)) => {
                 (*pages, *left) = (*pages + 1, self.room.saturating_sub(bytes));
                 if self.levels.len() == level + 1 {
-                    // The previous page was the root. The new root above it has a node for it, too.
+                    // The previous page was the root. The new root has a node for the previous page, too.
                     self.levels.push((1, self.room - NODE_HEAD));
                 }
                 self.put_at(level + 1, key_bytes, 0);
@@ -100,11 +101,12 @@ mod tests {
 
     #[test]
     fn pages_are_as_large_as_they_are_said_to_be() {
-        // The length of a page, the number of records (10 and 90 bytes, a node of 110), and the number of pages of the file.
+        // The length of a page, the number of records, and the number of pages of the file. A record has a key of 10 bytes and a value of 90 bytes,
+        // and its node has 110 bytes.
         let cases = [
             (4096, 0, 4),
             (4096, 1, 4 + 1),
-            // A page takes 37 nodes; several pages have a page above them.
+            // 37 nodes fit into a page. Two or more pages need a page above them.
             (4096, 37, 4 + 1),
             (4096, 38, 4 + 2 + 1),
             (4096, 148, 4 + 4 + 1),
@@ -116,13 +118,13 @@ mod tests {
             (0..records).for_each(|_| file.put(Table::Users, 10, 90));
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {records}");
         }
-        // A large value: 50,000 bytes and the head of its first page, and a node that points to it.
+        // A large value has 50,000 bytes and the header of its first page. A node points to it.
         for (page_bytes, pages) in [(4096, 4 + 1 + 13), (16384, 4 + 1 + 4), (32768, 4 + 1 + 2)] {
             let mut file = Pages::new(page_bytes);
             file.put(Table::Users, 10, 50_000);
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes}");
         }
-        // The largest record that stays in its node, and one byte more: the value takes a page of its own.
+        // The largest record whose value is in its node, and a record with one byte more, whose value needs a separate page.
         for (page_bytes, stored_bytes, pages) in
             [(4096, 2020, 4 + 1), (4096, 2021, 4 + 1 + 1), (16384, 8164, 4 + 1), (16384, 8165, 4 + 1 + 1)]
         {
@@ -130,7 +132,7 @@ mod tests {
             file.put(Table::Users, 10, stored_bytes);
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {stored_bytes}");
         }
-        // A page above the leaves takes 204 of them: 10 bytes for the first, 20 for each other.
+        // 204 leaves fit under one page: the node of the first leaf has 10 bytes, and every other node has 20 bytes.
         for (leaves, above) in [(204, 1), (205, 2 + 1)] {
             let mut file = Pages::new(4096);
             (0..leaves * 37).for_each(|_| file.put(Table::Users, 10, 90));

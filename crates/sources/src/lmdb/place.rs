@@ -1,4 +1,4 @@
-//! The directory the store lies in: for its owner alone or for one group, and on a file system of this machine.
+//! The directory of the store. Only its owner or the members of one group may open it, and it must be on a local file system.
 
 use super::OpenError;
 use crate::files::directory::{self, share};
@@ -9,41 +9,41 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// LMDB's own lock file, which every process maps for writing.
+/// LMDB's own lock file, which every process maps into memory for writing.
 pub(super) const LOCK_FILE: &str = "lock.mdb";
 /// The file of the high-water mark.
 pub(super) const HIGH_WATER: &str = "high-water";
-/// The lock of the process that writes.
+/// The lock file of the process that writes.
 pub(super) const WRITER_LOCK: &str = "writer.lock";
-/// The shared lock of every process that has the store open.
+/// The lock file on which every process that has the store open holds a shared lock.
 const LIVE_LOCK: &str = "live.lock";
-/// The lock of the process that ships the change log.
+/// The lock file of the process that copies the change log to the audit log.
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
-/// Names the process that reads the files people edit. The file has its older name, so that servers of both versions share it.
+/// The file that names the mirror leader. It still has the name of an older version, so that servers of both versions share it.
 pub(super) const MIRROR_LEADER: &str = "lookout";
 /// The directory in which a compaction writes the new store, while no other process has the store open.
 pub(super) const COMPACTING: &str = "compacting";
-/// All files of the store: LMDB's and ours.
+/// All files of the store: those of LMDB, and those of this program.
 const FILES: [&str; 7] =
     ["data.mdb", LOCK_FILE, HIGH_WATER, MIRROR_LEADER, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
-/// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
+/// The magic numbers of NFS, SMB, CIFS, SMB2, 9P, Ceph and AFS (linux/magic.h).
 const NETWORK: [u64; 7] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 const FUSE: u64 = 0x6573_5546;
-/// File systems in user space all have one magic; these reach over the network.
+/// All file systems in user space (FUSE) have the same magic number. These types of them are network file systems.
 const NETWORK_FUSE: [&str; 4] = ["fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs"];
 
-/// The modes a directory and a file in it have: for the owner alone, or for the group, too.
+/// The modes of the directory and of the files in it.
 fn modes(group: Option<u32>) -> (u32, u32) {
     if group.is_some() { (0o770, 0o660) } else { (0o700, 0o600) }
 }
 
-/// Where a restore makes the store that takes the place of one that cannot be opened.
+/// The path at which a restore makes a new store, before it replaces a store that cannot be opened.
 pub(super) fn next_to(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{name}.new"))
 }
 
-/// Makes the directory where there is none, and checks it and the files in it.
+/// Makes the directory if it does not exist, and checks the modes of the directory and of its files.
 pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> {
     let failed = |why| OpenError::io(path, &why);
     let (of_directory, of_file) = modes(group);
@@ -67,7 +67,7 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// Only the owner may open it, and the group if that is the configured one.
+/// Checks that only the owner can open a file or directory, and its group only if this is the configured group.
 fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Result<(), OpenError> {
     let allowed = if group == Some(meta.gid()) { most } else { most & 0o700 };
     if meta.mode() & 0o077 & !allowed == 0 {
@@ -76,7 +76,7 @@ fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Re
     Err(OpenError::TooWide { path: path.to_owned(), mode: meta.mode() & 0o777, allowed })
 }
 
-/// Sets the modes of the files. A new file has a mode that depends on the umask of the process that made it.
+/// Sets the modes of the files. This is needed because the mode of a new file depends on the umask.
 pub(super) fn set_modes(path: &Path, group: Option<u32>) -> io::Result<()> {
     for name in FILES.into_iter().filter(|name| path.join(name).exists()) {
         share(&path.join(name), group, modes(group).1)?;
@@ -91,14 +91,15 @@ pub(super) fn live(path: &Path) -> Result<File, OpenError> {
     if !try_lock(&file, FlockOperation::NonBlockingLockShared).map_err(failed)? {
         return Err(OpenError::Taken(path.to_owned()));
     }
-    // A process that compacts has the store alone, so this directory was left by one that was killed.
+    // A compaction holds the exclusive lock. As this process has the shared lock, no compaction is running, and the directory was left by one that
+    // was killed.
     match std::fs::remove_dir_all(path.join(COMPACTING)) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(failed(why)),
         _ => Ok(file),
     }
 }
 
-/// Takes the exclusive lock: while it is held, no other process has the store open or can open it.
+/// Takes the exclusive lock. While it is held, no other process has the store open or can open it.
 pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
     let file = lock_file(path, LIVE_LOCK).map_err(|why| OpenError::io(path, &why))?;
     keep_others_out(path, &file)?;
@@ -123,7 +124,7 @@ fn try_lock(file: &File, operation: FlockOperation) -> io::Result<bool> {
     }
 }
 
-/// Takes the lock of the one process that ships the change log; `None` if another process has it.
+/// Takes the lock of the process that copies the change log to the audit log; `None` if another process holds it.
 pub(super) fn shipping(path: &Path) -> io::Result<Option<File>> {
     let file = lock_file(path, SHIPPING_LOCK)?;
     Ok(try_lock(&file, FlockOperation::NonBlockingLockExclusive)?.then_some(file))
@@ -133,14 +134,14 @@ fn lock_file(path: &Path, name: &str) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).mode(0o600).open(path.join(name))
 }
 
-/// Whether a file system is reached over the network, by its magic number in `statfs`. The kernel's number has 32 bits; in a signed field the
-/// bits above repeat the sign.
+/// Whether a file system is a network file system, by its magic number from `statfs`. The number has 32 bits. The upper bits of a signed field repeat
+/// the sign, and are ignored.
 fn is_network(magic: u64, device: u64, mountinfo: impl FnOnce() -> Vec<u8>) -> bool {
     let magic = magic & 0xffff_ffff;
     NETWORK.contains(&magic) || (magic == FUSE && is_network_fuse(&mountinfo(), device))
 }
 
-/// Looks the device up in `/proc/self/mountinfo` (proc(5)): the third field is the device, the type follows ` - `.
+/// Finds the device in `/proc/self/mountinfo` (proc(5)). The third field of a line is the device, and the type follows after ` - `.
 fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     String::from_utf8_lossy(mountinfo).lines().any(|line| {

@@ -8,7 +8,7 @@ use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
 use heed::RoTxn;
 use std::ops::Bound;
 
-/// The longest key of LMDB (its default build), in bytes; one more than the longest key of a record.
+/// The greatest length of a key in LMDB's default build, in bytes. It is one byte more than the longest key of a record.
 const LMDB_KEY_BYTES_MAX: usize = 511;
 
 /// A transaction, and the revision of its records.
@@ -47,12 +47,12 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// Whether LMDB can have a record under this key. LMDB fails on an empty key and on a key that is too long; no record has such a key.
+/// Whether LMDB can have a record with this key. LMDB returns an error for an empty key and for a key that is too long. No record has such a key.
 fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }
 
-/// The position of a key. The position of a text that is too long for a key is right after its longest prefix that can be a key.
+/// The position of a key for a range. If the text is too long for a key, its position is right after its longest prefix that can be a key.
 fn from(key: &[u8]) -> Bound<&[u8]> {
     match key.get(..LMDB_KEY_BYTES_MAX) {
         Some(longest) if longest.len() < key.len() => Bound::Excluded(longest),

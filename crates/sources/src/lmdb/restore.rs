@@ -1,8 +1,8 @@
 //! Replaces all facts of a store.
 //!
-//! After a restore the store has another id, so that no verdict on the old facts is used again. A restore is one transaction: running processes see
-//! it with their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy turns out to be damaged or
-//! cut, even at its last byte, the transaction is aborted. Only a store that cannot be opened any more is set aside as a whole, and for that no
+//! After a restore the store has another id, so that no memo of the old facts is used again. A restore is one transaction: running processes see the
+//! new facts in their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy is found to be damaged
+//! or cut, even at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in this case no
 //! process may have it open.
 
 use super::environment::{self, Trust};
@@ -18,11 +18,11 @@ use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreI
 use std::path::{Path, PathBuf};
 
 impl Lmdb {
-    /// Replaces all facts by those of a copy. The restore is a change, later than every change before. `progress` counts each record
-    /// twice: when it is written, and when it is counted.
+    /// Replaces all facts by those of a copy. The restore is a change, and gets a later revision than all changes before. `progress` counts each
+    /// record twice: when it is written, and when it is added to its tally.
     ///
     /// # Errors
-    /// [`RestoreError`]; then nothing is changed.
+    /// [`RestoreError`]. In this case nothing is changed.
     pub fn restore(
         &self,
         copy: Copy<'_>,
@@ -43,12 +43,13 @@ impl Lmdb {
             let failed = |why| CommitError::from(unavailable(why));
             let mut txn = environment.env.write_txn().map_err(failed)?;
             let commit = txn.id() as u64;
-            // The new revision is also later than a change that was committed and not acknowledged: a view may have shown that change.
+            // The new revision must also be later than a change that was committed, but not acknowledged, because a view may have had that change.
             let there =
                 environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
-            // Entries that are not in the audit log yet must stay. But if the copy is newer than the store, the log would have a gap, and is cleared.
+            // The change log is kept, because the audit log may still lack some of its entries. But if the copy is newer than the store, the change
+            // log would have a gap, so it is cleared.
             let keeps_log = revision <= newest;
             let rewrite = environment.rewrite();
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
@@ -81,7 +82,7 @@ impl Lmdb {
         })?
     }
 
-    /// Accepts a store that was rolled back, or was put in the place of another store, as it is. The store gets a new id. All its records must be
+    /// Accepts the present facts of a store that was rolled back, or that replaced another store. The store gets a new id. All its records must be
     /// sound.
     ///
     /// # Errors
@@ -101,15 +102,15 @@ impl Lmdb {
         lmdb.restore(gathered.into_copy()?, audit, true, progress)
     }
 
-    /// Makes a store in the place of one that cannot be opened, fills the new store with `fill`, and moves the old store away as a whole. The new
-    /// store accepts no facts that are older than the last acknowledged revision. Returns the result of `fill`, and the new path of the old store.
+    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. The new store accepts no facts
+    /// that are older than the last acknowledged revision of the old store. Returns the result of `fill`, and the new path of the old store.
     ///
-    /// The old store stays where it is until `fill` is done. Then the two directories exchange their names in one step, or in two if the file
-    /// system cannot exchange names.
+    /// The old store keeps its path until `fill` is done. Then the two directories are exchanged in one step, or with two renames if the file system
+    /// cannot exchange names.
     ///
     /// # Errors
-    /// When a process has the store open, the store's age is unknown and `accept_rollback` is not set, `fill` fails, or the store cannot be moved.
-    /// The old store is then where it was, except after [`RestoreError::Halfway`].
+    /// When a process has the store open, when the last acknowledged revision is unknown and `accept_rollback` is false, when `fill` fails, or when
+    /// the store cannot be moved. In this case the old store has its previous path, except after [`RestoreError::Halfway`].
     pub fn set_aside<R>(
         path: &Path,
         terms: Terms,
@@ -129,7 +130,7 @@ impl Lmdb {
         let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));
         let aside = (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default();
         let new = place::next_to(path);
-        // This directory was left by a restore that was killed: no other process makes it while the lock is held.
+        // This process holds the lock, so no other restore is running. The directory was left by a restore that was killed.
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(failed)?;
         }
@@ -245,7 +246,7 @@ mod tests {
         restore(&lmdb, &file, true).unwrap();
     }
 
-    /// The writer of the change was killed before it raised the mark. A view may have shown the change, so its number is not used again.
+    /// The writer of a change was killed before it raised the high-water mark. A view may have had the change, so its revision is not used again.
     #[test]
     fn a_restore_is_later_than_a_change_nobody_acknowledged() {
         let scratch = Scratch::new();
@@ -290,7 +291,7 @@ mod tests {
         drop(lmdb);
         std::fs::write(path.join("data.mdb"), [7; 8192]).unwrap();
         assert!(Lmdb::open(&path).is_err());
-        // A store that cannot be filled is not put in place.
+        // If the new store cannot be filled, it does not replace the old one.
         for (file, accept_rollback, expected) in
             [(&backup[..], false, "say --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
         {
@@ -310,7 +311,7 @@ mod tests {
         something_is_there(&lmdb);
     }
 
-    /// Without the mark it is unknown whether the backup is older than an acknowledged revision.
+    /// Without the high-water mark, it is unknown whether the backup is older than the last acknowledged revision.
     #[test]
     fn a_store_of_unknown_age_is_only_replaced_where_a_rollback_is_accepted() {
         let scratch = Scratch::new();
@@ -341,7 +342,7 @@ mod tests {
         something_is_there(&Lmdb::open(&path).unwrap());
     }
 
-    /// As if a restore was killed between the two renames.
+    /// Simulates a restore that was killed between its two renames.
     #[test]
     fn a_store_that_is_not_in_its_place_yet_is_not_taken_for_none() {
         let scratch = Scratch::new();
@@ -389,7 +390,7 @@ mod tests {
         }
     }
 
-    /// People sort dumps, and remove and add lines.
+    /// People may sort the lines of a dump, and remove or add lines.
     #[test]
     fn a_dump_in_any_order_is_taken_in_and_one_with_a_line_twice_or_too_few_is_not() {
         let scratch = Scratch::new();

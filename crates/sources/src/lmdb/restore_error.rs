@@ -5,10 +5,10 @@ use crate::copy::CopyError;
 use enfilade_facts::{CommitError, Revision};
 use std::path::PathBuf;
 
-/// The facts were not replaced; the store is unchanged.
+/// The reason why facts were not replaced. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// Later revocations would be undone.
+    /// The copy is older than the store, so a restore would undo later revocations.
     #[error(
         "these facts are of revision {found}, and {expected} was acknowledged: all later revocations and removals would be undone; \
         to accept that, say --accept-rollback"
@@ -19,28 +19,28 @@ pub enum RestoreError {
         /// The newest acknowledged revision.
         expected: Revision,
     },
-    /// Later revocations might be undone.
+    /// It is unknown whether the copy is older than the store, so a restore might undo later revocations.
     #[error(
         "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so it is unknown whether these facts are \
         older, and later revocations and removals would be undone; to accept that, say --accept-rollback"
     )]
     UnknownAge {
-        /// The file.
+        /// The file of the high-water mark.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why the file cannot be read.
         why: String,
     },
-    /// The old store was moved away, and neither the new one nor the old one could be moved to its place.
+    /// The old store was renamed, and after that neither the new nor the old store could be renamed to the path of the store.
     #[error(
         "`{path}` is missing now: the restored store is whole in `{new}`, and the one that cannot be opened is in `{aside}`; neither could be \
         moved to its place ({why}): stop every enfilade on this data directory and run `mv -T '{new}' '{path}'`"
     )]
     Halfway {
-        /// Where the store has to be.
+        /// The path of the store.
         path: PathBuf,
-        /// Where the restored store is.
+        /// The present path of the restored store.
         new: PathBuf,
-        /// Where the old store is.
+        /// The present path of the old store.
         aside: PathBuf,
         /// The error of the system.
         why: String,

@@ -1,8 +1,8 @@
 //! Rewrites every record of a store in one transaction, for restores and upgrades.
 //!
-//! LMDB keeps no more than 32,767 changed pages of a transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`). It writes the others to free
-//! pages of the file, where no reader sees them before the commit. Tallies are counted afterwards, from the written records, so that records may come
-//! in any order and none has to be kept in memory.
+//! LMDB keeps at most 32,767 changed pages of a transaction in memory (128 MiB, with the build feature `mdb_idl_logn_14`). It writes further pages to
+//! free pages of the file, which no reader sees before the commit. Tallies are computed afterwards from the written records. So records may be added
+//! in any order, and need not be kept in memory.
 
 use super::tables::{self, Records, Tables};
 use enfilade_facts::Table;
@@ -10,7 +10,7 @@ use enfilade_facts::journal::{Counting, Write};
 use heed::{MdbError, PutFlags, RwTxn};
 use std::ops::Bound;
 
-/// The number of records that are read between two writes.
+/// The number of records that are read before their tallies are written.
 const BATCH: usize = 1024;
 
 /// The tables of a store that is rewritten.
@@ -22,7 +22,8 @@ impl<'e> Rewrite<'e> {
         tables::of(&self.0, table).copied().ok_or(heed::Error::Mdb(MdbError::BadDbi))
     }
 
-    /// Adds a record; returns whether there was none under this key. If records are added in the order of their keys, the pages are full.
+    /// Adds a record. Returns false, without a change, if a record with this key exists. If records are added in the order of their keys, all pages
+    /// are filled.
     pub(super) fn add(
         &self,
         txn: &mut RwTxn<'_>,
@@ -49,7 +50,7 @@ impl<'e> Rewrite<'e> {
         }
     }
 
-    /// Counts the records of a table that has no tallies yet, and writes its tallies.
+    /// Computes and writes the tallies of a table that has no tallies yet.
     pub(super) fn count(
         &self,
         txn: &mut RwTxn<'_>,

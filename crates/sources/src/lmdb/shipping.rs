@@ -1,17 +1,17 @@
-//! Copies the change log to the audit log: every entry is written there at least once, by one process at a time.
+//! Copies the change log to the audit log. Every entry is written to the audit log at least once. Only one process does this at a time.
 
 use super::{Lmdb, place};
 use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{Read, Revision, SourceError};
 use std::io;
 
-/// The most entries that are written at once.
+/// The greatest number of entries that are written at once.
 const ENTRIES_MAX: usize = 256;
 
-/// The audit log could not be written.
+/// The reason why changes were not copied to the audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum ShippingError {
-    /// Writing to the audit log failed.
+    /// The audit log could not be written.
     #[error(
         "the audit log cannot be written, and changes stay in the change log until it can be written: {0}"
     )]
@@ -22,11 +22,11 @@ pub enum ShippingError {
 }
 
 impl Lmdb {
-    /// Passes every change that is not in the audit log yet to `write`, in order. Changes for which `write` returned no error are not passed again,
-    /// unless this process ends directly after that. Does nothing while another process does this.
+    /// Calls `write` with the changes that are not in the audit log yet, in order. Changes that `write` has accepted are not passed again, unless
+    /// this process ends immediately after `write`. Does nothing if another process is copying the change log.
     ///
     /// # Errors
-    /// When the log cannot be read or written.
+    /// When the change log cannot be read, or the audit log cannot be written.
     pub fn ship(
         &self,
         mut write: impl FnMut(&[(Revision, LogEntry)]) -> io::Result<()>,

@@ -1,7 +1,7 @@
-//! The tables of a store in LMDB: which exist, and how an empty environment gets them.
+//! Finds the tables of a store in LMDB, and makes them in an empty environment.
 //!
-//! Tables are made in two places only: here, when a store begins, and by an upgrade. Both write the head in the same
-//! transaction. If a commit left the head unchanged, the store would look damaged from then on.
+//! Tables are made only for a new store, by this module, and in an upgrade. In both cases the head is written in the same transaction. Without that,
+//! the head would have the number of an earlier commit, and the store would count as damaged.
 
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
@@ -20,24 +20,24 @@ pub(super) fn of<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> Option<&'t Rec
     found.and_then(|(_, records)| records.as_ref())
 }
 
-/// The records of a table that exists.
+/// The records of a table; an error if the table does not exist.
 pub(super) fn existing<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> heed::Result<&'t Records<'e>> {
     of(tables, table).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
 }
 
 /// The content of an environment.
 pub(super) enum There {
-    /// Nothing yet.
+    /// The environment is empty.
     Nothing,
-    /// Something that is no store of facts.
+    /// The environment contains data that is not a store of facts.
     Foreign,
     /// A store whose identity is damaged.
     Damaged(SourceError),
-    /// A store of this format, and those of its tables that this program knows.
+    /// A store: its format, and the tables that this program knows.
     Store(u32, Box<Tables<'static>>),
 }
 
-/// Finds the existing tables, and changes nothing.
+/// Finds the existing tables, without any change.
 pub(super) fn find(env: &Env<WithTls>) -> heed::Result<There> {
     let mut format = 0;
     let found = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {

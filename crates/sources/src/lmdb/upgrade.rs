@@ -1,9 +1,9 @@
 //! Converts a store of an older format to this program's format.
 //!
-//! An upgrade is one transaction, and a change with its entry in the log. New tables are made, every record passes through the steps of
-//! [`enfilade_facts::format`], and the store's identity gets the new format. If it is interrupted before the commit, the store is unchanged. A backup
-//! that the older program can read is written first. No other process may have the store open: an older program would go on writing records of the
-//! older form.
+//! An upgrade is one transaction, and a change with an entry in the change log. New tables are made, every record is converted by the steps of
+//! [`enfilade_facts::format`], and the new format is written into the store's identity. If the upgrade is interrupted before the commit, the store is
+//! unchanged. Before the upgrade, a backup that the older program can read is written. No other process may have the store open, because an older
+//! program would continue to write records of the older form.
 
 use super::environment::{Environment, open_of_any_format};
 use super::rewrite::Rewrite;
@@ -20,11 +20,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// The most records in memory at once, and the most bytes of these records. The last record may exceed that number of bytes.
+/// The limits for the records in memory: their number, and their total size in bytes. The last record may exceed the size.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The store was not upgraded, and is unchanged.
+/// The reason why the store was not upgraded. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum UpgradeError {
     /// The store could not be opened, or other processes have it open.
@@ -42,7 +42,7 @@ pub enum UpgradeError {
     Backup {
         /// The path of the backup.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the system.
         why: io::Error,
     },
     /// The transaction failed.
@@ -58,7 +58,7 @@ impl From<SourceError> for UpgradeError {
     }
 }
 
-/// A store of an older format, open.
+/// An open store of an older format.
 pub struct Older {
     environment: Environment,
     path: PathBuf,
@@ -69,23 +69,23 @@ pub struct Older {
 /// The effect of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The format now.
+    /// The present format of the store.
     pub from: u32,
-    /// The format afterwards.
+    /// The format of the store after the upgrade.
     pub to: u32,
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
-    /// Tables that are made.
+    /// The tables that the upgrade makes.
     pub tables: Vec<Table>,
-    /// The path of the backup that is written first.
+    /// The path of the backup that is written before the upgrade.
     pub backup: PathBuf,
 }
 
 impl Older {
-    /// Opens a store of an older format. `None` when it is of this program's format, or there is none.
+    /// Opens a store of an older format. `None` if the store has the format of this program, or if there is no store.
     ///
     /// # Errors
-    /// When it cannot be opened, was rolled back, or is of a format that cannot be upgraded.
+    /// When the store cannot be opened, was rolled back, or has a format that cannot be upgraded.
     pub fn open(path: &Path, terms: Terms) -> Result<Option<Self>, OpenError> {
         if !path.join("data.mdb").exists() {
             return Ok(None);
@@ -146,11 +146,11 @@ impl Older {
     /// Writes the backup, and then upgrades the store.
     ///
     /// # Errors
-    /// When other processes have the store open, or a step fails; the store is then unchanged.
+    /// When other processes have the store open, or a step fails. In this case the store is unchanged.
     pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
         place::keep_others_out(&self.path, &self.environment.live)?;
         let plan = self.plan()?;
-        // Each record is gathered, converted and counted.
+        // The progress counts each record three times: when it is gathered, converted and added to its tally.
         let all = plan.records * 3;
         let views: Views<'_> = &|look| self.environment.reading(|_, view| look(view));
         let directory = plan.backup.parent().unwrap_or(&self.path);
@@ -174,12 +174,12 @@ impl Older {
         })?;
         rewritten.map_err(|Failed(why)| CommitError::from(why))?;
         self.environment.high_water.raise(at.revision);
-        // The environment is closed here, so that this process can open it again.
+        // The environment is closed, so that this process can open it again.
         self.environment.env.prepare_for_closing().wait();
         Ok((plan, at))
     }
 
-    /// Rewrites the whole store in one transaction.
+    /// Converts the whole store in one transaction.
     fn rewrite(&self, at: At, audit: &AuditRecord, progress: &mut dyn FnMut()) -> Result<(), Failed> {
         let (env, from) = (&self.environment.env, self.identity.format);
         env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
@@ -224,8 +224,8 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u
     bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
-/// Converts each record of a table. Facts get the revision of the upgrade, because records of format 2 have LMDB's transaction id in the place of the
-/// revision. Entries of the log keep their own revisions.
+/// Converts each record of a table. Facts get the revision of the upgrade, because in format 2 their header contains LMDB's transaction id instead of
+/// the revision. Entries of the change log keep their own revisions.
 fn bring_up_table(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
@@ -290,7 +290,7 @@ mod tests {
         AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5, request: None }
     }
 
-    /// A store of this format without the table of revocations.
+    /// Makes a store of this format that has no table of revocations.
     fn make_without_a_table(path: &Path, format: u32) {
         std::fs::DirBuilder::new().mode(0o700).create(path).unwrap();
         let env = open_map_of(path, 1 << 30, EnvFlags::empty()).unwrap();
@@ -301,7 +301,7 @@ mod tests {
         env.prepare_for_closing().wait();
     }
 
-    /// Commits as a program of format 2 did: records and the entry of the log carry LMDB's number.
+    /// Commits as a program of format 2 did: the records and the entry of the change log contain LMDB's commit number.
     fn commit_as_of_2(path: &Path, change: &Change) {
         let (environment, _) = open_of_any_format(path, Terms::default()).unwrap();
         environment.check(path).unwrap();
@@ -309,7 +309,8 @@ mod tests {
         let commit = txn.id() as u64;
         let reading = environment.reading_of(&txn, commit - 1).unwrap();
         let number = reading.at.next().revision;
-        // With LMDB's number of the commit before as the revision, the records get LMDB's number of this commit.
+        // `write_down` gives the records the revision after `at`. As `at` is the number of the previous commit, the records get the number of this
+        // commit.
         let at = At { revision: Revision(commit - 1), ..reading.at };
         let before = AsOf2 { reading, at };
         let mut writes = write_down(&before, change, commit, Revision(0)).unwrap();
@@ -359,7 +360,7 @@ mod tests {
         MembershipKey { member, group: GroupId::from_bytes([group; 16]) }
     }
 
-    /// A store with more records than one batch, in groups of one and of several.
+    /// Makes a store that has more records than one batch. Some groups have one record, and some have several.
     fn old_store(path: &Path) {
         make_without_a_table(path, 2);
         let mut first = change();
@@ -397,7 +398,7 @@ mod tests {
         let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let mut seen = 0;
         let plan = older.try_out(&mut |done, all| (seen, ()) = (all, assert!(done <= all))).unwrap();
-        // Each membership has a second record under its group.
+        // Each membership also has a second record, whose key begins with the group.
         let records = BATCH as u64 + 10 + 2 * 60 + 1;
         assert_eq!((plan.from, plan.to, plan.records, seen), (2, FORMAT, records, records));
         assert_eq!(plan.tables, [Table::Revocations]);
@@ -427,7 +428,7 @@ mod tests {
             assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, upgraded.as_str())]);
         })
         .unwrap();
-        // The new table takes records, and the store can be opened after that.
+        // A record can be put into the new table, and after that the store can be opened.
         let mark = Revoked::User(UserId::from_bytes([7; 16]));
         lmdb.commit(change().end(mark)).unwrap();
         drop(lmdb);
@@ -445,7 +446,7 @@ mod tests {
     #[test]
     fn what_cannot_be_upgraded_is_as_it_was() {
         let scratch = Scratch::new();
-        // A damaged record; a backup that cannot be written; another process.
+        // The three cases are a damaged record, a backup that cannot be written, and a store that another process has open.
         let cases =
             [("damaged", "damaged record"), ("backup", "cannot be written"), ("open", "stop them first")];
         for (name, expected) in cases {
@@ -508,7 +509,7 @@ mod tests {
         .unwrap();
     }
 
-    /// `cargo xtask upgrade`: how many records a second, and in how much memory.
+    /// `cargo xtask upgrade` runs this test with more records, to measure records per second and memory.
     #[test]
     fn an_upgrade_has_only_some_of_many_records_in_memory() {
         let size = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok());
@@ -551,7 +552,7 @@ mod tests {
         assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
     }
 
-    /// Once a missing table was made by a commit that left the head unchanged, which made every store unusable.
+    /// An earlier version made the missing table in a commit that did not write the head. After that no store could be opened any more.
     #[test]
     fn a_table_that_is_missing_is_refused_and_not_made() {
         let scratch = Scratch::new();

@@ -1,8 +1,8 @@
-//! One writer at a time, in this process and on the machine. Changes that wait meanwhile are written together by the next writer,
-//! so that many changes share one fsync.
+//! Ensures that only one thread of all processes of the machine writes at a time. Changes that wait meanwhile are written together in the next
+//! commit, so that many changes share one fsync.
 //!
-//! LMDB's own lock waits for ever and does not name its holder. So a writer first takes a lock on a separate file. The wait for this lock has a
-//! limit, and the error names the process that holds it.
+//! LMDB's own lock waits without a limit, and does not name its holder. So a writer first takes a lock on a separate file. The wait for this lock has
+//! a time limit, and the error names the process that holds the lock.
 
 use crate::turn::{Held, NoTurn, WAIT, locked};
 use enfilade_facts::{At, Change, CommitError, SourceError};
@@ -12,13 +12,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The work of the process that holds the lock, for the error.
+/// The work of the process that holds the lock, for the error message.
 const DOING: &str = "writing facts";
 
-/// The changes that wait, and the lock of the process that writes.
+/// The queue of changes that wait, and the lock file of the process that writes.
 pub(super) struct Writers {
     queue: Mutex<Queue>,
-    /// Notified when a group was written.
+    /// Notified when a group of changes was written.
     written: Condvar,
     lock: Mutex<File>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Writers {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Arc<Waiting>>,
-    /// Whether a thread is writing a group.
+    /// Whether a thread of this process is writing a group of changes.
     is_led: bool,
 }
 
@@ -38,19 +38,20 @@ struct Waiting {
 type Answer = Result<At, CommitError>;
 
 impl Writers {
-    /// Opens the file of the lock, or makes it.
+    /// Opens the lock file, or makes it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         Ok(Writers { queue: Mutex::default(), written: Condvar::new(), lock: Mutex::new(file) })
     }
 
-    /// Commits a change, alone or in a group, by this thread or another one. `write` returns an answer for each change of a group.
+    /// Commits a change, alone or in a group with others. This thread or another one writes the group. `write` returns a result for each change of
+    /// the group.
     pub(super) fn commit(&self, change: &Change, write: impl Fn(&[&Change]) -> Vec<Answer>) -> Answer {
         let mut queue = locked(&self.queue);
         if queue.is_led {
             let mine = Arc::new(Waiting { change: change.clone(), answer: Mutex::default() });
             queue.waiting.push(Arc::clone(&mine));
-            // A thread whose change has its answer returns at once; one of the other threads leads the next group.
+            // A thread whose change was written returns its result. One of the other threads writes the next group.
             while queue.is_led {
                 queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 if let Some(answer) = locked(&mine.answer).take() {
@@ -66,7 +67,7 @@ impl Writers {
         drop(queue);
         let file = locked(&self.lock);
         let held = Held::take(&file, WAIT, DOING).map_err(CommitError::from);
-        // Changes that came during the wait for the lock are in the group, too.
+        // The group also contains changes that were queued during the wait for the lock.
         let group = std::mem::take(&mut locked(&self.queue).waiting);
         let changes: Vec<&Change> =
             std::iter::once(change).chain(group.iter().map(|waiting| &waiting.change)).collect();
@@ -90,7 +91,7 @@ impl Writers {
     }
 }
 
-/// The lead of a group. It ends when it is dropped, also after a panic, so that another thread can lead the next group.
+/// Marks this thread as the one that writes a group. When it is dropped, even after a panic, another thread can write the next group.
 struct Lead<'w>(&'w Writers);
 
 impl Drop for Lead<'_> {

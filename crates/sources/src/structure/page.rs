@@ -1,8 +1,8 @@
-//! The form of single pages.
+//! Parses and checks single pages of an LMDB file.
 
 use std::ops::Range;
 
-/// The bytes of a meta page that are used: the header of the page, then LMDB's `MDB_meta`.
+/// The number of bytes of a meta page that are used: the header of the page, and LMDB's `MDB_meta`.
 pub(super) const META_BYTES: usize = PAGE_HEAD + 136;
 /// The header of a page, in bytes (`PAGEHDRSZ`).
 pub(super) const PAGE_HEAD: usize = 16;
@@ -12,9 +12,9 @@ const NODE_HEAD: usize = 8;
 const TREE_BYTES: usize = 48;
 /// The longest key, in bytes (`MDB_MAXKEYSIZE`).
 const KEY_BYTES_MAX: usize = 511;
-/// The root of an empty tree.
+/// The page number that stands for the root of an empty tree (`P_INVALID`).
 const NO_ROOT: u64 = u64::MAX;
-/// The most levels of a tree (`CURSOR_STACK`).
+/// The greatest number of levels of a tree (`CURSOR_STACK`).
 const DEPTH_MAX: u16 = 32;
 
 const MAGIC: u32 = 0xbeef_c0de;
@@ -23,19 +23,19 @@ const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
 const OVERFLOW: u16 = 4;
 const META: u16 = 8;
-/// The keys of the tree are numbers (`MDB_INTEGERKEY`): the tree of free pages.
+/// A flag of the tree of free pages: its keys are numbers (`MDB_INTEGERKEY`).
 const NUMBERS: u16 = 8;
-/// The value is in pages of its own.
+/// A flag of a node: its value is in separate pages.
 const BIG: u16 = 1;
-/// The value describes a tree.
+/// A flag of a node: its value describes a tree.
 const TREE: u16 = 2;
 
-/// A tree, as a meta page or a record describes it.
+/// The description of a tree in a meta page or in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Root {
-    /// The number of the page; `None` if the tree is empty.
+    /// The number of the root page; `None` if the tree is empty.
     pub(super) page: Option<u64>,
-    /// The number of its levels.
+    /// The number of levels of the tree.
     pub(super) depth: u16,
 }
 
@@ -56,11 +56,11 @@ pub(super) struct Meta {
     pub(super) page_bytes: u64,
     /// LMDB's number of the commit.
     pub(super) commit: u64,
-    /// The last page in use.
+    /// The number of the last page in use.
     pub(super) last_page: u64,
     /// The tree of free pages.
     pub(super) free: Root,
-    /// The tree of trees, or of records.
+    /// The main tree, which contains the other trees by their names, or records.
     pub(super) main: Root,
 }
 
@@ -83,7 +83,7 @@ impl Meta {
             && (u32_at(meta, 0)?, u32_at(meta, 4)?) == (MAGIC, VERSION)
             && page_bytes.is_power_of_two()
             && (512..=32_768).contains(&page_bytes)
-            // A commit is written to the meta page of its parity; a new file has commit 0 in both.
+            // Even commits are written to meta page 0, and odd ones to meta page 1. A new file has commit 0 in both.
             && (commit == 0 || commit % 2 == number);
         let (free, main) = (Root::read(free?, NUMBERS)?, Root::read(main?, 0)?);
         is_sound.then_some(Meta { page_bytes, commit, last_page, free, main })
@@ -92,15 +92,15 @@ impl Meta {
 
 /// The content of a page of a tree.
 pub(super) enum Page {
-    /// The numbers of the pages below.
+    /// The numbers of the pages below the branch.
     Branch(Vec<u64>),
-    /// Its records.
+    /// The records of the leaf.
     Leaf(Vec<Record>),
 }
 
 /// A record of a leaf.
 pub(super) struct Record {
-    /// The value, as a part of the page.
+    /// The position of the value in the page.
     pub(super) value: Range<usize>,
     /// The kind of the value.
     pub(super) kind: Kind,
@@ -109,11 +109,11 @@ pub(super) struct Record {
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// In the page.
+    /// The value is in the page.
     Inside,
-    /// In pages of its own, of this length in bytes; the page has the number of the first of them.
+    /// The value is in separate pages, and has this length in bytes. The node contains the number of the first of these pages.
     Big(u64),
-    /// It describes a tree.
+    /// The value describes a tree.
     Tree,
 }
 
@@ -124,8 +124,8 @@ struct Node<'p> {
     key: &'p [u8],
 }
 
-/// Reads a page of a tree; `None` if it has a wrong form. The page has this number, and is a leaf or a branch. The keys of the tree of free pages
-/// are numbers.
+/// Parses a page of a tree; `None` if its form is wrong. The page must have the number `number`, and must be a leaf if `is_leaf` is true, otherwise a
+/// branch. `is_free` is true for the tree of free pages, whose keys are numbers.
 pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) -> Option<Page> {
     let kind = if is_leaf { LEAF } else { BRANCH };
     let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
@@ -135,7 +135,7 @@ pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) ->
         && lower <= upper
         && upper <= page.len();
     let count = lower.checked_sub(PAGE_HEAD)? / 2;
-    // A branch of the tree of free pages may have one node (ITS#8336).
+    // A branch of the tree of free pages may have only one node (OpenLDAP's ITS#8336).
     let fewest = if is_leaf || is_free { 1 } else { 2 };
     if !is_sound || count < fewest {
         return None;
@@ -159,7 +159,7 @@ pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) ->
         };
         nodes.push(node);
     }
-    // LMDB never looks at the first key of a branch.
+    // LMDB never uses the first key of a branch.
     let keys = nodes.iter().skip(usize::from(!is_leaf)).map(|node| node.key);
     let is_sorted = are_sorted(keys, is_free)?;
     (is_sorted && are_packed(nodes, upper, page.len())).then_some(match is_leaf {
@@ -183,7 +183,7 @@ fn leaf_node(page: &[u8], at: usize) -> Option<(Node<'_>, Record)> {
     Some((Node { at, end: value.end, key: page.get(key)? }, Record { value, kind }))
 }
 
-/// Whether each key is greater than the key before it. Returns `None` if one has a wrong length.
+/// Whether each key is greater than the previous key. Returns `None` if a key has a wrong length.
 fn are_sorted<'p>(keys: impl Iterator<Item = &'p [u8]>, is_free: bool) -> Option<bool> {
     let mut before: Option<&[u8]> = None;
     for key in keys {
@@ -203,7 +203,8 @@ fn are_sorted<'p>(keys: impl Iterator<Item = &'p [u8]>, is_free: bool) -> Option
     Some(true)
 }
 
-/// Whether the nodes fill the page from `upper` to its end, without a gap and without sharing a byte: LMDB moves bytes by these lengths.
+/// Whether the nodes fill the page from `upper` to its end, without gaps and overlaps. This is checked because LMDB uses the lengths of the nodes to
+/// move bytes.
 fn are_packed(mut nodes: Vec<Node<'_>>, upper: usize, page_bytes: usize) -> bool {
     nodes.sort_unstable_by_key(|node| node.at);
     let mut end = upper;
@@ -215,13 +216,13 @@ fn are_packed(mut nodes: Vec<Node<'_>>, upper: usize, page_bytes: usize) -> bool
     follow && end == page_bytes
 }
 
-/// How many pages the large value has that begins in this page; `None` if the page is not such a page.
+/// The number of pages of the large value that begins in this page; `None` if no large value begins in this page.
 pub(super) fn of_value(page: &[u8], number: u64) -> Option<u64> {
     let is_sound = u64_at(page, 0)? == number && u16_at(page, 10)? == OVERFLOW;
     u32_at(page, 12).filter(|pages| is_sound && *pages > 0).map(u64::from)
 }
 
-/// The free pages that a record of the tree of free pages names: their count, then their numbers, the greatest first.
+/// The page numbers in a record of the tree of free pages. The record contains their count, and then the numbers in descending order.
 pub(super) fn free_pages(value: &[u8]) -> Option<Vec<u64>> {
     let count = usize::try_from(u64_at(value, 0)?).ok()?;
     let numbers = value.get(8..)?.as_chunks().0.get(..count)?;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 const PAGE: usize = 4096;
 
-/// A store with trees of two levels, large values and free pages; the file, and its bytes.
+/// Makes a store that has trees of two levels, large values and free pages. Returns the path of its file, and the bytes of the file.
 fn store(scratch: &Scratch) -> (PathBuf, Vec<u8>) {
     let facts = scratch.path().join("facts");
     let lmdb = Lmdb::open(&facts).unwrap();
@@ -47,7 +47,7 @@ fn a_sound_file_passes_and_a_page_that_is_not_missed_is_free_or_part_of_a_value(
         if found(&file, &bytes).is_none() {
             let lmdb = Lmdb::open(file.parent().unwrap()).unwrap();
             let checked = lmdb.snapshot(|snapshot| check::check(snapshot, &mut |_, _| {})).unwrap().unwrap();
-            // LMDB reads no number in the further pages of a large value; the checksum of the record has to agree.
+            // The pages of a large value after the first one contain only bytes of the value. Damage in them is found by the checksum of the record.
             let is_value = |problem: &String| problem.contains("checksum does not match");
             assert!(checked.problems.iter().all(is_value), "page {page}: {:?}", checked.problems);
             free += usize::from(checked.problems.is_empty());
@@ -89,7 +89,7 @@ fn a_number_that_leads_out_of_its_page_is_damage() {
     });
     let leaf = leaf.unwrap();
     let node = leaf + usize::from(u16::from_ne_bytes([whole[leaf + 16], whole[leaf + 17]]));
-    // The flags, lower and upper of the page, the offset of a node, the length of its value, its flags, and the length of its key.
+    // The offsets are those of the page's flags, `lower` and `upper`, of a node's offset, and of the node's value length, flags and key length.
     for (at, value) in [
         (leaf + 10, 0x12_u16),
         (leaf + 12, 15),

@@ -1,14 +1,14 @@
-//! The trees of a file: every page that its newest commit reaches.
+//! Checks the trees of a file: every page that can be reached from its newest commit.
 
 use super::page::{self, Kind, Meta, PAGE_HEAD, Page, Record, Root};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The pages before the first one of a tree: the meta pages.
+/// The number of meta pages, which are the first pages of the file.
 const METAS: u64 = 2;
 
-/// Why the walk over the pages ends: damage, or an error of the disk.
+/// The reason why the check ends early: damage, or an error of the disk.
 enum Stop {
     Damaged(String),
     Failed(io::Error),
@@ -20,21 +20,21 @@ fn damaged<T>(number: u64, why: &str) -> Walked<T> {
     Err(Stop::Damaged(format!("page {number} {why}")))
 }
 
-/// A tree, and its level that is read.
+/// The tree and the level of a page.
 #[derive(Clone, Copy)]
 struct Place {
     what: What,
-    /// How many levels are below.
+    /// The number of levels below this one.
     below: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The free pages.
+    /// The tree of free pages.
     Free,
-    /// The trees by their names, or records.
+    /// The main tree, which contains the other trees by their names, or records.
     Main,
-    /// Records.
+    /// A tree of records.
     Records,
 }
 
@@ -42,10 +42,10 @@ enum What {
 pub(super) struct Trees<'f> {
     file: &'f File,
     meta: &'f Meta,
-    /// How many pages the file has. It can be shorter than the pages in use, if the last ones are free.
+    /// The number of pages of the file. It can be less than the number of pages in use, if the last pages are free.
     pages: u64,
     with_leaves: bool,
-    /// The pages that were reached, one bit each.
+    /// A bit for each page, which is set when the page was reached.
     reached: Vec<u64>,
 }
 
@@ -56,7 +56,7 @@ impl<'f> Trees<'f> {
         Trees { file, meta, pages, with_leaves, reached: vec![0; words] }
     }
 
-    /// Walks over every tree. Returns the first damage.
+    /// Checks every tree. Returns a description of the first damage.
     pub(super) fn check(mut self) -> io::Result<Result<(), String>> {
         match self.walk_all() {
             Ok(()) => Ok(Ok(())),
@@ -66,7 +66,7 @@ impl<'f> Trees<'f> {
     }
 
     fn walk_all(&mut self) -> Walked<()> {
-        // LMDB reserves address space for all pages in use: a wild number would be more than there is.
+        // LMDB reserves address space for all pages in use. A damaged number could exceed the address space.
         if self.pages.saturating_mul(2).saturating_add(1 << 24) < self.meta.last_page {
             return Err(Stop::Damaged(
                 "its meta page gives a number of pages that the file cannot have".into(),
@@ -84,7 +84,7 @@ impl<'f> Trees<'f> {
         }
     }
 
-    /// Walks over a page and all pages below. The levels of a tree are few, so a path of pages cannot be long.
+    /// Checks a page and all pages below it. The recursion is at most as deep as the number of levels.
     fn walk(&mut self, number: u64, place: Place) -> Walked<()> {
         self.reach(number, 1)?;
         let is_leaf = place.below == 0;
@@ -129,7 +129,7 @@ impl<'f> Trees<'f> {
         }
     }
 
-    /// The pages of a large value.
+    /// Checks the pages of a large value.
     fn big(&mut self, first: u64, bytes: u64) -> Walked<()> {
         self.reach(first, 1)?;
         let head = self.read(first, PAGE_HEAD)?;
@@ -141,7 +141,7 @@ impl<'f> Trees<'f> {
         }
     }
 
-    /// The free pages that a record lists.
+    /// Checks a record of free pages, and marks these pages as reached.
     fn free(&mut self, number: u64, value: &[u8]) -> Walked<()> {
         let Some(pages) = page::free_pages(value) else {
             return damaged(number, "has a wrong list of free pages");
@@ -152,7 +152,7 @@ impl<'f> Trees<'f> {
         })
     }
 
-    /// Records that these pages were reached. A page that is reached twice, or that there is not, is damage.
+    /// Marks these pages as reached. It is damage if a page was reached before, or does not exist.
     fn reach(&mut self, first: u64, count: u64) -> Walked<()> {
         let end = first.saturating_add(count);
         if first < METAS || self.pages.min(self.meta.last_page.saturating_add(1)) < end {
@@ -172,7 +172,7 @@ impl<'f> Trees<'f> {
         usize::try_from(self.meta.page_bytes).unwrap_or(usize::MAX)
     }
 
-    /// The bytes from the beginning of a page on. The file has them.
+    /// Reads `bytes` bytes from the beginning of a page.
     fn read(&self, number: u64, bytes: usize) -> Walked<Vec<u8>> {
         let mut found = vec![0; bytes];
         match self.file.read_exact_at(&mut found, number * self.meta.page_bytes) {

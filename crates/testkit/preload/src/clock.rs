@@ -1,9 +1,9 @@
 //! Sets the wall clock of a running program.
 //!
-//! - `CLOCK_AHEAD`: a file of eight bytes: by how many seconds the wall clock is ahead (little endian, signed). The test writes it; it takes
-//!   effect with the next read of the clock.
+//! - `CLOCK_AHEAD`: a file of eight bytes: by how many seconds the wall clock is ahead (little endian, signed). The test writes the number, which
+//!   takes effect with the next read of the clock.
 //!
-//! Clocks since the start of the machine do not change, as with a real change of the wall clock.
+//! Clocks that count from the start of the machine do not change, as with a real change of the wall clock.
 
 use super::real;
 use libc::{c_int, clockid_t, timespec};
@@ -30,7 +30,7 @@ fn ahead() -> i64 {
 /// Like the C library's function, but wall clocks are ahead.
 ///
 /// # Safety
-/// As the C library's.
+/// As for the function of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     let call: unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int = real(c"clock_gettime");

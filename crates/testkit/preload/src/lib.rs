@@ -1,6 +1,6 @@
-//! Loaded before the C library (`LD_PRELOAD`), it counts operations of a program on regular files: writes, syncs, truncations,
-//! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: it fails with an
-//! error, writes half of the bytes, or ends the program before or after the operation.
+//! A library that is loaded before the C library (`LD_PRELOAD`). It counts the operations of a program on regular files: writes, syncs, truncations,
+//! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: it fails with an error, writes
+//! half of the bytes, or ends the program before or after the operation.
 //!
 //! - `FAULT_AT`: the number N of the operation, from 1.
 //! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes; other operations fail with EIO), `kill-before` or
@@ -116,7 +116,7 @@ macro_rules! on_descriptors {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As the C library's.
+        /// As for the function of the C library.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($fd: c_int $(, $arg: $kind)*) -> $result {
             let name = concat!(stringify!($name), "\0");
@@ -134,7 +134,7 @@ macro_rules! on_writes {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As the C library's.
+        /// As for the function of the C library.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($fd: c_int, $bytes: $kind, $count: $number $(, $at: $offset)*) -> ssize_t {
             let name = concat!(stringify!($name), "\0");
@@ -161,7 +161,7 @@ macro_rules! on_maps {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As the C library's.
+        /// As for the function of the C library.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             address: *mut c_void,
@@ -197,7 +197,7 @@ macro_rules! on_paths {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As the C library's.
+        /// As for the function of the C library.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $kind),*) -> c_int {
             let name = concat!(stringify!($name), "\0");

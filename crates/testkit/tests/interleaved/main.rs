@@ -1,8 +1,8 @@
 //! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
 //!
-//! First one actor acts alone: the outcome equals that of the reference, member by member. Then a second actor acts between any two system
-//! calls of the first: every acknowledged change exists, or was deleted by a user with the right; the answer is right for every member;
-//! the quota counts the bytes on disk; nothing remains under a reserved name.
+//! In the first test one actor acts alone, and the outcome equals that of the reference, member by member. In the second test another actor acts
+//! between any two system calls of the first. Every acknowledged change must exist, or a user with the right must have deleted it. The answer must be
+//! right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
 //!
 //! The actors are two threads of a worker, which is this program again. The worker is traced: each of its threads stops at every system call,
 //! and the scheduler lets one of them continue.
@@ -25,7 +25,7 @@ const RUNS: &str = "ENFILADE_INTERLEAVED_RUNS";
 const SEED: &str = "ENFILADE_INTERLEAVED_SEED";
 const ALONE: &str = "ENFILADE_INTERLEAVED_ALONE";
 
-/// The number of runs with two actors in a usual test run, and the number of runs alone for each of these.
+/// The number of runs with two actors in a usual test run, and how many runs with one actor there are for each of these.
 const GATE: u64 = 400;
 const TIMES_ALONE: u64 = 4;
 /// A file system in memory, if the machine has one.
@@ -97,7 +97,7 @@ fn together(world: &World, seed: u64, run: u64) {
     world.check_quota(&said);
 }
 
-/// Not a test but the worker, if the environment gives the number of runs.
+/// The worker process, if an environment variable gives the number of runs; as a test the function does nothing.
 #[test]
 fn worker() {
     let (Some(runs), Some(seed)) = (number(RUNS), number(SEED)) else { return };
@@ -114,7 +114,7 @@ fn start(runs: u64, seed: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "worker", "--nocapture", "--test-threads", "1"]).stdout(Stdio::null());
     command.env(RUNS, runs.to_string()).env(SEED, seed.to_string());
-    // This test does not test the disk, and syncs thousands of trees.
+    // The worker syncs thousands of trees, which is faster in memory, and this test does not test the disk.
     if Path::new(MEMORY).is_dir() {
         command.env("TMPDIR", MEMORY);
     }

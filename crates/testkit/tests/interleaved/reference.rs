@@ -14,13 +14,13 @@ pub(crate) enum Actor {
 pub(crate) enum Acl {
     /// Both may do everything.
     Both,
-    /// Alice may do everything, Bob does not see it; `OnlyBob` is the reverse.
+    /// Alice may do everything, Bob does not see the entry; `OnlyBob` is the reverse.
     OnlyAlice,
     OnlyBob,
-    /// Alice may read it, Bob may do everything.
+    /// Alice may read the entry, Bob may do everything; `BobReads` is the reverse.
     AliceReads,
     BobReads,
-    /// Both may do everything with it, but nothing with new entries in it.
+    /// Both may do everything with the entry, but nothing with new entries in it.
     Shut,
     /// The ACL of new entries in `Shut`: neither user sees them.
     Neither,
@@ -28,7 +28,7 @@ pub(crate) enum Acl {
     Hurt,
 }
 
-/// Of this many entries, on average, one has each of the ACLs in `OTHERS`, and the rest have `Both`.
+/// Of 30 entries, on average one has each of the six ACLs in `OTHERS`, and 24 have `Both`.
 const THINGS: usize = 30;
 const OTHERS: [Acl; 6] = [Acl::OnlyAlice, Acl::OnlyBob, Acl::AliceReads, Acl::BobReads, Acl::Shut, Acl::Hurt];
 
@@ -69,11 +69,11 @@ pub(crate) struct Thing {
     pub(crate) acl: Acl,
     /// The content of a file; `None` for a directory.
     pub(crate) content: Option<String>,
-    /// The owner of an exclusive lock on it.
+    /// The owner of an exclusive lock on the entry.
     pub(crate) lock: Option<Actor>,
 }
 
-/// A path is the names with slashes between them; the root is empty.
+/// The entries by path. A path consists of names with slashes between them; the path of the root is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree(pub(crate) BTreeMap<String, Thing>);
 
@@ -106,7 +106,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Act {
-    /// A random act. The second actor has small acts more often.
+    /// A random act. The acts of the second actor are more often small ones.
     pub(crate) fn random(dice: &mut Dice, tree: &Tree, is_second: bool) -> Act {
         let there: Vec<&String> = tree.0.keys().filter(|path| !path.is_empty()).collect();
         let some = |dice: &mut Dice| there[dice.below(there.len())].clone();
@@ -134,8 +134,8 @@ impl Act {
         }
     }
 
-    /// A MOVE of a directory, and a PUT below it at the same time, and the next act of the second actor. In half of the cases the first
-    /// actor does not see the new file, so the MOVE must be undone, and the second actor uses the old name.
+    /// A MOVE of a directory, and a PUT below it at the same time, and the next act of the second actor. In half of the cases the first actor does
+    /// not see the new file. In these cases the MOVE must be undone, and the second actor uses the old name.
     pub(crate) fn around_a_move(dice: &mut Dice, tree: &mut Tree) -> Option<([Act; 2], Option<Act>)> {
         let directories: Vec<&str> = DIRECTORIES
             .into_iter()
@@ -170,7 +170,7 @@ impl Act {
         }
     }
 
-    /// Whether it touches none of these paths.
+    /// Whether the act touches none of these paths.
     fn is_elsewhere(&self, paths: &[&str]) -> bool {
         let touches = |own: &&str| paths.iter().any(|path| is_within(own, path) || is_within(path, own));
         !self.paths().iter().any(touches)
@@ -303,7 +303,7 @@ impl Tree {
         (outcome, after)
     }
 
-    /// Deletes a tree as far as the actor may. Returns whether the entry itself stays; adds the members to name to `left`.
+    /// Deletes a tree as far as the actor may. Returns whether the entry itself stays; adds the members that the response must name to `left`.
     fn delete(&mut self, path: &str, by: Actor, left: &mut BTreeSet<String>) -> bool {
         let children: Vec<String> = self.children(path).cloned().collect();
         let mut stays = false;
@@ -342,7 +342,7 @@ impl Tree {
         }
     }
 
-    /// Properties that hold for every order of steps.
+    /// Checks the properties that are true for every order of steps.
     pub(crate) fn check(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
         let said = || format!("{said}, and then {now:#?}");
         assert!(!now.keys().any(|path| path.contains(".enfilade-")), "something is left hidden: {}", said());

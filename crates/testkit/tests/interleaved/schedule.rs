@@ -1,4 +1,5 @@
-//! Decides which of two threads continues: each stops at every system call, and at a call that reaches files the other may get its turn.
+//! Decides which of two threads continues: each stops at every system call, and at a call that reaches files the scheduler may switch to the other
+//! thread.
 
 use crate::world::Dice;
 use nix::sys::ptrace::{self, Options};
@@ -13,7 +14,7 @@ pub(crate) struct Steps {
     pub(crate) runs: u64,
     /// Calls that reach files.
     pub(crate) of_files: u64,
-    /// How often the turn went to the other actor at one of these calls.
+    /// How often the scheduler switched to the other actor at one of these calls.
     pub(crate) switches: u64,
     /// Whether the worker ended well.
     pub(crate) is_well: bool,
@@ -58,16 +59,16 @@ fn beginning(thread: Pid) -> Option<(u64, u64)> {
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It is stopped, and may continue.
+    /// The thread is stopped, and may continue.
     Ready,
-    /// It is stopped at a call that waits for another thread.
+    /// The thread is stopped at a call that waits for another thread.
     Waits,
-    /// It is blocked in the kernel.
+    /// The thread is blocked in the kernel.
     Away,
     Ended,
 }
 
-/// When the turn goes to the other thread in one run.
+/// When the scheduler switches to the other thread in one run.
 enum Plan {
     /// After `count` steps of thread `first`, the other thread runs to its end.
     WholeAfter { first: usize, count: usize },

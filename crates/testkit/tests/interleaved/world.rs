@@ -158,10 +158,10 @@ impl World {
         assert_eq!(counted, bytes as u64, "the quota differs from the bytes on disk: {said}");
     }
 
-    /// An acknowledged lock exists, and its entry has not moved: no other user may remove it.
+    /// Checks that an acknowledged lock exists, and that its entry has not moved, because no other user may remove the entry.
     pub(crate) fn check_locks(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
         let (Act::Lock(name), Ok(_)) = (&acts[1], &outcomes[1]) else { return };
-        // Alice may have moved or deleted it before the lock, and moved another entry to its place.
+        // Alice may have moved or deleted the entry before it was locked, and moved another entry to its place.
         let locks = self.locks().covering(&self.name, &path(name)).unwrap();
         let is_on_it = locks.iter().any(|lock| lock.path == path(name));
         let is_there = now.contains_key(name);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub(crate) struct Known {
     pub(crate) way: Way,
     pub(crate) depth: usize,
-    /// The rights of a session.
+    /// The rights, if the credential is a session.
     rights: Option<Rights>,
 }
 
@@ -300,7 +300,7 @@ impl Holder {
                 }
             }
         }
-        // Also for trustees that have not been tried.
+        // New trusts must not work for any trustee, also for those that the holder did not try.
         for (id, trust) in world.new_trusts() {
             let way = Way::Trust { id: id.to_string(), trustee: trust.trustee.to_string() };
             if trust.trustor != world.users["mallory"] && way.login(world, Value::Null).await.is_some() {

@@ -15,7 +15,7 @@ pub(crate) enum Shown {
     Token(String),
     /// User and secret of HTTP Basic.
     Basic(String, String),
-    /// A cookie, and the token that protects changes.
+    /// A login ticket in a cookie, and the token that protects changes (`CSRFPreventionToken`).
     Ticket(String, String),
 }
 

@@ -76,7 +76,7 @@ impl Way {
     }
 }
 
-/// A service passes on a request signed with an EC2 key, and asks for a session of the owner of the key (AWS Signature Version 2).
+/// A service passes on a request signed with an EC2 key, and requests a session for the owner of the key (AWS Signature Version 2).
 async fn by_key(world: &World, access: &str, secret: &str) -> Option<String> {
     use base64::Engine as _;
     let date = to_rfc3339(world.now());

@@ -78,7 +78,7 @@ pub(crate) struct World {
     pub(crate) b: ProjectId,
     pub(crate) m: ProjectId,
     pub(crate) first: First,
-    /// The change that ends it.
+    /// The record whose deletion ends the first lent credential.
     ends: Ends,
     /// The roles that are lent on the project, implied ones included.
     pub(crate) lent: BTreeSet<String>,
@@ -220,7 +220,7 @@ impl World {
         Some(Rights { user: token["user"]["id"].as_str()?.to_owned(), on, roles })
     }
 
-    /// Whether a session may have these rights: those of Mallory in person or, unless the loan is over, those that were lent.
+    /// Whether a session may have these rights: those of Mallory in person or, unless `is_over`, those that were lent.
     pub(crate) fn may_be(&self, rights: &Rights, is_over: bool) -> bool {
         let is_mallorys = rights.user == self.user("mallory")
             && match &rights.on {
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// Compares the facts that admit a user or grant a right with those at the time of the loan.
+    /// Compares the facts that admit a user or grant a right with those from the time when the first credential was lent.
     pub(crate) fn check_powers(&self) -> Result<(), String> {
         let now = self.powers_now();
         let before = &self.powers;
@@ -325,7 +325,7 @@ impl World {
         }
     }
 
-    /// The trusts that were created since the loan.
+    /// The trusts that were created since the first credential was lent.
     pub(crate) fn new_trusts(&self) -> Vec<(TrustId, Trust)> {
         let now = self.powers_now();
         now.trusts.into_iter().filter(|(id, _)| !self.powers.trusts.contains_key(id)).collect()

@@ -63,7 +63,7 @@ impl World {
                 }
             }
             10 => {
-                // A disabled user is enabled sooner than others are disabled, and often at once.
+                // A disabled user is always enabled. An enabled user is disabled in one of five cases, and often enabled again at once.
                 let enabled = !self.user_enabled[user] || dice.roll(5) != 0;
                 self.enable_user(user, enabled);
                 if !enabled && dice.roll(2) == 0 {
@@ -271,9 +271,9 @@ impl World {
             }
             10 if n == GUESTS => self.enable_domain(GUESTS, !self.domain_enabled[GUESTS]),
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
-                // Its records are swept later, if ever.
+                // The records of the domain are swept later, if ever.
                 admin::delete::<Domain>(&ctx, &self.domains[GUESTS].1).unwrap();
-                // It was disabled before, so no session for it exists.
+                // The domain was disabled before, so no session for it exists.
                 self.take(Taken::Domain(self.domains[GUESTS].1));
                 self.forget_group(n);
             }
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// Removes the group; each of its members gets the mark, because after that nothing connects them to the group.
+    /// Removes the group from the model. Each of its members gets a mark, because after the removal nothing connects the members to the group.
     fn forget_group(&mut self, n: usize) {
         self.groups[n] = None;
         let ended = self.ended();
@@ -360,7 +360,7 @@ impl World {
         }
         admin::revoke(&self.house.change_context(), &marks, end, "a test").unwrap();
         marks.into_iter().for_each(|mark| self.mark(mark));
-        // Adds some marks of unknown tokens: a few, or so many that older marks are no longer the newest.
+        // Adds up to 19 marks of unknown tokens, so that marks of known tokens are not always the newest.
         for _ in 0..dice.roll(20) {
             let nobodys = std::array::from_fn(|_| dice.roll(256) as u8);
             admin::revoke(&self.house.change_context(), &[Revoked::Token(nobodys)], None, "a test").unwrap();

@@ -29,14 +29,14 @@ const LIFETIME: i64 = 3_600;
 const USERS: usize = 4;
 const PROJECTS: usize = 3;
 const ROLES: [&str; 4] = ["admin", "member", "reader", "auditor"];
-/// The implications at first: a role, and the role that it implies.
+/// The implications at the start, as pairs of indices: a role, and the role that it implies.
 const IMPLIED: [(usize, usize); 2] = [(0, 1), (1, 2)];
 const GROUPS: [&str; 3] = ["staff@Default", "nested@Default", "crew@guests"];
-/// The number of the guests' domain, which is deleted and created again with its group.
+/// The index of the guests' domain, which is deleted and created again with its group.
 const GUESTS: usize = 2;
 const KEYS_MAX: usize = 3;
 
-/// The events, and the names of all records.
+/// The server, and the model of its records and events.
 struct World {
     house: TestHouse,
     domains: [(Realm, DomainId); 3],
@@ -61,7 +61,7 @@ struct World {
     taken: Vec<(Taken, Ended)>,
     /// The number of events so far: the last place in their order.
     places: u64,
-    /// How far the wall clock is from the right one, in seconds.
+    /// By how many seconds the wall clock is ahead of the right time.
     wall: i64,
     ring: Vec<u32>,
     tokens: Vec<Token>,
@@ -148,7 +148,7 @@ impl World {
         self.places
     }
 
-    /// The moment of something that is revoked or taken now.
+    /// The moment of something that is revoked or taken away now.
     fn ended(&mut self) -> Ended {
         Ended { place: self.next_place(), last: self.last_issue() }
     }
@@ -212,7 +212,7 @@ impl World {
         session.roles.iter().map(|role| number(role.id)).collect()
     }
 
-    /// Authenticates. On a busy machine the gate may refuse to compute the hash: then this tries again.
+    /// Authenticates. On a busy machine the gate may refuse to compute the hash. In that case the login is repeated.
     async fn come_in(&self, ask: SecretAsk) -> Result<Visit, &'static str> {
         loop {
             match self.house.come_in(ask.clone()).await.map_err(|refusal| refusal.code()) {
@@ -295,11 +295,11 @@ impl World {
         let ended = self.ended();
         self.taken.retain(|(taken, _)| *taken != what);
         self.taken.push((what, ended));
-        // This comes before the same right is granted again.
+        // Losses are noted now, before the same right may be granted again.
         self.note_losses();
     }
 
-    /// A token of another server with the same keys and another clock.
+    /// Adds a token of another server with the same keys and another clock.
     fn foreign(&mut self, dice: &mut Dice) {
         let (user, scope) = (dice.roll(USERS), Self::some_scope(dice));
         let issued_at = self.now() + dice.roll(14) as i64 - 4;
@@ -519,7 +519,7 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Prints the step at which a schedule found something and ended.
+/// Prints the step at which a check failed.
 struct Reached(u64);
 
 impl Drop for Reached {

@@ -29,11 +29,11 @@ pub(crate) enum Where {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
     User(usize),
-    /// By its number among the groups.
+    /// The index of a group.
     Group(usize),
 }
 
-/// A group, and the domain it is in by its number among the domains.
+/// A group, with the index of its domain.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) name: GroupName,
@@ -49,7 +49,7 @@ pub(crate) struct Issued {
     pub(crate) second: i64,
 }
 
-/// When something was revoked or taken.
+/// When something was revoked or taken away.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) place: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Whether a session was issued before this. For sessions of this server no clock matters.
+    /// Whether a session was issued before this moment. For sessions of this server the order of events counts, and no clock.
     pub(crate) fn is_about(self, issued: Issued) -> bool {
         issued.place.map_or(issued.second <= self.last, |place| place < self.place)
     }
@@ -102,16 +102,16 @@ pub(crate) struct Token {
     pub(crate) scope: Option<Where>,
     pub(crate) credential: Option<usize>,
     pub(crate) trust: Option<usize>,
-    /// Whether it was issued for another token.
+    /// Whether the token was issued for another token.
     pub(crate) is_child: bool,
     pub(crate) issued: Issued,
     pub(crate) expires_at: i64,
     pub(crate) own: [u8; 16],
     pub(crate) chain: [u8; 16],
     pub(crate) key: u32,
-    /// Its rights after the last change.
+    /// The rights of the token after the last change.
     pub(crate) held: Option<Held>,
-    /// Whether a change reduced its rights: then it has ended, even if the rest of the model disagrees.
+    /// Whether a change reduced the rights of the token. If so, the token has ended, even if the rest of the model disagrees.
     pub(crate) has_lost: bool,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct Trust {
     pub(crate) trustee: usize,
     pub(crate) project: usize,
     pub(crate) roles: BTreeSet<usize>,
-    /// 0 is for ever.
+    /// In seconds since the epoch; 0 if the trust does not expire.
     pub(crate) expires: i64,
     pub(crate) is_there: bool,
 }
@@ -145,7 +145,7 @@ impl World {
         self.taken.iter().any(|(taken, ended)| *taken == what && ended.is_about(issued))
     }
 
-    /// The groups of a user, over any number of groups in between.
+    /// The groups of a user, also through groups in groups.
     pub(crate) fn groups_of(&self, user: usize) -> BTreeSet<usize> {
         let direct = self.members.iter().filter(|(_, member)| *member == user);
         let mut found: BTreeSet<usize> = direct.map(|(group, _)| *group).collect();
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// A user, and the groups that give the user something.
+    /// A user, and the user's groups whose domains are enabled.
     fn holders(&self, user: usize) -> Vec<Holder> {
         let gives = |group: &usize| {
             self.groups[*group].as_ref().is_some_and(|group| self.domain_enabled[group.domain])
@@ -180,7 +180,7 @@ impl World {
         [Holder::User(user)].into_iter().chain(groups).collect()
     }
 
-    /// The scopes whose grants count on a scope: itself, and for a project also its domain.
+    /// The scopes whose grants apply to a scope: the scope itself and, for a project, every project of its domain.
     fn nodes(&self, on: Where) -> Vec<Where> {
         match on {
             Where::Project(n) => vec![on, Where::Below(self.projects[n].1)],
@@ -195,7 +195,7 @@ impl World {
         self.with_implied(self.grants.iter().filter(counts).map(|(.., role)| *role))
     }
 
-    /// Whether the user, or a group or domain of the user, has a mark that ends the session.
+    /// Whether a group of the user, or the domain of such a group, has a mark that ends the session.
     fn is_over_by(&self, user: usize, issued: Issued) -> bool {
         self.groups_of(user).into_iter().filter_map(|n| self.groups[n].as_ref()).any(|group| {
             self.is_marked(Taken::Group(group.id), issued)
@@ -236,8 +236,8 @@ impl World {
             || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
     }
 
-    /// Called after each change: a token that lost a right has lost it for good, unless it is from another server whose clock is further ahead
-    /// than allowed.
+    /// Called after each change. A token that lost a right has lost it for good, unless it is from another server whose clock is further ahead than
+    /// allowed.
     pub(crate) fn note_losses(&mut self) {
         let (mut tokens, ended) = (std::mem::take(&mut self.tokens), self.ended());
         for token in &mut tokens {

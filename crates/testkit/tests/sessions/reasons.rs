@@ -8,8 +8,8 @@ use enfilade_facts::tables::{Key, LogEntry, Revocation, Revoked, Table, Written}
 use std::fmt::Write as _;
 
 impl World {
-    /// The refusal, the clock, and each mark that counts up to the token's second of issue or a later one, with the changes that wrote it.
-    /// Marks of other tokens and chains are left out.
+    /// The refusal, the clock, and each mark that covers the second in which the token was issued, with the changes that wrote the mark. Marks of
+    /// other tokens and chains are left out.
     pub(crate) fn reasons(&self, token: &Token) -> String {
         let mut told = format!("now {}, right is {}\n", self.now(), self.now() - self.wall);
         let refusal = self.ask(token).err().map(|refusal| refusal.to_string());

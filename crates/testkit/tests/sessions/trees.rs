@@ -1,4 +1,4 @@
-//! Trees of sessions, each made from another: none outlives its origin or has more rights.
+//! Trees of sessions, each issued for another session: no session outlives its origin or has more rights.
 
 use super::model::Dice;
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
@@ -43,7 +43,7 @@ impl World {
         let projects: Vec<ProjectId> =
             (0..4).map(|n| admin::add_project(&ctx, &realm, &format!("p{n}"), None).unwrap().0).collect();
         let who = Target::User(userid);
-        // The user has no role on the last project, so no session either.
+        // The user has no role on the last project, and so no session for it.
         for (project, role) in projects.iter().zip(["admin", "member", "reader"]) {
             admin::grant_role(&ctx, &who, &On::Project(*project), role).unwrap();
         }
@@ -98,7 +98,7 @@ impl World {
             scope,
             lent: credential.map(Lent::Credential),
             issued_at: now - i64::try_from(dice.roll(100)).unwrap(),
-            // Some end sooner than a new session would.
+            // Some root sessions expire sooner than a new session would.
             expires_at: now + 1 + i64::try_from(dice.roll(10_000)).unwrap(),
             audit: Audit { own, chain: None },
         }

@@ -6,14 +6,14 @@ fn findings(sources: &[Source]) -> Vec<String> {
     findings.iter().map(ToString::to_string).collect()
 }
 
-/// The findings for a crate `c` with these files, one text each: `path:line: what`.
+/// The findings for a crate `c` with these files, each as the text `path:line: what`.
 fn found(files: &[(&str, &str)]) -> Vec<String> {
     let sources: Vec<Source> =
         files.iter().map(|(path, text)| Source::new(format!("c/src/{path}"), *text)).collect();
     findings(&sources)
 }
 
-/// The circle of a crate whose modules `a` and `b` have these texts, below a root with this one.
+/// The circle that is found in a crate whose root and modules `a` and `b` have these texts.
 fn circle(root: &str, a: &str, b: &str) -> Option<String> {
     let root = format!("mod a;\nmod b;\n{root}");
     let found = found(&[("lib.rs", &root), ("a.rs", a), ("b.rs", b)]);

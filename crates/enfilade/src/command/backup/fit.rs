@@ -13,7 +13,8 @@ use enfilade_tls::{Digest, Tickets};
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 
-/// Checks the new directory, which will be at `data`. Returns what the operator has to do; an error is a backup that cannot work anywhere.
+/// Checks the new directory, which will become `data`. Returns the steps that are left to the operator. It is an error if the backup cannot work on
+/// any machine.
 pub(super) fn check(
     data: &Path,
     new: &Path,
@@ -43,9 +44,9 @@ pub(super) fn check(
     Ok(steps)
 }
 
-/// The key must be the one that made the hashes of the API tokens. A server refuses to start with another one.
+/// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with any other key.
 fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
-    // The files have the modes of their owner alone until they are given to a group.
+    // `None`: the restored files have no group yet, and only their owner can read them.
     let (judged, key) = token_key::judge(new, None, lmdb).context("the key of API tokens in the backup")?;
     let TokenKey::Lost { tokens, .. } = judged else { return Ok(()) };
     let is = if key.is_none() {
@@ -58,7 +59,7 @@ fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     )
 }
 
-/// A part that the configuration keeps outside the data directory. Nothing outside it is written.
+/// The step for a part that the configuration has outside the data directory. A restore writes nothing outside the data directory.
 fn moved(data: &Path, part: &str, path: &Path) -> String {
     let (data, path) = (data.display(), path.display());
     match part {
@@ -84,7 +85,7 @@ fn fernet(new: &Path) -> Option<String> {
     }
 }
 
-/// Certificates that cannot be served, as `enfilade certs check` finds them. Each key must belong to its certificate.
+/// The steps for certificates that cannot be served, found by the same checks as in `enfilade certs check`.
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {
@@ -110,7 +111,7 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     }
 }
 
-/// Datastores whose directory is not on this machine, or belonged to the old data directory.
+/// The steps for datastores with a directory that is not on this machine, or that is in the old data directory.
 fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let stores = lmdb.read(|view| view.list::<Datastore>(&[]))??;
     let step = |(name, store): (enfilade_facts::vocabulary::DatastoreName, Datastore)| {

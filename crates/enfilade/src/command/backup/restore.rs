@@ -59,7 +59,7 @@ fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
     Ok(Some(Key::Identities(identities(&text).with_context(named)?)))
 }
 
-/// The data directory without links, so that its parent is known.
+/// The path of the data directory without symbolic links, because the new directory is made in its real parent.
 fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     if data.exists() {
         return Ok(std::fs::canonicalize(data)?);
@@ -106,7 +106,7 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     Ok(Restored { manifest, config, aside, steps })
 }
 
-/// The owner of an existing directory, if root restores for another user.
+/// The user and the group of an existing data directory, if root restores: the new directory gets the same owner.
 fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() || !data.exists() {
         return Ok(None);
@@ -115,7 +115,7 @@ fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
     Ok(Some((meta.uid(), meta.gid())))
 }
 
-/// The directory is replaced by a rename, which is not possible for a mount point.
+/// Refuses a mount point: the data directory is replaced by a rename, which is not possible for a mount point.
 fn refuse_mount(data: &Path) -> anyhow::Result<()> {
     let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev());
     let above = data.parent().context("it has no parent")?;
@@ -166,7 +166,7 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
     let mut value = described(manifest);
     if let Some(value) = value.as_object_mut() {
         value.insert("data".into(), json!(data));
-        // What was revoked later is valid again.
+        // Credentials that were revoked after this second are valid again.
         value.insert("revocations_until".into(), json!(manifest.unix_seconds));
         value.insert("set_aside".into(), json!(aside));
         value.insert("next".into(), json!(steps));

@@ -12,7 +12,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The greatest size of a file.
+/// The greatest size of a file, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 pub(super) fn run(
@@ -55,7 +55,7 @@ fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<Joined> {
     for file in files {
         add(&mut pieces, file, &read(file)?, given.as_ref())?;
     }
-    // A key that the server would find next to the certificate need not be given.
+    // The user need not name the key file if it is next to the certificate: the server would find it, too.
     if let ([file], false) = (files, pieces.has_key())
         && let Some(key) = read_whole(file).ok().and_then(|whole| whole.key)
     {
@@ -75,7 +75,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Adds a file. The passphrase of an encrypted one is asked for on a terminal, up to three times, if none was given.
+/// Adds a file to the pieces. If it is encrypted and no passphrase was given, the user is asked for one on the terminal, up to three times.
 fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -> anyhow::Result<()> {
     let name = file.display().to_string();
     let (mut asked, mut turns) = (None, 0);
@@ -98,7 +98,7 @@ fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -
     }
 }
 
-/// The name of the bundle: that of the file with the certificate. Files that are not bundles themselves get the extension `.pem`.
+/// The file name of the bundle: the name of the file with the certificate. An extension such as `.crt` or `.pfx` is replaced by `.pem`.
 fn name_of(file: &Path) -> anyhow::Result<String> {
     let name = file
         .file_name()
@@ -114,7 +114,7 @@ fn name_of(file: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// Refuses to replace the certificate of other names: tools give the same file names to the certificates of all domains.
+/// Refuses to replace a certificate that has no name in common with the new one: tools use the same file names for the certificates of all domains.
 fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<()> {
     let there = std::fs::read(place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
     let Some(there) = there else { return Ok(()) };
@@ -125,7 +125,7 @@ fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<()> {
             "`{}` is the certificate of {}: give the new one another name with --name, such as --name {}",
             place.display(),
             there.names.join(" "),
-            // Addresses come before names.
+            // The last entry is a host name, if there is one: addresses come first.
             self_made::file_of(new.names.last().map_or("www.example.com", String::as_str))
         ),
     }

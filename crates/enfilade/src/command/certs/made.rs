@@ -118,7 +118,7 @@ pub(super) fn ca(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name of the CA: clients that trust several can tell them apart.
+/// The default name of the CA. It contains the name of the machine, so that people can tell several CAs apart.
 fn usual_name() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("Enfilade CA {}", machine.trim()).trim_end().chars().take(64).collect()

@@ -1,11 +1,11 @@
-//! Files that no client sees: those whose names cannot be in a URL, and remains of uploads and copies whose process ended.
+//! Finds entries that no client sees: names that the server cannot show, and uploads and copies that were not finished before their process ended.
 
 use std::path::Path;
 
-/// The most entries to look at in one datastore, so that the doctor ends soon.
+/// The most entries to examine in one datastore, so that `enfilade doctor` ends soon.
 const LOOKED_AT_MAX: usize = 100_000;
 
-/// Warnings about names below a directory; empty if all can be shown.
+/// Warnings about entries below this directory; empty if clients can see all of them.
 pub(super) fn not_shown(root: &Path) -> Vec<String> {
     let (mut looked_at, mut count, mut first) = (0, 0, None);
     let (mut unfinished, mut first_unfinished) = (0, None);

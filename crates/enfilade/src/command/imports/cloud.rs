@@ -31,7 +31,7 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// Reads the cloud of this name from the file that the environment names, or else from the first existing file of the usual places.
+    /// Reads the cloud of this name from the first file that exists: that of `OS_CLIENT_CONFIG_FILE`, then the usual places of `clouds.yaml`.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
         let mut places: Vec<PathBuf> =
             std::env::var_os("OS_CLIENT_CONFIG_FILE").map(PathBuf::from).into_iter().collect();
@@ -141,7 +141,7 @@ impl Api {
         self.pages(path, many).await?.map_err(|(_, why)| anyhow!(why))
     }
 
-    /// Reads a whole list; an empty one if the server does not serve it. The inner error says why the server refuses it.
+    /// Reads a whole list. It is empty if the server does not have this call (404 or 501). The inner error says why the server refused the call.
     pub(super) async fn list_if_served(
         &mut self,
         path: &str,
@@ -185,7 +185,7 @@ impl Api {
         let host = self.uri.authority().ok_or_else(|| anyhow!("`{}` has no host", self.uri))?.to_string();
         let prefix = self.uri.path().trim_end_matches('/');
         let path = if path.starts_with(prefix) { path.to_owned() } else { format!("{prefix}{path}") };
-        // A connection that the server has closed is opened again, once.
+        // If the server has closed the connection, a new one is opened, once.
         for _ in 0..2 {
             let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
                 Some(connection) => connection,

@@ -22,13 +22,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What is imported, and how.
+/// The options of an import from Keystone.
 pub(super) struct Terms<'a> {
-    /// A dump of the database.
+    /// A dump of Keystone's database, for the hashes of passwords.
     pub(super) passwords: Option<&'a Path>,
-    /// Whether records are left out whose name another record has here. Without it they are an error.
+    /// Whether to leave out each record that has the name of another record here. If not, such a record is an error.
     pub(super) leave_out_taken: bool,
-    /// Whether nothing is changed.
+    /// Whether the import only shows what it would do, and changes nothing.
     pub(super) pretend: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<
     Ok(report)
 }
 
-/// Refuses an import in which records of other ids have the names of records here.
+/// Refuses an import if one of its records has the same name as a record here, but another id.
 fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
     let taken = taken_names(home.source(), things)?;
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
@@ -79,7 +79,7 @@ fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The endpoints of the identity service that still lead to the source.
+/// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
 fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Option<Step>> {
     let is_of_source = |url: &str| {
         things.iter().any(|thing| matches!(thing, CloudRecord::Endpoint(_, row) if row.url == url))
@@ -161,7 +161,7 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
     next
 }
 
-/// The records read so far, and those that cannot be imported.
+/// The records that were read so far, and the records that cannot be imported.
 #[derive(Default)]
 struct Asked {
     things: Vec<CloudRecord>,
@@ -169,7 +169,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Records each row, or the reason why it cannot be imported.
+    /// Adds the record of each row, or the reason why it cannot be imported.
     fn each(&mut self, what: &'static str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudRecord>) {
         for row in rows {
             match thing(row) {
@@ -202,13 +202,13 @@ fn is_enabled(row: &Value) -> bool {
     row.get("enabled").and_then(Value::as_bool).unwrap_or(true)
 }
 
-/// Records the option `immutable` of the rows that have it.
+/// Adds a record for each row that has the option `immutable`.
 fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<CloudRecordId>) {
     let has_it = |row: &&Value| row.pointer("/options/immutable") == Some(&Value::Bool(true));
     asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudRecord::Immutable));
 }
 
-/// The number of requested lists, without those of each domain, group and user.
+/// The number of lists to request, for the display of progress. The lists of a single domain, group or user do not count.
 const LISTS: u64 = 9;
 
 async fn ask(
@@ -270,7 +270,7 @@ async fn ask(
     Ok((asked.things, asked.left))
 }
 
-/// Sorts containers before their members.
+/// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent.
 fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
     let mut sorted: Vec<Value> = Vec::with_capacity(rows.len());
     while !rows.is_empty() {
@@ -280,7 +280,7 @@ fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
         };
         let (later, now): (Vec<Value>, Vec<Value>) = rows.iter().cloned().partition(|row| waits(row, &rows));
         if now.is_empty() {
-            // The remaining rows form a circle; the import reports it.
+            // The parents of the remaining rows form a circle, which the import reports.
             sorted.extend(later);
             break;
         }
@@ -315,7 +315,7 @@ async fn roles(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::R
 
 fn project(row: &Value) -> Option<CloudRecord> {
     let tags = row.get("tags").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    // The parent of a top-level project is its domain.
+    // In Keystone, the parent of a top-level project is its domain.
     let parent = match text(row, "parent_id").filter(|parent| Some(parent) != text(row, "domain_id").as_ref())
     {
         Some(parent) => Some(parent.parse().ok()?),
@@ -452,7 +452,7 @@ const OTHERS: [(&str, &str, &str, &str); 9] = [
     ),
 ];
 
-/// Records each record that is not imported, and each list that may not be read.
+/// Adds to the report each record of the lists in [`OTHERS`], and each list that Keystone refuses to show.
 async fn others(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     for (path, many, kind, why) in OTHERS {
         match api.list_if_served(path, many).await? {
@@ -468,7 +468,8 @@ async fn others(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The API does not give secrets: application credentials are imported with their rights, and are refused until they get a new secret.
+/// Adds the application credentials with their rights, but without their secrets, which the API does not show. Each is refused until it gets a new
+/// secret.
 async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyhow::Result<()> {
     for user in users {
         let Some(said) = text(user, "id") else { continue };
@@ -487,7 +488,7 @@ async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyho
                 project: id(row, "project_id")?,
                 roles: roles.iter().filter_map(|role| id(role, "id")).collect(),
                 unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
-                // If a rule cannot be read, the credential is left out: without rules it would be good for every request.
+                // If an access rule cannot be read, the credential is left out: without its rules it would be valid for every request.
                 rules: rules.iter().map(rule).collect::<Option<_>>()?,
                 by: None,
             };

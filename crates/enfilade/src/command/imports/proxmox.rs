@@ -1,4 +1,4 @@
-//! `enfilade import proxmox`, and what to do after it.
+//! `enfilade import proxmox`, and the steps for the operator after it.
 
 use super::report::{Report, Step, some};
 use crate::example;
@@ -19,7 +19,7 @@ pub(super) fn run(home: &Home, directory: &Path, terms: ProxmoxTerms) -> anyhow:
     Ok(report)
 }
 
-/// Files that do not exist, where that could be a mistake.
+/// A note for each missing file that the operator may have forgotten to copy.
 fn notes(directory: &Path) -> Vec<String> {
     let is_absent = |name: &&str| !directory.join(name).exists();
     let told = [

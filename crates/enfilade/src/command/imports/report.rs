@@ -1,4 +1,4 @@
-//! The report of an import: what the source has, what was imported, what was left out and why, and what to do next.
+//! The report of an import: the records of the source, the imported ones, those that were left out with the reasons, and the next steps.
 
 use crate::output;
 use enfilade_admin::Imported;
@@ -10,7 +10,7 @@ const LISTED_MAX: usize = 20;
 /// The most names in one sentence.
 const NAMED_MAX: usize = 5;
 
-/// Something to do after the import.
+/// A step for the operator after the import.
 pub(super) struct Step {
     pub(super) why: String,
     pub(super) commands: Vec<String>,
@@ -21,12 +21,12 @@ pub(super) struct Report {
     pub(super) items: Vec<Imported>,
     pub(super) at: At,
     pub(super) pretend: bool,
-    /// What the operator should know about the source or the result, one sentence each.
+    /// Notes for the operator about the source or the result, one sentence each.
     pub(super) notes: Vec<String>,
     pub(super) next: Vec<Step>,
 }
 
-/// The numbers of one kind of record.
+/// How many records of one kind the source has, and how many of them were imported.
 struct Count {
     kind: &'static str,
     there: usize,
@@ -106,7 +106,7 @@ impl Report {
         }
     }
 
-    /// A table of the records that have a reason of this sort, at most [`LISTED_MAX`] of each kind.
+    /// Prints a table of the records for which `why` returns a reason, at most [`LISTED_MAX`] of each kind.
     fn list(&self, counts: &[Count], heading: &str, why: fn(&Imported) -> Option<&str>) {
         let mut rows = Vec::new();
         for count in counts {
@@ -127,7 +127,7 @@ impl Report {
         }
     }
 
-    /// The names of the records of a kind for which this is so.
+    /// The names of the records of this kind for which `is_so` returns true.
     pub(super) fn names(&self, kind: &str, is_so: impl Fn(&Imported) -> bool) -> Vec<&str> {
         let found = self.items.iter().filter(|item| item.kind == kind && is_so(item));
         found.map(|item| item.name.as_str()).collect()

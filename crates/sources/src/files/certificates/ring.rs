@@ -1,12 +1,12 @@
-//! Reads many files by io_uring: the kernel opens and reads them, and reports completion.
+//! Reads many files with io_uring: the kernel opens and reads the files, and reports each completion.
 //!
-//! Each file is handled separately. When its open completes, its read is submitted. When its read completes, the next file is opened into the same
-//! slot, which closes the previous file. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is submitted (a
-//! late close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so that no limit on
-//! descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
+//! Each file is handled separately. When the open of a file completes, its read is submitted. When its read completes, the next file is opened into
+//! the same slot, which closes the previous file. No entries are linked, because a linked read waits in a worker thread of the kernel. No close is
+//! submitted, because a late close would close the next file of the slot. Files are in slots of the ring instead of descriptors of the process, so
+//! that no limit on descriptors applies. File attributes are not read here, because the kernel would use a worker thread for each `statx`.
 //!
-//! Measured against four threads (`bench/runs/2026-11-22-certs.json`, 25,000 files): 58 ms warm and 221 ms cold, against 65 and 265 ms. For
-//! 1,000,000 files (`2026-11-22-certs-1000000.json`): 2.1 s and 11.2 s, against 2.5 s and 12.7 s.
+//! Measured with 25,000 files (`bench/runs/2026-11-22-certs.json`): 58 ms from the page cache and 221 ms from the disk, and with four threads 65 ms
+//! and 265 ms. With 1,000,000 files (`2026-11-22-certs-1000000.json`): 2.1 s and 11.2 s, and with threads 2.5 s and 12.7 s.
 
 use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, too_large};
 use io_uring::types::{DestinationSlot, Fd, Fixed};
@@ -18,12 +18,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The most files that one ring opens or reads at the same time.
+/// The greatest number of files that one ring opens or reads at the same time.
 const SLOTS: usize = 512;
-/// The first buffer of a slot, in bytes. Most files fit into it; for a larger file the buffer grows before the next read.
+/// The size of a slot's first buffer, in bytes. Most files fit into it. For a larger file, a larger buffer is allocated before the next read.
 const BUFFER_BYTES: usize = 8 * 1024;
 
-/// io_uring, with one ring for each of some threads.
+/// Reads files with io_uring, with some threads that have one ring each.
 #[derive(Clone, Debug)]
 pub struct Ring {
     rings: usize,
@@ -35,7 +35,7 @@ impl Ring {
     /// Checks whether the kernel provides the needed operations to this process.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason why io_uring cannot be used.
     pub fn probe() -> Result<Self, String> {
         let refused = |why: io::Error| format!("io_uring is not available: {why}");
         let ring = IoUring::new(8).map_err(refused)?;
@@ -55,7 +55,7 @@ impl Ring {
         })
     }
 
-    /// An engine in which the completion of this number fails.
+    /// An engine in which the completion with the number `nth` fails.
     #[cfg(test)]
     pub(super) fn failing(self, nth: usize, errno: Errno) -> Self {
         Ring { rings: 1, fails: Some((nth, errno)) }
@@ -90,7 +90,7 @@ impl Engine for Ring {
     }
 }
 
-/// The progress of a slot's file.
+/// The progress of the file in a slot.
 enum State {
     Opening,
     /// The number of bytes read so far.
@@ -115,7 +115,7 @@ struct Run<'r> {
     each: &'r Each<'r>,
     next: usize,
     slots: Vec<Slot>,
-    /// The buffers of all slots in one allocation, whose memory returns to the kernel as a whole.
+    /// The buffers of all slots in one allocation, so that the whole memory is returned to the kernel at the end.
     pool: Vec<u8>,
     under_way: usize,
     #[cfg(test)]
@@ -192,7 +192,7 @@ impl<'r> Run<'r> {
         entry.result()
     }
 
-    /// Ends the run with an error. The kernel may still write into the buffers, so they are never freed.
+    /// Ends the run with an error. The buffers are never freed, because the kernel may still write into them.
     fn abandon(&mut self, why: io::Error) -> io::Result<()> {
         std::mem::forget((std::mem::take(&mut self.slots), std::mem::take(&mut self.pool)));
         Err(why)
@@ -244,7 +244,7 @@ impl<'r> Run<'r> {
     fn submit(&mut self, at: usize, entry: squeue::Entry) -> io::Result<()> {
         let entry = entry.user_data(at as u64);
         loop {
-            // SAFETY: the entry points to a slot's path or to the free end of a slot's buffer. Both are on the heap, and neither is moved, grown or
+            // SAFETY: the entry points to a slot's path or to the free end of a slot's buffer. Both are on the heap. They are not moved, grown or
             // freed before the completion of this entry was seen, because a slot has at most one entry under way. If the run ends early, slots with
             // an entry under way are never freed.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
@@ -284,14 +284,14 @@ impl<'r> Run<'r> {
         };
         let bytes = buffer.get(..have).unwrap_or_default();
         if have == buffer.len() {
-            // The file may end here or be longer: read on into a larger buffer.
+            // The buffer is full, so the file may be longer. The next read uses a larger buffer.
             let mut grown = bytes.to_vec();
             grown.resize(have * 2, 0);
             slot.grown = grown;
             return self.read_more(at, have);
         }
         if count > 0 && !is_whole(bytes) {
-            // A short read is usually the end of the file, but not certainly: read again until the end is seen.
+            // A short read may have stopped before the end of the file. The file is read until a read returns nothing.
             return self.read_more(at, have);
         }
         (self.each)(file, Ok(bytes));
@@ -299,7 +299,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// Whether bytes end as a PEM file does.
+/// Whether the bytes end as a PEM file ends.
 fn is_whole(bytes: &[u8]) -> bool {
     bytes.trim_ascii_end().ends_with(b"-----")
 }

@@ -1,4 +1,4 @@
-//! Reads many files by threads, each of which waits for its own file.
+//! Reads many files with threads. Each thread waits for its own file.
 
 use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, regular, stat_of, too_large};
 use rustix::fd::OwnedFd;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 /// The number of names that a thread takes at once.
 const BATCH: usize = 16;
-/// The number of threads when files come from a disk.
+/// The number of threads if the files are read from a disk.
 const COLD: usize = 128;
-/// The number of files that a thread measures to find out whether files come from a disk.
+/// The number of reads that a thread measures to find out whether the files are read from a disk.
 const SAMPLE: usize = 256;
-/// If a file takes longer than this on average, files come from a disk.
+/// If a read takes longer than this on average, the files are read from a disk and not from the page cache.
 const WARM_NANOS: u64 = 50_000;
 
-/// Twice as many threads as cores; more if files come from a disk.
+/// Reads files with twice as many threads as cores, and with more threads if the files are read from a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     warm: usize,
@@ -32,7 +32,7 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// An engine of `warm` threads while files come from memory.
+    /// An engine that has `warm` threads while files are read from the page cache.
     pub fn new(warm: usize) -> Self {
         Threads { warm: warm.max(1) }
     }
@@ -99,7 +99,7 @@ impl ReadJob<'_> {
         let found = stat_of(&file)?;
         regular(&found)?;
         buffer.clear();
-        // One byte more than the file has, so that one read shows the end of the file.
+        // The buffer is one byte larger than the file, so that a single read shows that the file ends.
         buffer.reserve(found.st_size as usize + 1);
         loop {
             let count = retry_on_intr(|| rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)))

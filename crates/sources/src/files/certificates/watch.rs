@@ -22,7 +22,7 @@ pub struct DirectoryWatch {
 pub enum Changed {
     /// Changes of these files; empty if nothing changed.
     Files(BTreeSet<PathBuf>),
-    /// The kernel lost events, or a directory itself changed: everything must be read.
+    /// The kernel lost events, or a directory itself was changed. All files must be read again.
     Everything,
 }
 
@@ -32,7 +32,7 @@ impl Changed {
         matches!(self, Changed::Files(files) if files.is_empty())
     }
 
-    /// The files of both; everything if either is everything.
+    /// The union of two results. It is `Everything` if one of them is `Everything`.
     #[must_use]
     pub fn and(self, other: Changed) -> Changed {
         match (self, other) {
@@ -67,7 +67,7 @@ impl DirectoryWatch {
         Ok(DirectoryWatch { watch, directories })
     }
 
-    /// Changes since the last call. Waits for a change, at most this long.
+    /// The changes since the last call. Waits for a change, at most for the time `at_most`.
     pub fn wait(&self, at_most: Duration) -> Changed {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };

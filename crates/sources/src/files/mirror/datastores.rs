@@ -15,7 +15,7 @@ const FILE: FileName = FileName::Datastores;
 pub(super) struct Datastores {
     stores: BTreeMap<DatastoreName, Datastore>,
     broken: BTreeMap<DatastoreName, LineError>,
-    /// Problems that concern no datastore.
+    /// Problems that cannot be attributed to a datastore.
     problems: Vec<LineError>,
 }
 
@@ -40,7 +40,7 @@ impl Datastores {
         said
     }
 
-    /// Whether the file has no problems. Then a datastore that is not in the file was removed on purpose.
+    /// Whether the file has no problems. In this case, a datastore without a section was removed on purpose.
     fn is_whole(&self) -> bool {
         self.problems.is_empty() && self.broken.is_empty()
     }
@@ -52,7 +52,7 @@ impl Datastores {
         let known = match draft.view.list::<Datastore>(&[]) {
             Ok(rows) => rows.into_iter().map(|(name, row)| (name, Some(row))).collect(),
             Err(why @ SourceError::Damaged { .. }) => {
-                // The other datastores still follow the file, and none is removed.
+                // The other datastores still follow the file, but no datastore is removed.
                 draft.problem(FILE, format!("{why}; see `enfilade facts check`"));
                 self.known_alone(draft)
             }
@@ -78,7 +78,7 @@ impl Datastores {
             }
             if self.is_whole() {
                 draft.delete(name, before);
-                // A later datastore of this name is another datastore, which must inherit nothing.
+                // A later datastore of this name is a different datastore, and must not inherit these records.
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
@@ -89,7 +89,7 @@ impl Datastores {
         Ok(())
     }
 
-    /// The facts about the datastores in the file, read one by one; `None` for a record that cannot be read.
+    /// The records of the datastores in the file, read one by one. `None` for a record that cannot be read.
     fn known_alone(&self, draft: &Draft<'_, '_>) -> BTreeMap<DatastoreName, Option<Datastore>> {
         let names = self.stores.keys().chain(self.broken.keys());
         let found = names.filter_map(|name| match draft.view.get::<Datastore>(name) {
@@ -101,7 +101,7 @@ impl Datastores {
     }
 }
 
-/// Keeps the last good facts, and adds the fault to them. Returns the consequence of the fault, as text.
+/// Keeps the last good facts, and adds a `FileFault` to them. Returns a text that says whether the facts are still used.
 fn mark(
     draft: &mut Draft<'_, '_>,
     name: &DatastoreName,

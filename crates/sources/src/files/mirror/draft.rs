@@ -4,7 +4,7 @@ use enfilade_facts::tables::{Ends, FileFault, FileName, MirroredFile};
 use enfilade_facts::{Change, Clocks, Row, View};
 use std::collections::BTreeMap;
 
-/// A change, its counts, and the problems to report.
+/// A change that is being made, its counts, and the problems to report.
 pub(super) struct Draft<'v, 's> {
     pub(super) view: &'v View<'s>,
     pub(super) change: Change,
@@ -13,7 +13,7 @@ pub(super) struct Draft<'v, 's> {
     pub(super) removed: usize,
     /// The problems of each file, without its name.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
-    /// The second at which the oldest of the last good facts exceeds the stale limit.
+    /// The second at which the first of the last good facts exceeds the stale limit.
     pub(super) due: Option<i64>,
     now: Clocks,
     stale_limit: i64,
@@ -64,8 +64,8 @@ impl<'v, 's> Draft<'v, 's> {
         self.problems.entry(file).or_default().push(problem);
     }
 
-    /// The fault of a record or a file. It has the start time of the earlier fault, if there was one. If `serves`, the last good facts are used until
-    /// the stale limit.
+    /// The [`FileFault`] for an error of a record or a file. If there was an earlier error, its start time is kept. If `serves` is true, the last
+    /// good facts are used until the stale limit.
     pub(super) fn fault(
         &mut self,
         before: Option<&FileFault>,
@@ -73,7 +73,7 @@ impl<'v, 's> Draft<'v, 's> {
         serves: bool,
     ) -> FileFault {
         let since = before.map_or(self.now.unix_seconds, |fault| fault.since);
-        // A clock that was set back makes the age negative: then the age is unknown.
+        // If the clock was set back, the age can be negative. Then the true age is unknown, and the facts are not used.
         let is_young = (0..=self.stale_limit).contains(&self.now.unix_seconds.saturating_sub(since));
         let refuses = !serves || !is_young || before.is_some_and(|fault| fault.refuses);
         if !refuses {
@@ -83,7 +83,7 @@ impl<'v, 's> Draft<'v, 's> {
         FileFault { line, reason: reason.to_owned(), since, refuses }
     }
 
-    /// The consequence of a fault, as text.
+    /// A text that says whether the last good facts are still used.
     pub(super) fn means(&self, fault: &FileFault, had_facts: bool) -> String {
         match (fault.refuses, had_facts) {
             (false, _) => format!("last good facts are kept for {} s", self.stale_limit),
@@ -92,7 +92,7 @@ impl<'v, 's> Draft<'v, 's> {
         }
     }
 
-    /// Completes the record of a file with its problems, after all of them were reported.
+    /// Completes the record of a file with the problems that were reported for the file.
     pub(super) fn file_row(
         &self,
         file: FileName,

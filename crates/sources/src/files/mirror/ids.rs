@@ -2,7 +2,7 @@
 
 use enfilade_facts::SourceError;
 
-/// Random ids. The kernel is asked for many at once.
+/// Random ids. The bytes for 256 ids are read from the kernel at once.
 #[derive(Default)]
 pub(super) struct Ids(Vec<[u8; 16]>);
 

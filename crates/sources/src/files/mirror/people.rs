@@ -1,4 +1,4 @@
-//! Users and tokens by name, as the facts have them.
+//! Looks up the users and tokens of the facts by name.
 
 use super::draft::Draft;
 use super::ids::Ids;
@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenNam
 use enfilade_facts::{SourceError, View};
 use std::collections::HashMap;
 
-/// Users and tokens: all read at once, or each read when it is needed.
+/// The users and tokens of the facts. They are read all at once, or each one when it is needed.
 pub(super) struct People<'v, 's> {
     view: &'v View<'s>,
     domains: HashMap<Realm, DomainId>,
@@ -107,7 +107,8 @@ impl<'v, 's> People<'v, 's> {
         Ok(self.view.get::<User>(&id)?.map(|user| (id, user)))
     }
 
-    /// Finds a token for a comparison. If all tokens were read, it is also removed, because each token is compared only once.
+    /// Finds a token for a comparison. If all tokens were read at once, the token is also removed from the map, because each token is compared only
+    /// once.
     pub(super) fn token(
         &mut self,
         owner: &UserId,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const FILE: FileName = FileName::Acl;
 
-/// Compares `acl.cfg` with the facts. Proxmox's administrator has every right without a line in the file.
+/// Compares `acl.cfg` with the facts. The administrator `root@pam` has all rights without a line in the file.
 pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let AclCfg { problems, broken, .. } = acl;
     for LineError { line, reason } in problems {
@@ -51,7 +51,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
     Ok(())
 }
 
-/// Puts the administrator's role, if `acl.cfg` is not read.
+/// Puts the role of the administrator `root@pam`, for a look that does not read `acl.cfg`.
 pub(super) fn ensure_administrator(draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let Ok(everywhere) = "/".parse() else { return Ok(()) };
     let key = key(&(everywhere, root_pam()));

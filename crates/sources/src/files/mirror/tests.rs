@@ -1,4 +1,4 @@
-//! Following files, on facts in memory.
+//! Tests of the mirror, with facts in memory.
 
 mod datastore_file;
 mod user_files;
@@ -23,7 +23,7 @@ fn at(unix_seconds: i64) -> Clocks {
     Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Facts as in the store of a server: with the record from which SIDs are issued.
+/// Facts with the record of free SIDs, which each server's store has.
 fn facts() -> Memory {
     let source = Memory::new(StoreId(1));
     let audit = AuditRecord { who: "a test".into(), what: "begin".into(), unix_seconds: 0, request: None };
@@ -56,7 +56,7 @@ impl Bench {
         self.mirror.look(&self.source, at(unix_seconds)).unwrap()
     }
 
-    /// Another process, which has seen nothing.
+    /// Simulates another process, which has not read the files yet.
     fn restart(&mut self) {
         self.mirror = Mirror::new(FileSet::new(self.scratch.path()));
     }
@@ -128,7 +128,7 @@ fn whoever_read_an_older_version_is_refused_and_reads_again() {
     let path = set.path(FileName::Datastores);
     std::fs::write(&path, "datastore: tank\n\tpath /old\n").unwrap();
     let other = || {
-        // The other process found the same facts as this one.
+        // The other process has read the same facts.
         std::fs::write(&path, "datastore: tank\n\tpath /new\n").unwrap();
         Mirror::new(set.clone()).look(&source, at(LATE)).unwrap();
     };
@@ -144,7 +144,7 @@ fn a_file_that_is_written_in_place_is_given_a_moment() {
     bench.write(FileName::Datastores, "datastore: aaa\n\tpath /a\n");
     bench.look();
     let path = bench.path(FileName::Datastores);
-    // Empty for a while, as an editor leaves it between opening and writing.
+    // The file is empty for a moment, as after an editor has opened it and before it writes.
     std::fs::File::create(&path).unwrap();
     let written = std::sync::Once::new();
     bench.mirror.between = Box::new(move || {
@@ -176,7 +176,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     assert_eq!(bench.file(FileName::Datastores).unwrap().good, None);
 }
 
-/// As with coarse timestamps: the file was read, and then changed without a new timestamp.
+/// The file is read, and then changed without a new change time, as it can happen with coarse file times.
 #[test]
 fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
     for other_process in [false, true] {
@@ -202,7 +202,7 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
         }
         bench.look();
         assert!(bench.store("one").is_none() && bench.store("two").is_some(), "{other_process}");
-        // From now on the timestamps show that the file is the same.
+        // The version is not fresh any more, so its change time shows that the file is the same.
         let is_read = |bench: &Bench| {
             let rows = bench.file(FileName::Datastores).map(|row| (FileName::Datastores, row));
             !bench.mirror.news(&rows.into_iter().collect(), at(LATE)).is_empty()

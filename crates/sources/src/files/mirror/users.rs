@@ -1,4 +1,4 @@
-//! Compares `user.cfg` and `token.shadow` with the facts: both together, because a token is in both.
+//! Compares `user.cfg` and `token.shadow` with the facts. Both files are compared together, because each token has an entry in both.
 
 use super::draft::Draft;
 use super::ids::{Ids, unavailable};
@@ -13,12 +13,13 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
 use enfilade_facts::{Row as _, SourceError};
 
-/// The content of both files. `users` is `None` if `user.cfg` did not change; `secrets` is `None` if `token.shadow` is not in use or
-/// cannot be read.
+/// The contents of `user.cfg` and `token.shadow`. `users` is `None` if `user.cfg` did not change. `secrets` is `None` if `token.shadow` does not
+/// exist or cannot be read.
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
-    /// The users and tokens in `user.cfg` whose entries changed since the last look; only these are compared. `None` if they are not known.
+    /// The users and tokens in `user.cfg` whose entries changed since the last look. Only these are compared. `None` if it is not known which entries
+    /// changed.
     pub(super) changed: Option<Vec<Authid>>,
 }
 
@@ -40,7 +41,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
     let of_secrets = said.hashes().map(|hashes| &hashes.problems).into_iter().flatten();
     problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
     problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
-    // Looking up one record costs as much as reading ten records in a row.
+    // The lookup of one record takes as long as a scan of ten records.
     let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
     let changed = match (said.secrets, &said.changed) {
         (_, None) => None,
@@ -51,7 +52,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
         Some(changed) if changed as u64 <= few => People::one_by_one(draft.view),
         _ => match People::all(draft.view) {
             Err(why @ SourceError::Damaged { .. }) => {
-                // The other entries are mirrored, and no user is removed.
+                // The other entries are still mirrored, but no user is removed.
                 draft.problem(FileName::Users, format!("{why}; see `enfilade facts check`"));
                 People::one_by_one(draft.view)
             }
@@ -65,7 +66,7 @@ struct Comparison<'a, 'd, 'v, 's> {
     said: &'a AccountFiles<'a>,
     people: People<'v, 's>,
     draft: &'d mut Draft<'v, 's>,
-    /// The free SIDs before this change, and after it has given SIDs to new users.
+    /// The record of free SIDs before this change, and after new users got their SIDs.
     space: Option<(SidSpace, SidSpace)>,
     ids: Ids,
 }
@@ -106,7 +107,8 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Compares a user or token. A record that cannot be read is only reported: it already refuses access, and the other records follow the files.
+    /// Calls `compare` for a user or token. If its record is damaged, this is only reported: a damaged record already refuses access, and the other
+    /// records still follow the files.
     fn told(
         &mut self,
         authid: &Authid,
@@ -212,7 +214,7 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Removes a user with all records of the user: a later user of this name is another user.
+    /// Removes a user with all records of the user, because a later user of this name is a different user.
     fn remove_user(&mut self, userid: &Userid, id: &UserId, before: &User) -> Result<(), SourceError> {
         self.draft.delete(id, before);
         self.draft.change.end_with::<User>(id).delete::<Name>(&NameKey::user(&before.domain, userid.name()));
@@ -230,8 +232,8 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Removes the roles that are stored only in the facts: they belong to this user or token, and not to a later one of the same name. Roles in
-    /// `acl.cfg` stay.
+    /// Removes the role assignments that are stored only in the facts, because a later user or token of the same name must not get them. Assignments
+    /// in `acl.cfg` are not removed.
     fn unassign(&mut self, who: &Who) -> Result<(), SourceError> {
         for key in AssignmentKey::all_of(self.draft.view, who)? {
             self.draft.change.delete::<Assignment>(&key);
@@ -251,7 +253,7 @@ impl Comparison<'_, '_, '_, '_> {
         };
         let known = self.people.token(&owner, name)?;
         let Some(users) = self.said.users else {
-            // `user.cfg` did not change: only the hash is compared.
+            // `user.cfg` did not change, so only the hash is compared.
             if let Some((id, before)) = known.filter(|(_, token)| token.mirrored.is_some()) {
                 let after = self.with_hash(authid, before.clone());
                 self.draft.replace(&id, &before, &after);
@@ -319,7 +321,7 @@ impl Comparison<'_, '_, '_, '_> {
         self.unassign(&Who::Token(*id))
     }
 
-    /// The token with its hash in `token.shadow`. If the file or the entry cannot be read, the last good hash stays.
+    /// Adds the hash in `token.shadow` to the token. If the file or the entry cannot be read, the last good hash is kept.
     fn with_hash(&mut self, authid: &Authid, mut token: Credential) -> Credential {
         let before = token.mirrored.take().and_then(|mirrored| mirrored.fault);
         let Some(secrets) = self.said.hashes() else {

@@ -1,4 +1,4 @@
-//! Wakes the mirror when a file is edited.
+//! Waits until a mirrored file is edited (inotify).
 
 use crate::files::file_set::FileSet;
 use crate::pause::pause;
@@ -18,13 +18,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins with the first `wait`, which returns at once.
+    /// A watch that starts with the first call of [`Watch::wait`]. This first call returns at once.
     pub(super) fn new() -> Self {
         Watch { inotify: None, watched: BTreeSet::new() }
     }
 
-    /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether it started a new
-    /// watch; events of the old watch are lost.
+    /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether a new watch was
+    /// started. Events of the old watch are lost.
     fn renew(&mut self, set: &FileSet) -> bool {
         let directories = directories(set);
         if self.inotify.is_some() && directories == self.watched {
@@ -40,14 +40,14 @@ impl Watch {
             return;
         }
         let Some(inotify) = &self.inotify else {
-            // Without inotify only the regular looks find changes.
+            // Without inotify, changes are found only by the regular looks.
             pause(at_most);
             return;
         };
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(inotify, PollFlags::IN)], Some(&timeout));
-        // The next look finds what changed. The events only have to be removed from the queue.
+        // The events are only removed from the queue. The next look finds the changes itself.
         let mut is_over = false;
         let mut room = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(inotify, &mut room);
@@ -55,7 +55,7 @@ impl Watch {
             is_over |= event.events().contains(inotify::ReadFlags::IGNORED);
         }
         if is_over {
-            // A directory was removed, and the watch with it.
+            // A directory was removed, so the kernel has removed its watch.
             self.inotify = None;
         }
     }
@@ -66,7 +66,7 @@ impl Watch {
     }
 }
 
-/// The directories to watch: that of the files, and those of the targets of links.
+/// The directories to watch: the directory of the files, and the directories of the targets of symbolic links.
 fn directories(set: &FileSet) -> BTreeSet<PathBuf> {
     let targets = FileName::ALL.into_iter().filter_map(|file| std::fs::canonicalize(set.path(file)).ok());
     let of_targets = targets.filter_map(|target| target.parent().map(PathBuf::from));

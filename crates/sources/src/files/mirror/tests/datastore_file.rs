@@ -19,7 +19,7 @@ fn edits_are_followed_and_looking_again_changes_nothing() {
     assert!(committed.is_some() && problems.is_empty());
     assert_eq!((added, changed, removed), (2, 0, 0));
     assert_eq!(bench.look(), Outcome::default());
-    // A fresh file is read again; that changes nothing either.
+    // A fresh file is read again, which changes nothing either.
     assert_eq!(bench.look_at(0), Outcome::default());
     bench.write(FILE, "datastore: aaa\n\tpath /a\n\tmaintenance-mode read-only\n");
     let outcome = bench.look();
@@ -69,7 +69,7 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     assert!(bench.store("aaa").is_some() && !bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 60);
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
-    // Another process looks for the first time.
+    // Another process makes its first look.
     bench.restart();
     assert!(bench.look_at(LATE + 61).problems[0].contains("the whole file: refused"));
     assert!(bench.file(FILE).unwrap().fault.unwrap().refuses);
@@ -175,7 +175,7 @@ fn last_good_facts_serve_until_the_stale_limit() {
         assert_eq!(bench.fault("aaa").refuses, refuses, "{seconds}");
     }
     assert_eq!(bench.store("bbb").unwrap().fault, None);
-    // A clock that was stepped back does not make the last good facts younger: their age is unknown, so they refuse.
+    // If the clock was set back, the age of the last good facts is unknown, so access is refused.
     bench.write(FILE, "datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpth /b\n");
     bench.look_at(LATE + 20);
     assert!(!bench.fault("bbb").refuses);

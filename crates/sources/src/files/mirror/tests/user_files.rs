@@ -43,7 +43,8 @@ impl Bench {
         self.source.commit(&change).unwrap();
     }
 
-    /// `path who roles` for each assignment of the file, with `!` if it refuses and `?` if it has another fault.
+    /// `path who roles` for each assignment of the file. `!` means that the assignment refuses access because of an error, and `?` that it has an
+    /// error, but still applies.
     fn roles(&self) -> Vec<String> {
         let rows = self.read(|view| view.list::<Assignment>(&[]));
         let kept = rows.into_iter().filter(|(key, _)| matches!(key.who, Who::Named(_)));
@@ -76,7 +77,7 @@ fn users_and_tokens_are_followed_from_both_files_together() {
     assert_eq!((token.verifier, token.own_roles), (Verifier::Crypt("$5$x".into()), true));
     assert_eq!(bench.roles(), ["/ root@pam Admin1"]);
     assert_eq!(bench.look(), Outcome::default());
-    // What the files do not say stays as it is.
+    // Fields of a record that are not in the files are not changed.
     bench.commit(
         &id,
         &User {
@@ -139,12 +140,12 @@ fn one_that_is_broken_keeps_its_last_good_facts_and_no_longer_than_that() {
     assert!(bench.user("c@pbs").is_none() && bench.token("a@pbs", "u").is_none());
     bench.look_at(LATE + 61);
     assert_eq!(fault(&bench, "b@pbs"), Some(true));
-    // `a@pbs` is gone from a file with errors, so it may be gone by mistake.
+    // The section of `a@pbs` is missing in a file with errors, so it may have been removed by mistake.
     bench.write(USERS, "user: b@pbs\n\tenable\n");
     bench.look_at(LATE + 62);
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (Some(true), Some(false)));
     assert!(bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault.is_some());
-    // A well-formed section with an unknown value refuses at once.
+    // For a well-formed section with an unknown value, access is refused at once.
     bench.write(USERS, &TWO.replace("comment Ann", "enable maybe"));
     bench.look_at(LATE + 63);
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (None, Some(true)));
@@ -168,7 +169,7 @@ fn secrets_that_cannot_be_read_leave_the_hashes_and_mark_the_file() {
     assert!(!bench.file(SECRETS).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 61);
     assert!(bench.file(SECRETS).unwrap().fault.unwrap().refuses);
-    // A second entry of one token.
+    // The token `a@pbs!t` has two entries.
     bench.write(SECRETS, r#"{"a@pbs!t":"$5$x","a@pbs!t":"$5$y","b@pbs!x":1}"#);
     let problems = bench.look_at(LATE + 62).problems;
     assert!(
@@ -176,7 +177,7 @@ fn secrets_that_cannot_be_read_leave_the_hashes_and_mark_the_file() {
         "{problems:?}"
     );
     assert_eq!(bench.file(SECRETS).unwrap().fault, None);
-    // A change of users meanwhile does not remove the fault.
+    // A change of `user.cfg` does not remove the error of the token's entry.
     bench.write(USERS, &TWO.replace("Ann", "Anna"));
     bench.look_at(LATE + 63);
     let fault = bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault.unwrap();
@@ -220,7 +221,7 @@ fn roles_are_what_acl_cfg_says_and_the_administrator_s() {
     assert_eq!(bench.roles()[1], "/datastore/tank @staff DatastoreReader1 !");
     bench.write(ACL, "acl:1:/datastore/tank:b@pbs:Admin\nacl:1:/datastore:c@pbs:Oops\n");
     bench.look_at(LATE + 62);
-    // `c@pbs` has no last good facts on this path: its malformed line refuses, and it does not inherit a role instead.
+    // `c@pbs` has no last good facts on this path. Because of the malformed line, access is refused, and no role is inherited from a higher path.
     assert_eq!(bench.roles()[1], "/datastore c@pbs  !");
     bench.write(ACL, "");
     bench.look_at(LATE + 63);
