@@ -18,9 +18,11 @@ struct Ways<'a> {
     roles: [String; 2],
 }
 
-/// The domain of the project and of all groups except one, which is in another domain (`crews`).
+/// Two domains.
 struct Tenant {
+    /// The domain of the project and of all groups except one.
     domain: String,
+    /// The domain of that one group.
     crews: String,
     reader: String,
 }

@@ -326,11 +326,11 @@ pub(crate) enum Choice {
     Nothing,
     /// Only names: renames, but no other operation on the files.
     Names,
-    /// Everything except bytes.
+    /// All operations on names, but no content of files.
     NamesOnly,
-    /// Everything except bytes, but files have their new lengths.
+    /// All operations on names, and the new lengths of files, but no content of files.
     NamesAndLengths,
-    /// Bytes, but no names.
+    /// The content of files, but no operation on names.
     BytesOnly,
     Random(u64),
 }

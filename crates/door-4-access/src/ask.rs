@@ -50,7 +50,7 @@ pub enum Version {
         acls: AclDialect,
         /// The id of the file system.
         file_system: u64,
-        /// How often the wall clock had been set. File systems stamp changes with the time of this clock.
+        /// How many times the wall clock had been set when this state was read. File systems stamp changes with the time of this clock.
         clock: u64,
         /// When anything about the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),

@@ -105,8 +105,8 @@ fn held(
     in_acl_cfg(view, now, domain, named)
 }
 
-/// A trust to the user that a manager of the domain may not give, in words. With a trust, the user acts at services as the trustor, who may belong to
-/// another domain.
+/// Describes a trust that lends the user rights which a manager of the domain may not give. With a trust, services treat the user as the trustor, and
+/// the trustor may belong to another domain.
 fn lent(
     view: &View<'_>,
     now: Clocks,

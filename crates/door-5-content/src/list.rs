@@ -212,7 +212,7 @@ impl Listing {
         })
     }
 
-    /// Calls `look` for `at_most` names at a time until at least one entry is found; returns no entry at the end of the directory.
+    /// Calls `look` for `at_most` names at a time until at least one entry is found. An empty result means the end of the directory.
     fn batch<E>(
         &mut self,
         at_most: usize,

@@ -124,7 +124,7 @@ pub type In<P, C, M> = (Rc<Directory<P, C>>, M);
 pub struct Member<P> {
     /// The path.
     pub path: P,
-    /// The name in the directory.
+    /// The member's name in its directory.
     pub name: Word,
     /// The open object.
     pub node: Node,

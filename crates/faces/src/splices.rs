@@ -79,7 +79,7 @@ impl Splices {
         !bytes.is_empty() && PLACEHOLDER.as_ptr_range().contains(&bytes.as_ptr())
     }
 
-    /// Sends at most this many promised bytes, as far as they are in the pipe and the socket takes them.
+    /// Sends up to `at_most` bytes of the response that was promised first: fewer if the pipe has fewer, or the socket takes fewer.
     ///
     /// # Errors
     /// The errors of the socket. Also when no bytes are promised, which is a bug of this program.

@@ -39,7 +39,7 @@ impl Horizon {
     }
 
     /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token may also be from a server whose
-    /// clock is ahead by at most [`CLOCK_SKEW_SECONDS`]. A mark that is set now counts up to this second.
+    /// clock is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued up to the returned second.
     pub fn last_issue(self, now: i64) -> i64 {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }

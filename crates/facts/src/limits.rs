@@ -92,11 +92,11 @@ fixed! {
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
-    /// Most keys that one record of the change log names. A larger change has further records (pieces).
+    /// The largest number of keys that one record of the change log can name. A larger change has more records (pieces).
     pub const LOG_KEYS_MAX: usize = 1024;
-    /// Most pieces of one change. A change of more than 262,144 records names none, and every server builds its indexes again after it.
+    /// The largest number of pieces of one change. A change of more than 262,144 records names none, and every server builds its indexes again after it.
     pub const LOG_PIECES_MAX: usize = 256;
-    /// Most keys that an index always reads from the change log at once. For more it is built again, unless its tables have more records.
+    /// The largest number of keys that an index always reads from the change log at once. For more it is built again, unless its tables have more records.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
     /// The minimum time that an entry of the change log is kept, in seconds. It is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;

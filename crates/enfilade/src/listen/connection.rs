@@ -252,7 +252,7 @@ async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, n
 const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
-/// Ends a connection that did not begin with a ClientHello. The TLS library has already sent an alert, except in two cases: a record of another type,
+/// Ends a connection that did not begin with a usable ClientHello. The TLS library has already sent an alert, except in two cases: a record of another type,
 /// and a ClientHello that is too long for the library. In these cases this function sends the alert. Then it discards further input, so that the
 /// client gets the alert.
 async fn hang_up(mut stream: TcpStream, why: &io::Error) {

@@ -82,7 +82,7 @@ impl Row for LogEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPiece(pub Keys);
 
-/// The key of a piece. It follows directly after the key of the piece's entry.
+/// The key of a piece. In the order of keys, the pieces of an entry are directly after the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceKey {
     /// The revision of the change.

@@ -223,8 +223,8 @@ impl Mirror {
             Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
         })??;
         if !change.is_empty() {
-            // A process that holds the lock of a file will commit the change in its own name, so this look waits for it. After that commit, the
-            // commit of this look is refused.
+            // A process that holds the lock of a file is changing it, and commits the change under the name of its user. So this look waits. If
+            // that process committed, the commit of this look is refused, and the change is recorded once.
             let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }

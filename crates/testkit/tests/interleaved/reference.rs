@@ -253,7 +253,7 @@ impl Tree {
         !self.0.contains_key(to) || overwrite && self.may_all_go(to, by)
     }
 
-    /// The outcome of an act without a second actor.
+    /// The outcome of an act, and the tree after it, if nobody else acts at the same time.
     pub(crate) fn after(&self, by: Actor, act: &Act) -> (Outcome, Tree) {
         let mut after = self.clone();
         let outcome = match act {

@@ -52,7 +52,7 @@ impl Datastores {
         let known = match draft.view.list::<Datastore>(&[]) {
             Ok(rows) => rows.into_iter().map(|(name, row)| (name, Some(row))).collect(),
             Err(why @ SourceError::Damaged { .. }) => {
-                // The other datastores still follow the file, but no datastore is removed.
+                // One record is damaged. The datastores with sound records still follow the file. No datastore is removed from the facts.
                 draft.problem(FILE, format!("{why}; see `enfilade facts check`"));
                 self.known_alone(draft)
             }
