@@ -224,16 +224,24 @@ fn what_cannot_be_restored_changes_nothing() {
         (vec!["backup", text(&here.join("data"))], "", "already exists: give the name of a new directory"),
         (vec!["backup", text(&here.join("x.tar")), "--passphrase-stdin"], "x\n", "a name that ends in .age"),
         (vec!["backup", text(&here.join("x.age"))], "", "a name that ends in .age"),
-        (vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"], "\n", "the password is empty"),
+        (
+            vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"],
+            "\n",
+            "the password or passphrase is empty",
+        ),
         (vec!["backup", text(&here.join("x.age")), "--passphrase-stdin"], "short\n", "expected at least 12"),
         (vec!["backup", text(&here.join("no/x.tar"))], "", "No such file or directory"),
         (vec!["facts", "backup", text(&file)], "", "already exists: give another name, or --force"),
         (vec!["backup", text(&server.data().join("datastores/main/x.tar"))], "", "is in datastore `main`"),
-        (vec!["facts", "restore", text(&file), "--force"], "", "of the whole house: run `enfilade restore"),
+        (
+            vec!["facts", "restore", text(&file), "--force"],
+            "",
+            "with more than the facts: run `enfilade restore",
+        ),
         (
             vec!["facts", "restore", text(&closed), "--set-aside"],
             "",
-            "of the whole house: run `enfilade restore",
+            "with more than the facts: run `enfilade restore",
         ),
     ] {
         let why = server.cli_output(&arguments, input);
@@ -256,7 +264,7 @@ fn what_cannot_be_restored_changes_nothing() {
     let new = here.join("new");
     for (data, arguments, input, expected) in [
         (&new, vec![text(&cut)], "", "the backup is damaged"),
-        (&new, vec![text(&damaged)], "", "is not as its manifest declares it"),
+        (&new, vec![text(&damaged)], "", "differs from the manifest"),
         (&new, vec![text(&closed)], "", "it is encrypted: give its passphrase"),
         (&new, vec![text(&closed), "--passphrase-stdin"], "wrong horse\n", "the passphrase is wrong"),
         (&new, vec![text(&here.join("nowhere"))], "", "No such file or directory"),

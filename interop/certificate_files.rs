@@ -129,7 +129,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     for (arguments, why) in [
         (
             &["leaf.crt"][..],
-            "no private key in leaf.crt: give the key file too: enfilade certs add leaf.crt leaf.key",
+            "no private key in leaf.crt: give the key file too, for example `enfilade certs add leaf.crt leaf.key`",
         ),
         (&["leaf.crt", "other.key"], "this key belongs to another certificate"),
         (&["plain.key"], "no certificate in `plain.key`"),
@@ -139,7 +139,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
         (&["legacy.p12", "--passphrase-stdin"], "the passphrase is wrong"),
         (
             &["leaf.crt", "scrypt.key", "--passphrase-stdin"],
-            "scrypt, which is not supported: openssl pkey -in scrypt.key",
+            "scrypt, which is not supported: run `openssl pkey -in scrypt.key",
         ),
         (&["leaf.crt", "former.key"], "openssl pkey -in former.key -out plain.key"),
         (&["leaf.crt", "plain.key", "chain.p7b"], "openssl pkcs7 -inform der -in chain.p7b"),

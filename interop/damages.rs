@@ -443,7 +443,10 @@ fn damaged_locks_are_refused_with_the_way_to_go_on() {
     std::fs::write(locks.join("data.mdb"), vec![0xa5; 3 * PAGE as usize]).unwrap();
     let refused = serving(&server.data(), &[]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && why.contains("then remove this directory"), "{why}");
+    assert!(
+        refused.status.code() == Some(1) && why.contains("then remove only the directory `locks` in it"),
+        "{why}"
+    );
     std::fs::remove_dir_all(&locks).unwrap();
     server.kill_and_restart();
 }

@@ -26,7 +26,7 @@ fn a_running_server_obeys_a_restored_backup_at_once() {
     assert_eq!(status(&server, &login), 401);
     for (arguments, reason) in [
         (vec!["facts", "restore", file], "give --force"),
-        (vec!["facts", "restore", file, "--force"], "say --accept-rollback"),
+        (vec!["facts", "restore", file, "--force"], "add --accept-rollback"),
     ] {
         let output = server.cli_output(&arguments, "");
         assert!(!output.status.success());

@@ -144,7 +144,7 @@ fn a_token_taken_out_by_hand_is_refused_within_a_second() {
     from_proxmox(&server);
     within(1, "it is back", &server, || whoami(&server, &login) == 200);
     write(&server, "user.cfg", "user: ann@pbs\n\n");
-    taken("its section is gone");
+    taken("its section is missing");
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn a_copy_that_was_cut_changes_nothing_and_one_from_a_pipe_is_taken_in() {
     let revision = || server.cli(&["facts", "status"])[0]["revision"].clone();
     let before = revision();
     for (whole, verb, expected) in [
-        (&backup, "restore", "the backup ends too early: it was cut when it was written or copied"),
+        (&backup, "restore", "the backup ends too early: it was cut short when it was written or copied"),
         (&dump, "load", "and line 1 says"),
     ] {
         let bytes = std::fs::read(whole).unwrap();

@@ -43,7 +43,7 @@ fn keys_that_are_taken_away_serve_for_the_stale_limit_and_are_taken_when_they_co
     let (keys, away) = (server.data().join("keys/fernet"), server.data().join("keys/away"));
     let said = |words: &str| server.log().lines().filter(|line| line.contains(words)).count();
     let stale = format!("the last good keys are used for {STALE_SECONDS} s");
-    let gone = "; no token is accepted or issued; restore the directory";
+    let gone = "; no session token is accepted or issued; restore the directory";
     std::fs::rename(&keys, &away).unwrap();
     let taken_away = Instant::now();
     within(1, "it is said at once", &|| said(&stale) == 1);

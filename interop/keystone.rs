@@ -420,7 +420,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
     cloud.server.cli(&grant);
     let credential = ["token", "create", "ann@acme!ci", "--project", "dev@acme", "--role"];
     let (is_done, why) = said(&[&credential[..], &["admin"]].concat());
-    assert!(!is_done && why.contains("only: reader"), "{why}");
+    assert!(!is_done && why.contains("roles there: reader"), "{why}");
     cloud.server.cli(&[&credential[..], &["reader"]].concat());
     let shown = &cloud.server.cli(&["token", "show", "ann@acme!ci"])[0];
     assert_eq!(shown["limited_to"], "reader on project dev@acme");

@@ -1,9 +1,10 @@
 //! Every key of `[limits]`: a request at the limit is served, and a request one step above it is refused as the documentation says.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, command, curl};
-use crate::server::Server;
+use crate::server::{Server, wait_until};
 use crate::signals::signal;
 use enfilade_facts::limits::LIMITS;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -31,9 +32,38 @@ fn each_has_its_test_here() {
         include_str!("../crates/testkit/tests/trees.rs"),
     ]
     .concat();
-    let missing: Vec<&str> =
-        LIMITS.iter().map(|row| row.key).filter(|key| !here.contains(&format!("(\"{key}\", \""))).collect();
+    let is_set = |key: &&str| {
+        let names = [(*key).to_owned(), format!("ENFILADE_LIMITS__{}", key.to_uppercase())];
+        names.iter().any(|name| here.contains(&format!("(\"{name}\", \"")))
+    };
+    let missing: Vec<&str> = LIMITS.iter().map(|row| row.key).filter(|key| !is_set(key)).collect();
     assert_eq!(missing, Vec::<&str>::new());
+}
+
+/// Anybody can cause refusals, so not each of them is a line of the log. All are counted.
+#[test]
+fn of_lines_in_the_log() {
+    let (server, token) = start(&[("refusals_logged_per_second", "2")]);
+    let requests: Vec<String> = (0..60).map(|n| server.url(&format!("/dav/main/{n}"))).collect();
+    let refused = command(&server, "").args(["--output", "/dev/null"]).args(&requests).output().unwrap();
+    assert!(refused.status.success(), "{refused:?}");
+    assert_eq!(curl(&server, &token, "/dav/main/", &PROPFIND_0).status, 207);
+    let lines = || {
+        let log = server.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["event"] == "request").collect::<Vec<_>>()
+    };
+    wait_until(Duration::from_secs(30), "the last request is in the log", || {
+        lines().iter().any(|line| line["status"] == 207)
+    });
+    let count = |status: u64| lines().iter().filter(|line| line["status"] == status).count() as u64;
+    let left_out: u64 = lines().iter().filter_map(|line| line["lost_before"].as_u64()).sum();
+    assert_eq!((count(401) + left_out, count(207)), (60, 1));
+    assert!(count(401) >= 2 && left_out > 0, "{left_out}");
+    assert!(
+        crate::datastores::metrics(&server)
+            .contains("enfilade_responses_total{method=\"GET\",status=\"4xx\"} 60")
+    );
 }
 
 #[test]

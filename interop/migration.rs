@@ -96,7 +96,11 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     for (what, key, expected) in [
         ("password ann@pbs", "left_out", ""),
         ("user ann@pbs", "differs", ""),
-        ("password bob@pbs", "left_out", "it needs a second factor there (totp), and none is checked here"),
+        (
+            "password bob@pbs",
+            "left_out",
+            "it needs a second factor in Proxmox (totp), and this server checks none",
+        ),
         (
             "second factor bob@pbs",
             "left_out",
@@ -110,10 +114,14 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         (
             "user carl@corp",
             "differs",
-            "without a password: its realm is checked with ldap there, and not at all here",
+            "without a password: Proxmox checks its realm with ldap, which this server does not support",
         ),
         ("user dan@pbs", "differs", "without a password: shadow.json has no password of this user"),
-        ("user root@pam", "differs", "without a password: its password is that of a system account there"),
+        (
+            "user root@pam",
+            "differs",
+            "without a password: its password is that of a system account of the Proxmox server",
+        ),
         ("realm corp", "differs", "logins are not checked with ldap here"),
         ("password ghost@pbs", "left_out", "user.cfg has no such user"),
         ("file remote.cfg", "left_out", "remotes: this server pulls from no other"),
@@ -121,12 +129,12 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         (
             "roles ann@pbs on /datastore",
             "differs",
-            "DatastorePowerUser reaches all files below the path here, and only own backups there",
+            "DatastorePowerUser gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
         ),
         (
             "roles dan@pbs on /datastore/plain/a",
             "differs",
-            "the files of this namespace are in /datastore/plain/ns/a",
+            "on this server the files of this namespace are in /datastore/plain/ns/a, so the roles are assigned on that path",
         ),
     ] {
         assert_eq!(find(what, key), expected, "{what}");
@@ -212,7 +220,9 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let elsewhere = there.path().join("elsewhere");
     proxmox(&elsewhere, there.path());
     let refused = server.cli_output(&["import", "proxmox", elsewhere.to_str().unwrap()], "");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("user.cfg is in use here"));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("this server already follows its own user.cfg")
+    );
 }
 
 /// The lines of a start, up to the line after `try:` or a similar heading.
@@ -271,7 +281,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     said(&data, &["init"]);
     let text = bootstrap(&data, &[]);
     for expected in [
-        "user admin@Default created: admin of project admin and of the system\n",
+        "user admin@Default created, and has the role admin on project admin and on the system\n",
         "another user has the name admin: admin@local;",
         "openstack user show --domain Default admin\n",
         "OS_AUTH_URL=https://localhost:8443/v3 ",

@@ -50,7 +50,7 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
         let findings = server.cli_output(&["doctor"], "").stdout;
         String::from_utf8(findings)
             .unwrap()
-            .contains("attempts from barred addresses: passwords are being guessed")
+            .contains("attempts from blocked addresses: passwords are being guessed")
     };
     assert!((0..600).any(|_| told() || (std::thread::sleep(Duration::from_millis(100)), false).1));
 }

@@ -1,14 +1,37 @@
 //! The server behind nginx, HAProxy and Caddy with the recipes of docs/proxies.md.
 
-use crate::curl::command;
-use crate::server::{Server, free_port, until};
+use crate::curl::{PROPFIND_0, command};
+use crate::server::{BINARY, Scratch, Server, first_line, free_port, serving, until, wait_until};
+use crate::signals::signal;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const PAGE: &str = include_str!("../docs/proxies.md");
 const TRUSTED: (&str, &str) = ("ENFILADE_HTTP__TRUSTED_PROXIES", "127.0.0.1");
+const UNIX_TRUSTED: (&str, &str) = ("ENFILADE_HTTP__TRUSTED_PROXIES", "unix");
+const PLAIN_LISTEN: &str = "ENFILADE_TLS__PLAIN_LISTEN";
+
+/// The path of a socket in the directory, as `plain_listen` has it.
+fn socket_in(directory: &Path) -> String {
+    format!("unix:{}", directory.join("http.sock").display())
+}
+
+/// A server on a Unix socket, and the directory of the socket.
+fn on_a_socket(environment: &[(&str, &str)]) -> (Server, Scratch) {
+    let scratch = Scratch::new();
+    let socket = socket_in(scratch.path());
+    let own = [(PLAIN_LISTEN, socket.as_str()), UNIX_TRUSTED];
+    (Server::start_with(&[&own, environment].concat()), scratch)
+}
+
+fn path_of(server: &Server) -> &str {
+    server.plain.strip_prefix("unix:").unwrap()
+}
 
 /// A proxy in front of the server, and its address `127.0.0.1:<port>`.
 struct Proxy {
@@ -30,8 +53,20 @@ fn recipe(kind: &str, server: &Server, address: &str) -> String {
     let (text, _) = after.split_once("```").unwrap();
     assert!(text.contains("127.0.0.1:8080"), "{text}");
     let bundle = server.data().join("tls/localhost.pem");
-    let text =
-        text.replace("127.0.0.1:8080", &server.plain).replace("/etc/ssl/nas.pem", bundle.to_str().unwrap());
+    let text = match server.plain.strip_prefix("unix:") {
+        Some(path) => {
+            let line = match kind {
+                "nginx" => "proxy_pass http://unix:/run/enfilade/http.sock;",
+                "haproxy" => "server enfilade unix@/run/enfilade/http.sock",
+                _ => "reverse_proxy unix//run/enfilade/http.sock {",
+            };
+            assert!(PAGE.contains(&format!("| `{line}` |")), "{line}");
+            let old = text.lines().find(|line| line.contains("127.0.0.1:8080")).unwrap();
+            text.replace(old.trim(), &line.replace("/run/enfilade/http.sock", path))
+        }
+        None => text.replace("127.0.0.1:8080", &server.plain),
+    };
+    let text = text.replace("/etc/ssl/nas.pem", bundle.to_str().unwrap());
     match kind {
         "nginx" => text.replace("listen 443", &format!("listen {address}")),
         "haproxy" => text.replace("bind :443", &format!("bind {address}")),
@@ -62,7 +97,8 @@ fn start(kind: &str, server: &Server) -> Proxy {
     std::fs::write(&file, text).unwrap();
     let path = file.to_str().unwrap();
     let arguments = match kind {
-        "nginx" => vec!["-e", "stderr", "-g", "daemon off; worker_processes 1;", "-c", path],
+        // The worker may connect to a socket of this user.
+        "nginx" => vec!["-e", "stderr", "-g", "daemon off; worker_processes 1; user root;", "-c", path],
         "haproxy" => vec!["-db", "-f", path],
         _ => vec!["run", "--adapter", "caddyfile", "--config", path],
     };
@@ -108,54 +144,82 @@ fn peers(server: &Server, authid: &str) -> Vec<String> {
 
 #[test]
 fn each_recipe_names_the_client_and_its_url() {
-    let server = Server::start_with(&[TRUSTED]);
+    names_the_client_and_its_url(&Server::start_with(&[TRUSTED]));
+}
+
+#[test]
+fn each_recipe_names_the_client_over_a_unix_socket() {
+    let (server, _directory) = on_a_socket(&[]);
+    names_the_client_and_its_url(&server);
+}
+
+fn names_the_client_and_its_url(server: &Server) {
     let root = server.data().join("datastores/main");
     std::fs::write(root.join("a"), "content").unwrap();
     for kind in ["nginx", "haproxy", "caddy"] {
-        let proxy = start(kind, &server);
+        let proxy = start(kind, server);
         let login = server.add_user(kind, "DatastorePowerUser");
         let url = |path: &str| format!("https://{}{path}", proxy.address);
         let spoofs = [
             "X-Forwarded-For: 198.51.100.9",
             "X-Forwarded-Proto: http",
             "X-Forwarded-Host: evil.example",
+            "X-Forwarded-Port: 9999",
             "Forwarded: for=198.51.100.9;proto=http;host=evil.example",
         ];
         let spoofs: Vec<&str> = spoofs.iter().flat_map(|spoof| ["--header", *spoof]).collect();
         for (arguments, from) in [(&[][..], "127.0.0.2"), (&spoofs[..], "127.0.0.3")] {
-            assert_eq!(ask(&server, &login, from, &url("/whoami"), arguments).0, "200", "{kind}");
-            let (_, links) = ask(&server, "", from, &url("/v3"), arguments);
+            assert_eq!(ask(server, &login, from, &url("/whoami"), arguments).0, "200", "{kind}");
+            let (_, links) = ask(server, "", from, &url("/v3"), arguments);
             assert!(links.contains(&format!("\"{}\"", url("/v3/"))), "{kind}: {links}");
             let destination = format!("Destination: {}", url(&format!("/dav/main/{kind}{from}")));
             let copy = [&["--request", "COPY", "--header", &destination][..], arguments].concat();
-            assert_eq!(ask(&server, &login, from, &url("/dav/main/a"), &copy).0, "201", "{kind}");
+            assert_eq!(ask(server, &login, from, &url("/dav/main/a"), &copy).0, "201", "{kind}");
+            let list = [&PROPFIND_0[..], arguments].concat();
+            let (status, listing) = ask(server, &login, from, &url("/dav/main/a"), &list);
+            assert!(
+                status == "207" && listing.contains("<D:href>/dav/main/a</D:href>"),
+                "{status} {listing}"
+            );
         }
         let authid = format!("{kind}@local!test");
-        until("all requests are logged", &server, || peers(&server, &authid).len() == 4);
-        assert_eq!(peers(&server, &authid), ["127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"], "{kind}");
+        until("all requests are logged", server, || peers(server, &authid).len() == 6);
+        let expected = [["127.0.0.2"; 3], ["127.0.0.3"; 3]].concat();
+        assert_eq!(peers(server, &authid), expected, "{kind}");
     }
     assert!(!server.log().contains("198.51.100.9"), "{}", server.log());
 }
 
 #[test]
 fn a_client_of_a_proxy_that_guesses_is_blocked_alone() {
-    let server = Server::start_with(&[TRUSTED]);
+    blocks_alone(&Server::start_with(&[TRUSTED]), "haproxy");
+}
+
+#[test]
+fn a_client_of_a_proxy_on_a_unix_socket_that_guesses_is_blocked_alone() {
+    for kind in ["nginx", "haproxy"] {
+        let (server, _directory) = on_a_socket(&[]);
+        blocks_alone(&server, kind);
+    }
+}
+
+fn blocks_alone(server: &Server, kind: &str) {
     server.cli(&["user", "add", "alice@local"]);
     server.cli_output(&["user", "passwd", "alice@local", "--password-stdin"], "correct horse\n");
-    let proxy = start("haproxy", &server);
+    let proxy = start(kind, server);
     let url = format!("https://{}/whoami", proxy.address);
     let guesses: Vec<Child> = (0..25)
         .map(|n| {
-            let mut guess = command(&server, &format!("u{n}@local!x:wrong"));
+            let mut guess = command(server, &format!("u{n}@local!x:wrong"));
             guess.args(["--interface", "127.0.0.3", "--output", "/dev/null"]).arg(&url).spawn().unwrap()
         })
         .collect();
     guesses.into_iter().for_each(|mut guess| assert!(guess.wait().unwrap().success()));
     let login = "alice@local:correct horse";
-    assert_eq!(ask(&server, login, "127.0.0.3", &url, &[]).0, "429");
-    assert_eq!(ask(&server, login, "127.0.0.2", &url, &[]).0, "200");
-    // The proxy uses the connection on which alice has just logged in.
-    assert_eq!(ask(&server, login, "127.0.0.3", &url, &[]).0, "429");
+    assert_eq!(ask(server, login, "127.0.0.3", &url, &[]).0, "429");
+    assert_eq!(ask(server, login, "127.0.0.2", &url, &[]).0, "200");
+    // The connection of the proxy is the one on which alice was just let in.
+    assert_eq!(ask(server, login, "127.0.0.3", &url, &[]).0, "429");
 }
 
 /// Sends a request to the listener without TLS, from 127.0.0.1. Returns the answer.
@@ -203,11 +267,19 @@ fn headers_count_only_from_a_trusted_proxy() {
         ("X-Forwarded-For: nas\r\n", "expected an IP address"),
         ("X-Forwarded-For: 192.0.2.7\r\nForwarded: for=198.51.100.9\r\n", "name different clients"),
         ("X-Forwarded-Host: a/b\r\n", "expected a host name"),
+        ("X-Forwarded-Port: https\r\n", "`X-Forwarded-Port`"),
     ] {
         let answer = say(&server, "/v3", headers);
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(reason), "{headers} {answer}");
     }
-    until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 4);
+    until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 5);
+    // A port of its own.
+    let answer = say(
+        &server,
+        "/v3",
+        "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: nas.example\r\nX-Forwarded-Port: 8443\r\n",
+    );
+    assert!(answer.contains("\"https://nas.example:8443/v3/\""), "{answer}");
     assert_eq!(ignored(&server), "2");
 }
 
@@ -288,4 +360,123 @@ fn a_redirect_leads_to_the_host_that_the_client_used() {
     );
     let (status, text) = location("127.0.0.1", "nas.example", "https");
     assert!(status == "400" && text.contains("let the proxy connect to `plain_listen`"), "{status} {text}");
+}
+
+/// A request over the Unix socket; status and body.
+fn over_socket(server: &Server, login: &str, path: &str, arguments: &[&str]) -> (String, Vec<u8>) {
+    let mut command = command(server, login);
+    command
+        .args(["--unix-socket", path_of(server), "--http1.1", "--write-out", "\n%{http_code}"])
+        .args(arguments)
+        .arg(format!("http://nas.example{path}"));
+    let output = command.output().unwrap().stdout;
+    let at = output.iter().rposition(|byte| *byte == b'\n').unwrap();
+    (String::from_utf8(output[at + 1..].to_vec()).unwrap(), output[..at].to_vec())
+}
+
+#[test]
+fn over_a_unix_socket_a_request_without_a_client_is_refused() {
+    let (server, _directory) = on_a_socket(&[("ENFILADE_LIMITS__CONNECTIONS_PER_ADDRESS", "1")]);
+    let login = server.add_user("alice", "DatastoreReader");
+    for headers in [
+        &[][..],
+        &["--header", "X-Forwarded-Proto: https"],
+        &["--header", "X-Forwarded-For: 192.0.2.7, unknown"],
+        &["--header", "Forwarded: for=_hidden"],
+    ] {
+        let (status, text) = over_socket(&server, &login, "/whoami", headers);
+        let text = String::from_utf8(text).unwrap();
+        assert!(status == "400" && text.contains("no address of the client"), "{headers:?} {status} {text}");
+    }
+    until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 4);
+    assert_eq!(server.log().matches("\"peer\":\"unix\"").count(), 4, "{}", server.log());
+    // No limit of an address counts. The kernel sends large files, also to a slow client.
+    let held: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect(path_of(&server)).unwrap()).collect();
+    let content: Vec<u8> = (0..24 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(server.data().join("datastores/main/large"), &content).unwrap();
+    for slowly in [&[][..], &["--limit-rate", "12M"]] {
+        let arguments = [&["--header", "X-Forwarded-For: 192.0.2.7"][..], slowly].concat();
+        let (status, got) = over_socket(&server, &login, "/dav/main/large", &arguments);
+        assert!(status == "200" && got == content, "{status}, {} bytes", got.len());
+    }
+    until("they are logged", &server, || peers(&server, "alice@local!test") == ["192.0.2.7"; 2]);
+    drop(held);
+}
+
+#[test]
+fn a_unix_socket_is_replaced_only_if_nobody_listens_on_it() {
+    let directory = Scratch::new();
+    let (path, socket) = (directory.path().join("http.sock"), socket_in(directory.path()));
+    let environment = [(PLAIN_LISTEN, socket.as_str()), UNIX_TRUSTED];
+    let mut first = Server::start_with(&environment);
+    assert_eq!(first.plain, socket);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    let refused = |other: &Scratch| {
+        let output = serving(&other.path().join("data"), &environment).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && !other.path().join("data/facts").exists(), "{text}");
+        text
+    };
+    let other = Scratch::new();
+    let text = refused(&other);
+    assert!(
+        text.contains(&format!("cannot listen on {socket}")) && text.contains("in use by another process"),
+        "{text}"
+    );
+    assert!(UnixStream::connect(&path).is_ok());
+    // A killed server leaves its file.
+    first.stop();
+    assert!(path.exists());
+    let mut second = Server::start_with(&environment);
+    assert_eq!(over_socket(&second, "", "/v3", &["--header", "X-Forwarded-For: 192.0.2.7"]).0, "200");
+    signal("TERM", second.pid());
+    assert!(second.wait().success());
+    assert!(!path.exists());
+    // A file of another kind, and a socket of another program that ended.
+    std::fs::write(&path, "content").unwrap();
+    assert!(refused(&other).contains("is not a socket"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "content");
+    std::fs::remove_file(&path).unwrap();
+    drop(UnixListener::bind(&path).unwrap());
+    let (mut child, line) =
+        first_line(serving(&other.path().join("data"), &environment).stderr(Stdio::null()));
+    assert!(line.contains(&socket), "{line}");
+    signal("TERM", child.id());
+    assert!(child.wait().unwrap().success());
+    wait_until(Duration::from_secs(10), "the file is removed", || !path.exists());
+}
+
+#[test]
+fn a_unix_socket_without_trust_is_refused_and_trust_without_a_socket() {
+    let scratch = Scratch::new();
+    let socket = socket_in(scratch.path());
+    let data = scratch.path().join("data");
+    let long = format!("unix:/{}", "x".repeat(107));
+    for (listen, trusted, expected) in [
+        (socket.as_str(), "127.0.0.1", "but `http.trusted_proxies` does not have \"unix\""),
+        ("127.0.0.1:0", "unix", "but `tls.plain_listen` has no Unix socket"),
+        ("unix:http.sock", "unix", "the path is not absolute"),
+        (&long, "unix", "has 108 bytes"),
+    ] {
+        let environment = [(PLAIN_LISTEN, listen), (UNIX_TRUSTED.0, trusted)];
+        let check = |arguments: &[&str]| {
+            let mut command = Command::new(BINARY);
+            command.arg("--data").arg(&data).args(arguments).envs(environment).output().unwrap()
+        };
+        for output in [check(&["config", "check"]), check(&["serve"])] {
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(!output.status.success() && text.contains(expected), "{listen} {trusted}: {text}");
+        }
+        assert!(!data.join("facts").exists());
+    }
+    for variable in ["ENFILADE_TLS__LISTEN", "ENFILADE_TLS__HTTP_LISTEN", "ENFILADE_OPERATIONS__LISTEN"] {
+        let output = Command::new(BINARY)
+            .arg("--data")
+            .arg(&data)
+            .args(["config", "check"])
+            .env(variable, &socket)
+            .output();
+        let text = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert!(text.contains("a Unix socket is only for `tls.plain_listen`"), "{variable}: {text}");
+    }
 }

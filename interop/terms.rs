@@ -575,7 +575,7 @@ fn everything_is_read_again_by_the_api_too_and_it_says_what_came_of_that() {
     std::fs::write(terms.scratch.path().join("list"), "plain.example.pem [nonsense]").unwrap();
     let broken = reload(&admin);
     assert_eq!(broken.status, 400);
-    assert!(broken.text().contains("list:1: `nonsense` is no option"), "{}", broken.text());
+    assert!(broken.text().contains("list:1: `nonsense` is not an option"), "{}", broken.text());
     assert_eq!(shown(&server.address, Some("same.example"), &[]), "same.example");
     let reader = server.add_user("reader", "DatastoreAdmin");
     assert_eq!(reload(&reader).status, 403);

@@ -42,8 +42,9 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
             let what = format!("{fault} at {at}: {output:?}");
             let (store, new) = (data.join("facts"), data.join("facts.new"));
             if output.status.code().is_some() {
-                let is_told =
-                    |aside: &PathBuf| why(&output).contains(&format!("remove `{}`", aside.display()));
+                let is_told = |aside: &PathBuf| {
+                    why(&output).contains(&format!("is in `{}`: remove it", aside.display()))
+                };
                 assert!(set_aside(&data).iter().all(|aside| is_damaged(aside) || is_told(aside)), "{what}");
             }
             if !mark.exists() {

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 const CLOUD: &str = include_str!("cloud.json");
 
 /// Limits by time or number of requests are set so high that no answer depends on the duration of the run or its number of requests.
-const ENVIRONMENT: [(&str, &str); 8] = [
+const ENVIRONMENT: [(&str, &str); 9] = [
     WITHOUT_PENALTIES,
     ("ENFILADE_LIMITS__HEAD_SECONDS", "600"),
     ("ENFILADE_LIMITS__IDLE_SECONDS", "600"),
@@ -24,6 +24,8 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("ENFILADE_LIMITS__LOCKS_PER_STORE", "100000"),
     ("ENFILADE_LIMITS__DEEP_LISTING_SECONDS", "600"),
     ("ENFILADE_IDENTITY__TOKEN_SECONDS", "86400"),
+    // Each request is compared with its line in the log.
+    ("ENFILADE_LIMITS__REFUSALS_LOGGED_PER_SECOND", "1000000"),
 ];
 
 /// The modification time of every initial file: 2001-09-09.

@@ -41,6 +41,7 @@ cargo xtask COMMAND
                         testssl, tlslite-ng, webdav4's tests), installed by itself; kept in bench/runs; needs go and the network
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   lending [--n N]       random chains of delegated credentials and calls of every route: none exceeds or outlives its first link
+  messages [--json]     every text of the product that a person can see, with its file, line and function
   mutants [--only PATH…] [--minutes N] [--shard K/N] [--again] [--interop] [--judges NAME…] [--seconds N] [--jobs N]
           [--build] [--report] [--json]
                         small changes of doors, passage, facts and sources, each switched on alone: a test fails, or xtask/mutants.toml
@@ -75,6 +76,8 @@ fn main() -> ExitCode {
         ["certs", place] => bench::run(&["make-certs", place, "25000"]),
         ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),
         ["judges", "wire", options @ ..] => judges::run(options),
+        ["messages"] => messages(false),
+        ["messages", "--json"] => messages(true),
         ["mutants", options @ ..] => mutants::run(options),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["pages"] => xtask::pages::write(&xtask::root(), None),
@@ -92,6 +95,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn messages(as_json: bool) -> Result<(), String> {
+    print!("{}", xtask::messages::list(&xtask::root(), as_json)?);
+    Ok(())
 }
 
 fn tidy() -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Tidy: rules of the repository that the compiler does not check. Each finding says what to do instead.
 
-mod source;
+pub(crate) mod source;
 mod rust_text;
 mod edges;
 mod deny;

@@ -1,4 +1,4 @@
-//! The ways in of a user: password, API tokens, application credentials, EC2 keys, trusts. Each way in is listed whether it works or not.
+//! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts. Each way in is listed whether it works or not.
 //! [`Way::check`] asks door 2 whether it works.
 
 use crate::error::Error;
@@ -174,8 +174,8 @@ fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>,
         |id| Ok::<_, Error>(userid_of(view, id)?.map_or_else(|| id.to_string(), |name| name.to_string()));
     let roles = roles_on(view, &trust.roles, &trust.project)?;
     let (kind, gives) = match trust.trustee == *user {
-        true => (WayKind::TrustFromAnother, format!("{roles}, lent by {}", name(&trust.trustor)?)),
-        false => (WayKind::TrustToAnother, format!("{roles}, lent to {}", name(&trust.trustee)?)),
+        true => (WayKind::TrustFromAnother, format!("{roles}, delegated by {}", name(&trust.trustor)?)),
+        false => (WayKind::TrustToAnother, format!("{roles}, delegated to {}", name(&trust.trustee)?)),
     };
     let (name, record) = (id.to_string(), WayRecord::Trust(*id));
     Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))

@@ -15,7 +15,7 @@ use enfilade_identity::HashKey;
 /// # Errors
 /// When the facts cannot be changed.
 pub fn ensure_local_realm(ctx: &ChangeContext<'_>, key: Option<&HashKey>) -> Result<At, Error> {
-    let ((), at) = ctx.commit("make the realm local", |view, change| {
+    let ((), at) = ctx.commit("create the realm `local`", |view, change| {
         if view.get::<SidSpace>(&SidSpaceKey)?.is_none() {
             let [a, b, c] = [random::<4>()?, random::<4>()?, random::<4>()?].map(u32::from_be_bytes);
             let space = SidSpace {

@@ -127,12 +127,12 @@ pub fn edit_profile(
             && !Path::new(&row.root(name)).starts_with(point)
         {
             let why =
-                format!("the mount point `{point}` is not above the datastore's path; name a directory that contains it");
+                format!("the mount point `{point}` does not contain the datastore's path; name the path itself or a directory above it");
             return Err(Error::Invalid(why));
         }
         // A listing shows the attributes of every visible entry.
         if !profile.access.visible.covers(AccessMask::READ_ATTRIBUTES) {
-            let why = "the rights to see an entry must include read-attributes";
+            let why = "the rights of `--visible-by` must include read-attributes";
             return Err(Error::Invalid(why.to_owned()));
         }
         let acls = profile.access.acls;
@@ -230,7 +230,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
     if let Some(error) = &section.error {
         return Err(format!(
-            "datastore.cfg: line {}: {}; correct the section first",
+            "datastore.cfg, line {}: {}; correct the section first",
             error.line, error.reason
         ));
     }
@@ -266,7 +266,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
 /// Refuses to write a section that could not be read again.
 fn check_section(section: &Section) -> Result<(), String> {
     if let Some((key, _)) = section.properties.iter().find(|(_, value)| value.contains(['\n', '\r'])) {
-        return Err(format!("property `{key}`: expected one line"));
+        return Err(format!("property `{key}` contains a line break: expected one line"));
     }
     datastore_cfg::read(section).map(|_| ()).map_err(|why| why.reason)
 }

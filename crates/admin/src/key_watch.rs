@@ -7,8 +7,7 @@ use enfilade_sources::files::fernet_keys::{FernetKey, Found};
 use std::io;
 use std::path::{Path, PathBuf};
 
-const RESTORE: &str = "restore the directory or its permissions; only if the keys are lost: `enfilade keys init` makes new ones, and all \
-    present tokens become invalid";
+const RESTORE: &str = "restore the directory or its permissions; only if the keys are lost: `enfilade keys init` makes new ones, and all sessions end";
 
 /// The keys of a server and their state.
 pub struct KeyWatch {
@@ -81,8 +80,7 @@ impl KeyWatch {
         if tick_millis.saturating_sub(since) < self.stale_millis {
             self.state = State::Stale(good, since);
             let problem = format!(
-                "the keys in `{}` cannot be read: {why}; the last good keys are used for {} s from the first failed read, then no token \
-                 is accepted or issued; {}",
+                "the Fernet keys in `{}` cannot be read: {why}; the last good keys are used for {} s from the first failed read, then no session token is accepted or issued; {}",
                 self.directory.display(),
                 self.stale_millis / 1_000,
                 RESTORE
@@ -104,7 +102,7 @@ impl KeyWatch {
         let is_key = |name: &str| name.parse::<u32>().is_ok();
         let problems = found.ignored.iter().filter(|(name, _)| is_key(name)).map(|(name, why)| {
             format!(
-                "key `{name}` in `{}` is not used: {why}; tokens that need this key are refused; correct the file, then run `enfilade keys check`",
+                "Fernet key `{name}` in `{}` is not used: {why}; session tokens that need this key are refused; correct the file, then run `enfilade keys check`",
                 self.directory.display()
             )
         });
@@ -114,7 +112,7 @@ impl KeyWatch {
 
     fn refuses(&self, why: &str) -> String {
         format!(
-            "the keys in `{}` cannot be read: {why}; no token is accepted or issued; {RESTORE}",
+            "the Fernet keys in `{}` cannot be read: {why}; no session token is accepted or issued; {RESTORE}",
             self.directory.display()
         )
     }
@@ -140,7 +138,9 @@ mod tests {
             };
             let says = |problem: String| match problem {
                 said if said.contains("keys init") && said.contains("are used for 60 s") => "stale",
-                said if said.contains("keys init") && said.contains("no token is accepted") => "refuses",
+                said if said.contains("keys init") && said.contains("no session token is accepted") => {
+                    "refuses"
+                }
                 said if said.contains("is not used") => "left out",
                 said => panic!("{said}"),
             };

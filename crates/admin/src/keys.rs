@@ -155,7 +155,10 @@ fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Resu
 
 fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
     match why {
-        KeysError::Io(why) => Error::File(format!("keys in `{}`: {why}", keys.directory().display())),
+        KeysError::Io(why) => Error::File(format!(
+            "the keys in `{}` cannot be read or changed: {why}",
+            keys.directory().display()
+        )),
         KeysError::Refused(why) => Error::Invalid(why),
     }
 }

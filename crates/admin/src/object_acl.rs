@@ -43,7 +43,7 @@ pub fn get_acl(
 
 /// The ACL of an object; `None` if the mode bits decide; an error if it is malformed.
 pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
-    subject.descriptor().map_err(|why| format!("is invalid: {why}"))
+    subject.descriptor().map_err(|why| format!("is invalid: {why}; replace it with `enfilade acl set`"))
 }
 
 /// An ACL to set.

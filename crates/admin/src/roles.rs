@@ -151,7 +151,7 @@ enum Location {
 /// Chooses `acl.cfg`, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
 fn location_of(ctx: &ChangeContext<'_>, path: &RolePath, target: &Target) -> Result<Location, Error> {
     if *target == Target::User(Userid::root_pam()) {
-        return Err(Error::Invalid("root@pam has every role, and no other can be given to it".into()));
+        return Err(Error::Invalid("root@pam always has every role, so its roles cannot be changed".into()));
     }
     let ugid = target.ugid().filter(|ugid| can_hold(path, ugid));
     let Some(ugid) = ugid.filter(|_| ctx.uses(FileName::Acl).unwrap_or(false)) else {

@@ -294,7 +294,7 @@ pub fn regenerate_token(
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     if matches!(find(ctx, owner, name)?.verifier, Verifier::Certificate(_)) {
-        let what = "is a certificate, and has no secret: create a token for the new certificate, then delete this one";
+        let what = "has a client certificate instead of a secret: create a token for the new certificate, then delete this one";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
     let (is_mirrored, mut at) = ctx.commit(&format!("token regenerate {tokenid}"), |view, change| {
@@ -374,7 +374,9 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
                 }
                 Verifier::Keyed(_) => Some("its hash is a fast one already"),
                 Verifier::Upgrading(_) => Some("it is already marked: its hash is replaced at its next use"),
-                Verifier::Certificate(_) => Some("it is a certificate, which has no hash"),
+                Verifier::Certificate(_) => {
+                    Some("it has a client certificate instead of a secret, so there is no hash")
+                }
                 Verifier::Missing => Some("it has no hash"),
                 Verifier::Crypt(hash) => {
                     let after = Credential { verifier: Verifier::Upgrading(hash.clone()), ..before.clone() };

@@ -282,18 +282,19 @@ fn add_kept_user(
     if password.is_none() && new.sid.is_none() && new.uid.is_none() && new.gid.is_none() {
         return Ok((id, at));
     }
-    let (_, at) = ctx.commit(&format!("{what}: attributes that user.cfg cannot hold"), |view, change| {
-        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
-        let sid = if new.sid.is_some() { choose_sid(new.sid, view, change)? } else { user.sid };
-        let (uid, gid, password) = (new.uid, new.gid, password.clone());
-        change.expect_same(&id, &user).put(&id, &User { sid, uid, gid, password, ..user.clone() });
-        Ok(())
-    })?;
+    let (_, at) =
+        ctx.commit(&format!("{what}: store the attributes that user.cfg cannot hold"), |view, change| {
+            let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+            let sid = if new.sid.is_some() { choose_sid(new.sid, view, change)? } else { user.sid };
+            let (uid, gid, password) = (new.uid, new.gid, password.clone());
+            change.expect_same(&id, &user).put(&id, &User { sid, uid, gid, password, ..user.clone() });
+            Ok(())
+        })?;
     Ok((id, at))
 }
 
 fn exists(user: &Userid) -> Error {
-    let hint = "choose another name, or change it with `enfilade user passwd`";
+    let hint = "choose another name, or change the user with `enfilade user set` or `enfilade user passwd`";
     Error::Exists { what: "user", name: user.to_string(), hint }
 }
 
@@ -536,8 +537,9 @@ pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
 
 /// Takes the next SID of this store that is not in use.
 fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
-    let space =
-        view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+    let space = view
+        .get::<SidSpace>(&SidSpaceKey)?
+        .ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
     let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)

@@ -34,7 +34,7 @@ impl ChangeContext<'_> {
         let looked = mirror.look_for(self.facts, self.now, Some(editor));
         let outcome = looked.map_err(|why| {
             Error::File(format!(
-                "the file is changed, but the facts are not updated yet: {why}; a server tries again every second"
+                "the change is in the file, but the facts are not updated yet: {why}; a running server tries again every second"
             ))
         })?;
         Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))
@@ -61,7 +61,7 @@ impl Files<'_> {
                 true => TokenShadow::default(),
                 false => TokenShadow::parse(bytes).map_err(|why| {
                     EditError::File(format!(
-                        "`{file}`: line {}: {}; correct the file first",
+                        "`{file}`, line {}: {}; correct the file first",
                         why.line, why.reason
                     ))
                 })?,

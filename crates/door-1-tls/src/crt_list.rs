@@ -107,7 +107,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
         Line { number, file: file.to_owned(), options, names: None, excluded: Vec::new(), is_default: false };
     for filter in rest.split_whitespace() {
         if filter.contains(['[', ']']) {
-            return Err(format!("`{filter}` is no name; options stand in brackets right after the file"));
+            return Err(format!("`{filter}` is not a name; options belong in brackets right after the file"));
         }
         let names = line.names.get_or_insert_default();
         match filter.strip_prefix('!') {
@@ -133,13 +133,16 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
 }
 
 const NOT_HERE: [(&str, &str); 8] = [
-    ("sigalgs", "the TLS library signs with what the certificate's key and the client allow"),
-    ("client-sigalgs", "the TLS library decides which signatures of clients it accepts"),
+    (
+        "sigalgs",
+        "the TLS library chooses among what the certificate's key and the client allow; remove the option",
+    ),
+    ("client-sigalgs", "the TLS library decides which signatures of clients it accepts; remove the option"),
     ("crt", "name the file at the beginning of the line"),
     ("key", "put the key into the bundle, or into `FILE.key` in the same directory"),
     ("ocsp", "put the OCSP response into `FILE.ocsp` in the directory of the bundle"),
     ("issuer", "put the issuer's certificate into the bundle, after the leaf"),
-    ("sctl", "the TLS library does not send timestamps; they can be in the certificate"),
+    ("sctl", "the TLS library does not send timestamps; they can be in the certificate; remove the option"),
     ("ocsp-update", "let another program renew `FILE.ocsp`; a new one is seen at once"),
 ];
 
@@ -174,7 +177,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
             }
             "npn" => {
                 value()?;
-                warnings.push("`npn` has no effect: no client speaks it any longer".to_owned());
+                warnings.push("`npn` has no effect: clients no longer use it".to_owned());
             }
             "allow-0rtt" => {
                 warnings.push(
@@ -186,7 +189,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
                 let why = NOT_HERE.iter().find(|(name, _)| *name == word);
                 return Err(match why {
                     Some((_, why)) => format!("`{word}` is not supported here: {why}"),
-                    None => format!("`{word}` is no option of a crt-list"),
+                    None => format!("`{word}` is not an option of a crt-list"),
                 });
             }
         }
@@ -196,7 +199,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
     }
     if options.verify == Verify::None && (options.ca_file.is_some() || options.ca_verify_file.is_some()) {
         warnings
-            .push("clients are not asked for certificates: there is a `ca-file` and no `verify`".to_owned());
+            .push("clients are not asked for certificates: there is a `ca-file` or `ca-verify-file` and no `verify`; add `verify optional` or `verify required`, or remove the option".to_owned());
     }
     Ok(options)
 }
@@ -243,7 +246,7 @@ mod tests {
             ("a.pem [verify required]", "needs a `ca-file`"),
             ("a.pem [sigalgs RSA]", "is not supported here"),
             ("a.pem [key b.key]", "into `FILE.key` in the same directory"),
-            ("a.pem [nonsense]", "no option of a crt-list"),
+            ("a.pem [nonsense]", "not an option of a crt-list"),
             ("a.pem name [alpn h2]", "right after the file"),
         ] {
             let list = CrtList::parse(text);
@@ -255,7 +258,7 @@ mod tests {
             ("a.pem x !y", "no wildcard"),
             ("a.pem [allow-0rtt]", "never accepted"),
             ("a.pem [ca-file x]", "no `verify`"),
-            ("a.pem [npn h2]", "no client"),
+            ("a.pem [npn h2]", "clients no longer use it"),
         ] {
             let list = CrtList::parse(text);
             assert_eq!((list.lines.len(), list.bad.len()), (1, 0), "{text}");

@@ -83,7 +83,7 @@ fn pbes2(parameters: &[u8], content: &[u8], passphrase: &str) -> Opened {
         Some(SCRYPT) => {
             return Err(Sealed::Unsupported("its key is derived with scrypt, which is not supported"));
         }
-        _ => return Err(Sealed::Unsupported("the derivation of its key is not supported")),
+        _ => return Err(Sealed::Unsupported("its key is derived with a function that is not supported")),
     }
     let mut terms = Der(derivation.expect(tag::SEQUENCE).ok_or(UNPARSED)?);
     let (salt, iterations) = salt_and_iterations(&mut terms).ok_or(UNPARSED)?;
@@ -95,7 +95,9 @@ fn pbes2(parameters: &[u8], content: &[u8], passphrase: &str) -> Opened {
         Some(Some(HMAC_SHA256)) => pbkdf2::PBKDF2_HMAC_SHA256,
         Some(Some(HMAC_SHA384)) => pbkdf2::PBKDF2_HMAC_SHA384,
         Some(Some(HMAC_SHA512)) => pbkdf2::PBKDF2_HMAC_SHA512,
-        Some(_) => return Err(Sealed::Unsupported("the derivation of its key is not supported")),
+        Some(_) => {
+            return Err(Sealed::Unsupported("its key is derived with a hash function that is not supported"));
+        }
     };
     let key = |bytes: usize| {
         let mut key = Zeroizing::new(vec![0; bytes]);

@@ -88,8 +88,7 @@ impl Pieces {
                         && inside.trim_ascii_start().starts_with(OLD_ENCRYPTION) =>
                 {
                     return Err(PieceError::Unusable(format!(
-                        "the key in `{file}` is in OpenSSL's former encrypted form, which is not supported: \
-                         openssl pkey -in {file} -out plain.key, and give plain.key"
+                        "the key in `{file}` is in OpenSSL's former encrypted form, which is not supported: run `openssl pkey -in {file} -out plain.key`, then give plain.key"
                     )));
                 }
                 _ => {}
@@ -143,8 +142,13 @@ impl Pieces {
         passphrase: Option<&str>,
     ) -> Result<(), PieceError> {
         let passphrase = passphrase.ok_or_else(|| PieceError::NeedsPassphrase(file.to_owned()))?;
-        let key = pkcs12::decrypt_key(der, passphrase)
-            .map_err(|why| not_opened(file, &why, &format!("openssl pkey -in {file} -out plain.key")))?;
+        let key = pkcs12::decrypt_key(der, passphrase).map_err(|why| {
+            not_opened(
+                file,
+                &why,
+                &format!("run `openssl pkey -in {file} -out plain.key`, then give plain.key"),
+            )
+        })?;
         self.add_key(file, &key);
         Ok(())
     }
@@ -154,9 +158,11 @@ impl Pieces {
         let read =
             pkcs12::read(der, passphrase.unwrap_or_default()).map_err(|why| match (why, passphrase) {
                 (Sealed::Wrong, None) => PieceError::NeedsPassphrase(file.to_owned()),
-                (why, _) => {
-                    not_opened(file, &why, &format!("openssl pkcs12 -in {file} -nodes -out plain.pem"))
-                }
+                (why, _) => not_opened(
+                    file,
+                    &why,
+                    &format!("run `openssl pkcs12 -in {file} -nodes -out plain.pem`, then give plain.pem"),
+                ),
             })?;
         for certificate in &read.certificates {
             self.add_certificate(file, certificate)?;
@@ -180,7 +186,7 @@ impl Pieces {
             let public =
                 any_supported_type(key).ok().and_then(|key| Some(key.public_key()?.as_ref().to_vec()));
             let public = public
-                .ok_or_else(|| format!("the private key in `{file}` is of a kind that cannot be used"))?;
+                .ok_or_else(|| format!("the private key in `{file}` is of a kind that cannot be used; expected RSA, ECDSA or Ed25519"))?;
             match certificates.iter().position(|(der, _)| public_key(der) == Some(&*public)) {
                 // The same key may be in two of the files.
                 Some(leaf) if fitting.iter().all(|(known, _)| *known != leaf) => fitting.push((leaf, key)),
@@ -200,7 +206,7 @@ impl Pieces {
             }
             _ => {
                 return Err(format!(
-                    "{} hold several certificates with keys: add one at a time",
+                    "there are several certificates with keys in {}: add one at a time",
                     listed(&files)
                 ));
             }
@@ -232,7 +238,7 @@ const SOON_DAYS: i64 = 14;
 
 fn is_pkcs7(file: &str, form: &str) -> PieceError {
     PieceError::Unusable(format!(
-        "`{file}` is PKCS #7: openssl pkcs7 -inform {form} -in {file} -print_certs -out chain.pem, and give chain.pem"
+        "`{file}` is PKCS #7, which is not supported: run `openssl pkcs7 -inform {form} -in {file} -print_certs -out chain.pem`, then give chain.pem"
     ))
 }
 
@@ -248,7 +254,7 @@ fn without_key(files: &[String]) -> String {
     let first = files.first().map(String::as_str).unwrap_or_default();
     let stem = first.rsplit_once('.').filter(|(_, end)| !end.contains('/')).map_or(first, |(stem, _)| stem);
     format!(
-        "no private key in {}: give the key file too: enfilade certs add {names} {stem}.key",
+        "no private key in {}: give the key file too, for example `enfilade certs add {names} {stem}.key`",
         files.join(", ")
     )
 }
@@ -405,7 +411,7 @@ mod tests {
             (vec![key.as_str()], "no certificate in `f0.crt`: give the certificate file too"),
             (
                 vec![leaf.as_str(), &middle],
-                "no private key in f0.crt, f1.crt: give the key file too: enfilade certs add f0.crt f1.crt f0.key",
+                "no private key in f0.crt, f1.crt: give the key file too, for example `enfilade certs add f0.crt f1.crt f0.key`",
             ),
             (
                 vec![&leaf, &other_key],

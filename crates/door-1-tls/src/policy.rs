@@ -198,7 +198,7 @@ fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>,
     let spoken: Vec<_> = spoken.map(|(_, version)| version).collect();
     match spoken.is_empty() {
         true => Err(
-            "no version is left between `ssl-min-ver` and `ssl-max-ver`; TLSv1.2 and TLSv1.3 are spoken here"
+            "no version is left between `ssl-min-ver` and `ssl-max-ver`; this server supports TLSv1.2 and TLSv1.3"
                 .into(),
         ),
         false => Ok(spoken),
@@ -215,11 +215,12 @@ fn verifier(
     let mut roots = RootCertStore::empty();
     let mut add = |pem: &[u8]| -> Result<(), String> {
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate
-                .map_err(|why| format!("the PEM of the authorities cannot be read: {}", pem_fault(&why)))?;
-            roots
-                .add(certificate)
-                .map_err(|why| format!("the certificate of an authority cannot be used: {why}"))?;
+            let certificate = certificate.map_err(|why| {
+                format!("the `ca-file` or `ca-verify-file` cannot be read: {}", pem_fault(&why))
+            })?;
+            roots.add(certificate).map_err(|why| {
+                format!("a certificate in the `ca-file` or `ca-verify-file` cannot be used: {why}")
+            })?;
         }
         Ok(())
     };

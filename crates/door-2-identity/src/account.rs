@@ -157,7 +157,7 @@ impl AccountState {
                 |file: FileName, why: String| Refusal::File { authid: self.authid.clone(), file, why };
             for file in files {
                 if !now.mirror.is_current() {
-                    return Err(refused(*file, "no server has read the file lately".to_owned()));
+                    return Err(refused(*file, "no server could read the file for longer than the stale limit; see `enfilade doctor`".to_owned()));
                 }
                 let faults = [view.fault_of(*file)?, mirrored.fault.clone()];
                 if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {

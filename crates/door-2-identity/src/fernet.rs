@@ -29,11 +29,13 @@ pub struct KeyRing {
 /// The keys cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// There is no key.
-    #[error("there is no key; run `enfilade keys init`")]
+    /// No key.
+    #[error(
+        "there is no Fernet key; restore `keys/` from the backup; only if the keys are lost, or there never were any, run `enfilade keys init`"
+    )]
     Empty,
     /// The library refused a key.
-    #[error("key {0} cannot be used by the library")]
+    #[error("Fernet key {0} cannot be used: the encryption library rejects it")]
     Refused(u32),
 }
 

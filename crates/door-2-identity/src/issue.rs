@@ -81,7 +81,7 @@ pub fn issue(
     let judged = match judge(issuing.first) {
         // All sessions of an EC2 key have the same audit chain. So a mark on such a chain is not timeless: it does not end a session with a later
         // second of issue.
-        Err(Refusal::TokenRevoked { .. }) if issuing.first < issuing.later => judge(issuing.later),
+        Err(Refusal::TokenRevoked { .. }) => judge(issuing.later),
         judged => judged,
     };
     match judged {
@@ -154,7 +154,7 @@ fn claims(
             let delegation = view.delegation(credential)?;
             let project = delegation
                 .ok_or(Refusal::Delegated(
-                    "the API token is bound to no project, so no session can be issued for it",
+                    "the API token is bound to no project, so no session can be issued for it; create one for a project with `enfilade token create --project`",
                 ))?
                 .project;
             if !matches!(wanted, Wanted::Usual) && wanted != Wanted::Scope(Scope::Project(project)) {

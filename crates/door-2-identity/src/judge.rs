@@ -66,18 +66,13 @@ pub(crate) fn judge_claim(
         Some(trusted) => lent_roles(view, &trusted.trust)?,
         None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
-    // For a new session the groups of its user are read even if its roles come from no group, because ACLs of files name groups.
-    let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
-    if asked_no_groups && now.unix_seconds <= claim.issued_at {
-        view.groups_of(&claim.user)?;
-    }
     view.check_over(&authid)?;
     let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
     let mut session =
         Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
     let look = revocations::look(view.facts, revocations, &session, None)?;
     if let Some(by) = look.by {
-        return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
+        return Err(Refusal::TokenRevoked { authid, by: revocations::what_by(&by) });
     }
     if let Some(seconds) = look.over {
         return Err(Refusal::TokenExpired { seconds });
@@ -128,14 +123,14 @@ fn lender(
     id: &UserId,
     by: Option<CredentialId>,
 ) -> Result<(DomainId, i64), Refusal> {
-    let gone = || Refusal::NoScope("a user who lent roles by the trust is deleted");
+    let gone = || Refusal::NoScope("a user who delegated roles by the trust is deleted");
     let user = view.user(id)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
     let account = AccountState::of(view, &authid, *id, by)?.ok_or_else(gone)?;
     account.check(view, now).map_err(|refusal| match refusal {
         Refusal::Disabled { .. } | Refusal::Expired { .. } => {
-            Refusal::NoScope("a user who lent roles by the trust is disabled or expired")
+            Refusal::NoScope("a user who delegated roles by the trust is disabled or expired")
         }
         other => other,
     })?;
@@ -172,25 +167,6 @@ pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>
 
 pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
     format!("{name}@{realm}").parse().ok()
-}
-
-fn what_by(by: &Revoked) -> &'static str {
-    match by {
-        Revoked::Token(_) => "the token itself was revoked",
-        Revoked::Chain(_) => "its audit chain was revoked",
-        Revoked::User(_) => "all sessions of its user were ended",
-        Revoked::Project(_) => "all sessions for its project were ended",
-        Revoked::Domain(_) => "all sessions of its domain were ended",
-        Revoked::Trust(_) => "all sessions by its trust were ended",
-        Revoked::Consumer(_) => "all sessions by its consumer were ended",
-        Revoked::Credential(_) => "all sessions of its application credential were ended",
-        Revoked::Group(_)
-        | Revoked::Role(_)
-        | Revoked::Link(_)
-        | Revoked::Horizon
-        | Revoked::Passed
-        | Revoked::Last => "a group, role or role assignment that it depends on was removed",
-    }
 }
 
 /// The reach of a request with the secret of an application credential. It is the reach that a session of this credential would have.

@@ -90,8 +90,7 @@ pub enum Refusal {
     },
     /// No session can be issued, because the clock is behind: the revocations of sessions that would expire this early may already be deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so the server issues no session: its revocation might be \
-            deleted already; set the clock of the server, then log in again"
+        "the clock of this server is at least {seconds} s behind: no session is issued, because a revocation that applies to it might be deleted already; set the clock of the server, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -126,7 +125,9 @@ pub enum Refusal {
         user: UserId,
     },
     /// No session can be issued without a key.
-    #[error("there is no Fernet key to sign tokens; run `enfilade keys init`")]
+    #[error(
+        "there is no Fernet key to sign tokens; restore `keys/` from the backup; only if the keys are lost, or there never were any, run `enfilade keys init`"
+    )]
     NoKeys,
     /// Every hashing slot is taken and the queue is full.
     #[error("too many secrets are being checked at once")]
@@ -158,18 +159,18 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the right one; if all tokens fail, restore `keys/` from the backup"),
     RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "`enfilade user enable`, `enfilade token set --enable`, or enable the domain"),
     RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "`enfilade user set --expires`, `enfilade token set --expires`"),
-    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used", "`enfilade doctor` names the reason; give a new password or secret"),
+    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
     RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
     RefusalRow::new("ID12", Fault::Source, "the facts about the user could not be read", "`enfilade facts check`; see the log for the disk's error"),
     RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
-    RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file is broken for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
+    RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file has been broken for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
-    RefusalRow::new("ID16", Fault::Client, "the session token has a kind or content that is not supported here", "log in again; the log names the part"),
+    RefusalRow::new("ID16", Fault::Client, "the session token has a kind or content that is not supported here", "log in again; the log says which kind or content"),
     RefusalRow::new("ID17", Fault::Client, "the session token has expired", "log in again"),
     RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
-    RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable it, or assign a role (`enfilade role assign`)"),
+    RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable the project or domain, or assign a role (`enfilade role assign`)"),
     RefusalRow::new("ID20", Fault::Client, "a delegated credential or session cannot get more rights or a longer lifetime than its origin", "log in with a password, or ask for less"),
     RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; only if the keys are lost, or there never were any, `enfilade keys init`, which ends all sessions"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
@@ -234,5 +235,61 @@ impl Refuse for Refusal {
 
     fn fault(&self) -> Fault {
         RefusalRow::fault_of(&CODES, self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_table_of_codes_is_the_enum_and_guesses_are_failures() {
+        let authid: Authid = "alice@local".parse().unwrap();
+        let (who, why, what) = (|| authid.clone(), || String::new(), "the user");
+        let facts = || SourceError::Unavailable(why());
+        // A client that guesses names and secrets gets these.
+        let failures = [
+            ("ID04", Refusal::Unknown(who())),
+            ("ID04", Refusal::NoPassword(who())),
+            ("ID05", Refusal::WrongSecret(who())),
+            ("ID06", Refusal::Disabled { authid: who(), what }),
+            ("ID07", Refusal::Expired { authid: who(), what }),
+            ("ID08", Refusal::BadHash { authid: who(), why: why() }),
+        ];
+        let others = [
+            ("ID01", Refusal::NoCredential),
+            ("ID02", Refusal::Malformed(why())),
+            ("ID03", Refusal::Revoked(who())),
+            ("ID03", Refusal::TokenRevoked { authid: who(), by: "it" }),
+            ("ID09", Refusal::Busy),
+            ("ID10", Refusal::GroupsTooDeep),
+            ("ID11", Refusal::TooManyGroups),
+            ("ID12", Refusal::Facts(facts())),
+            ("ID13", Refusal::Blocked { seconds: 1 }),
+            ("ID14", Refusal::File { authid: who(), file: FileName::Users, why: why() }),
+            ("ID15", Refusal::NotOurs),
+            ("ID16", Refusal::TokenUnsupported(Unread::Malformed)),
+            ("ID17", Refusal::TokenExpired { seconds: 1 }),
+            ("ID18", Refusal::SubjectDeleted),
+            ("ID19", Refusal::NoScope("gone")),
+            ("ID20", Refusal::Delegated("more")),
+            ("ID21", Refusal::NoKeys),
+            ("ID22", Refusal::CsrfToken),
+            ("ID23", Refusal::UnknownCertificate),
+            ("ID24", Refusal::WrongSignature),
+            ("ID25", Refusal::PasswordExpired { authid: who(), user: UserId::from_bytes([1; 16]) }),
+            ("ID26", Refusal::TokenFromFuture { seconds: 1 }),
+            ("ID27", Refusal::ClockBehind { seconds: 1 }),
+        ];
+        let mut codes = BTreeSet::new();
+        for (are_failures, refusals) in [(true, &failures[..]), (false, &others)] {
+            for (code, refusal) in refusals {
+                assert_eq!((refusal.code(), refusal.door()), (*code, Door::Identity));
+                assert_eq!(refusal.is_failure(), are_failures, "{code}");
+                codes.insert(*code);
+            }
+        }
+        assert!(codes.into_iter().eq(CODES.iter().map(|row| row.code)));
     }
 }

@@ -112,6 +112,26 @@ impl Shelf {
     }
 }
 
+/// What the refusal of a revoked session says of the mark.
+pub(crate) fn what_by(by: &Revoked) -> &'static str {
+    match by {
+        Revoked::Token(_) => "the token itself was revoked",
+        Revoked::Chain(_) => "its audit chain was revoked",
+        Revoked::User(_) => "all sessions of its user were ended",
+        Revoked::Project(_) => "all sessions for its project were ended",
+        Revoked::Domain(_) => "all sessions of its domain were ended",
+        Revoked::Trust(_) => "all sessions by its trust were ended",
+        Revoked::Consumer(_) => "all sessions by its consumer were ended",
+        Revoked::Credential(_) => "all sessions of its application credential were ended",
+        Revoked::Group(_)
+        | Revoked::Role(_)
+        | Revoked::Link(_)
+        | Revoked::Horizon
+        | Revoked::Passed
+        | Revoked::Last => "a group, role or role assignment that it depends on was removed",
+    }
+}
+
 /// The result of a lookup.
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.

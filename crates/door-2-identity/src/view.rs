@@ -21,18 +21,19 @@ use std::ops::ControlFlow;
 pub(crate) struct View<'a> {
     pub(crate) facts: &'a enfilade_facts::View<'a>,
     session: Option<(i64, &'a Index<Revocations>)>,
-    is_over: Cell<bool>,
+    /// A mark that ends the session.
+    over: Cell<Option<Revoked>>,
 }
 
 impl<'a> View<'a> {
     pub(crate) fn new(facts: &'a enfilade_facts::View<'a>) -> Self {
-        View { facts, session: None, is_over: Cell::new(false) }
+        View { facts, session: None, over: Cell::new(None) }
     }
 
     /// The same view for a session that was issued at this second. It notes whether a record that it reads was removed since then. Such a removal
     /// ends the session.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
-        View { facts: self.facts, session: Some((issued_at, revocations)), is_over: Cell::new(false) }
+        View { facts: self.facts, session: Some((issued_at, revocations)), over: Cell::new(None) }
     }
 }
 
@@ -45,21 +46,19 @@ impl View<'_> {
     /// (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
-            && !self.is_over.get()
+            && self.over.get().is_none()
+            && revocations::is_set(self.facts, revocations, mark, issued_at)?
         {
-            self.is_over.set(revocations::is_set(self.facts, revocations, mark, issued_at)?);
+            self.over.set(Some(*mark));
         }
         Ok(())
     }
 
     /// Refuses a session that depends on a record that was removed since the issue of the session, even if the record was added again.
     pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
-        match self.is_over.get() {
-            true => Err(Refusal::TokenRevoked {
-                authid: authid.clone(),
-                by: "a group, role or role assignment that it depends on was removed",
-            }),
-            false => Ok(()),
+        match self.over.get() {
+            Some(by) => Err(Refusal::TokenRevoked { authid: authid.clone(), by: revocations::what_by(&by) }),
+            None => Ok(()),
         }
     }
 

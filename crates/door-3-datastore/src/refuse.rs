@@ -48,7 +48,9 @@ pub enum Refusal {
         reason: String,
     },
     /// The ledger has no place for another datastore. A place is kept until the server ends.
-    #[error("the operation ledger is full: this server has served {0} datastores since its start")]
+    #[error(
+        "the operation ledger is full: this server has served {0} datastores since its start; restart the server"
+    )]
     LedgerFull(usize),
     /// The facts could not be read.
     #[error(transparent)]
@@ -141,7 +143,7 @@ mod tests {
             (
                 Refusal::LedgerFull(2),
                 Fault::Operator,
-                "the operation ledger is full: this server has served 2 datastores since its start",
+                "the operation ledger is full: this server has served 2 datastores since its start; restart the server",
             ),
             (Refusal::Facts(SourceError::Unavailable("no disk".into())), Fault::Source, ""),
         ] {

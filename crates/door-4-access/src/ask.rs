@@ -251,6 +251,7 @@ pub struct Ask<'a> {
 mod tests {
     use super::*;
     use crate::tests::{everything, subject};
+    use AclDialect::{Nfs4, Ntacl};
     use enfilade_facts::MemoSeed;
 
     #[test]
@@ -282,6 +283,25 @@ mod tests {
             assert_eq!(subject.state(key), Some(keys[at]), "{at}");
             let first = if at == 6 { 0 } else { at };
             assert_eq!(keys.iter().position(|key| *key == keys[at]), Some(first), "{at}");
+        }
+    }
+
+    /// An nfs4 ACL has the owner and group of its file, also before it has entries.
+    #[test]
+    fn what_has_no_acl_inherits_into_one_with_its_owner_where_the_dialect_has_one() {
+        let of = |acl| Subject { uid: 7, gid: 8, ..subject(NodeKind::File, acl) };
+        let (owner, group) = (Some(Sid::of_unix_user(7)), Some(Sid::of_unix_group(8)));
+        let empty = SecurityDescriptor { owner, group, ..SecurityDescriptor::default() };
+        let list = SecurityDescriptor { dacl: Some(Vec::new()), ..SecurityDescriptor::default() };
+        let stored = StoredAcl::Ntacl(list.to_ntacl().unwrap());
+        for (acl, dialect, expected) in [
+            (StoredAcl::Absent, Nfs4, Ok(Some(empty))),
+            (StoredAcl::Absent, Ntacl, Ok(None)),
+            (stored.clone(), Nfs4, Ok(Some(list.clone()))),
+            (stored, Ntacl, Ok(Some(list))),
+            (StoredAcl::Unread, Nfs4, Err(BadAcl::new("it was not read"))),
+        ] {
+            assert_eq!(of(acl.clone()).descriptor_to_inherit(dialect), expected, "{acl:?} {dialect:?}");
         }
     }
 }

@@ -75,11 +75,13 @@ impl SecurityDescriptor {
         let (owner, group) = (Sid::of_unix_user(of.uid), Sid::of_unix_group(of.gid));
         if self.owner.is_some_and(|sid| sid != owner) || self.group.is_some_and(|sid| sid != group) {
             return Err(BadAcl::new(
-                "an nfs4 ACL has no owner or group of its own: they are the file's, which `chown` changes",
+                "an nfs4 ACL cannot set the owner or group: change those of the file with `chown`",
             ));
         }
         let Some(entries) = &self.dacl else {
-            return Err(BadAcl::new("an nfs4 ACL always has a list: name everyone to grant everything"));
+            return Err(BadAcl::new(
+                "an nfs4 ACL must have a list of entries: to grant everything, add an entry for everyone",
+            ));
         };
         let entries = entries.iter().map(|ace| written(ace, of)).collect::<Result<Vec<_>, _>>()?;
         if entries.len() > ACE_COUNT_MAX {

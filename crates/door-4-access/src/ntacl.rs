@@ -26,6 +26,8 @@ const DACL_PRESENT: u16 = 0x0004;
 const DACL_PROTECTED: u16 = 0x1000;
 const REFERENT: u32 = 0x0002_0000;
 const HEADER_BYTES: usize = 20;
+/// Where the description of version 4 begins: after the header, a pointer, the kind of the hash, and the hash.
+const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
 impl SecurityDescriptor {
     /// Reads a blob.
@@ -44,14 +46,13 @@ impl SecurityDescriptor {
         let descriptor = match version {
             1 => 8,
             2 => 8 + 4 + 16,
-            3 => aligned(8 + 4 + 2 + 64),
+            3 => aligned(DESCRIPTION),
             4 => {
-                let description = 8 + 4 + 2 + 64;
-                let text = blob.get(description..).unwrap_or_default();
+                let text = blob.get(DESCRIPTION..).unwrap_or_default();
                 let Some(length) = text.iter().position(|byte| *byte == 0) else {
                     return bad("its description has no end");
                 };
-                aligned(aligned(description + length + 1) + 8 + 64)
+                aligned(aligned(DESCRIPTION + length + 1) + 8 + 64)
             }
             other => return bad(&format!("version {other} is not known; expected 1 to 4")),
         };
@@ -279,6 +280,25 @@ mod tests {
             assert_eq!(SecurityDescriptor::from_ntacl(&blob), Ok(expected.clone()), "version {}", blob[0]);
         }
         assert_eq!(SecurityDescriptor::from_ntacl(&expected.to_ntacl().unwrap()), Ok(expected));
+    }
+
+    /// After the description come a zero byte, the time, which begins at a multiple of four bytes, and a second hash.
+    #[test]
+    fn a_description_may_have_any_length() {
+        let [first, .., fourth] = from_samba();
+        for description in ["", "a", "ab", "abc", "abcd", "abcdef"] {
+            let mut blob = [&fourth[..DESCRIPTION], description.as_bytes(), &[0]].concat();
+            blob.resize(blob.len().next_multiple_of(4) + 8 + 64, 0xbb);
+            // The offsets of owner, group and list count from the beginning of the blob.
+            let (moved, mut descriptor) = (blob.len() - 8, first[8..].to_vec());
+            for field in [4, 8, 16] {
+                let offset = u32_at(&descriptor, field).unwrap() + moved as u32;
+                descriptor[field..field + 4].copy_from_slice(&offset.to_le_bytes());
+            }
+            blob.extend(descriptor);
+            let expected = SecurityDescriptor::from_ntacl(&first);
+            assert_eq!(SecurityDescriptor::from_ntacl(&blob), expected, "`{description}`");
+        }
     }
 
     #[test]

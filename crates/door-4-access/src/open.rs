@@ -205,7 +205,7 @@ impl AccessCheck<'_> {
         };
         match (visible, ask.wanted) {
             (true, Wanted::Delete { .. }) => {
-                let decided_by = format!("{decided_by}; and the user has no DELETE_CHILD on its directory");
+                let decided_by = format!("{decided_by}; and the user has no delete-child on its directory");
                 Refusal::NotGranted { path, missing, decided_by }
             }
             (true, _) => Refusal::NotGranted { path, missing, decided_by },

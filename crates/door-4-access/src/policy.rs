@@ -46,7 +46,7 @@ impl Who {
             Who::SystemReader => "reader on the system",
             Who::DomainManager => "manager on the domain",
             Who::BoundedManager => {
-                "manager on the domain, where the user or group holds nothing that a manager may not give"
+                "manager on the domain, if the user or group has only rights that a manager may give"
             }
             Who::DomainReader => "reader on the domain",
             Who::AnyDomainManager => "manager on a domain",

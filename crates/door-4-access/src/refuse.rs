@@ -54,7 +54,7 @@ pub enum Refusal {
     },
     /// A manager of a domain may not change a user or group that has a right which such a manager may not give.
     #[error(
-        "{path} is refused: the user or group has the right {holds}, which a manager of a domain may not give; ask an administrator"
+        "{path} is refused: the user or group has more rights than a manager of a domain may give ({holds}); ask an administrator"
     )]
     HoldsMore {
         /// The rule.
@@ -151,6 +151,7 @@ mod tests {
         for (refusal, RefusalRow { code, fault, .. }) in refusals.iter().zip(CODES) {
             assert_eq!((refusal.code(), refusal.fault(), refusal.door()), (code, fault, Door::Access));
             assert_eq!(refusal.looks_absent(), ["AC01", "AC02", "AC04"].contains(&code));
+            assert_eq!(refusal.is_of_hidden(), ["AC01", "AC02", "AC04", "AC06"].contains(&code));
         }
     }
 }

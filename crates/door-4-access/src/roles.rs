@@ -89,7 +89,7 @@ impl Resolved {
         let to = match self.of_project.as_slice() {
             [] => self.to.iter().map(name).collect(),
             roles => {
-                vec![format!("the users with role {} on the project it is bound to", roles.join(" and "))]
+                vec![format!("the users with role {} on the datastore's project", roles.join(" and "))]
             }
         };
         GivenRoles {

@@ -191,16 +191,18 @@ fn ace(text: &str) -> Result<Ace, String> {
     };
     if !object.is_empty() || !inherited.is_empty() {
         return Err(format!(
-            "`({text})`: entries for some kinds of objects are of directories, not of files"
+            "`({text})`: the two fields before WHO must be empty; they are for objects of Active Directory, not for files"
         ));
     }
     let kind = TYPES.iter().find(|(letters, _)| letters == kind);
-    let (_, kind) = kind.ok_or_else(|| format!("`({text})`: the type is `A`, `D`, `AU` or `AL`"))?;
+    let (_, kind) = kind.ok_or_else(|| format!("`({text})`: expected the type `A`, `D`, `AU` or `AL`"))?;
     let mut ace = Ace { kind: *kind, flags: AceFlags(0), mask: rights_of(rights)?, sid: sid(who)? };
     let mut flags = *flags;
     while !flags.is_empty() {
         let known = FLAGS.iter().find(|(letters, _)| flags.starts_with(letters));
-        let (letters, flag) = known.ok_or_else(|| format!("`({text})`: `{flags}` is no flag"))?;
+        let (letters, flag) = known.ok_or_else(|| {
+            format!("`({text})`: `{flags}` is not a flag; expected OI, CI, NP, IO, ID, SA or FA")
+        })?;
         ace.flags.0 |= flag;
         flags = flags.strip_prefix(letters).unwrap_or_default();
     }
@@ -208,8 +210,11 @@ fn ace(text: &str) -> Result<Ace, String> {
 }
 
 fn rights_of(text: &str) -> Result<AccessMask, String> {
-    let wrong =
-        || format!("`{text}` are no rights; expected letters such as `FA`, or a number such as 0x1200a9");
+    let wrong = || {
+        format!(
+            "`{text}` is not a set of rights; expected letters such as `FA`, or a number such as 0x1200a9"
+        )
+    };
     if let Some(digits) = text.strip_prefix("0x") {
         return u32::from_str_radix(digits, 16).map(AccessMask).map_err(|_| wrong());
     }
@@ -263,6 +268,10 @@ mod tests {
         );
         assert_eq!(from_sddl("D:").unwrap().dacl, Some(Vec::new()), "an empty list grants nothing");
         assert_eq!(from_sddl("D:NO_ACCESS_CONTROL").unwrap().dacl, None, "no list grants everything");
+        // A system list may have texts of its own in brackets; what looks like a mark there is none.
+        let attributes = r#"D:(A;;FA;;;WD)S:(RA;;;;;WD;("Drive",TS,0,"D:","S:"))O:BA"#;
+        let read = from_sddl(attributes).unwrap();
+        assert_eq!((read.owner, read.dacl.unwrap().len()), (Some(Sid::ADMINISTRATORS), 1));
         let sums = from_sddl("D:(D;;CCDCLCSWRPWPDTLOCRSDRCWDWO;;;SY)").unwrap().dacl.unwrap();
         assert_eq!(sums[0].mask, AccessMask(0xf_01ff));
         assert_eq!(from_sddl("D:(A;;1179817;;;WD)").unwrap().dacl.unwrap()[0].mask, AccessMask(0x12_00a9));
@@ -274,11 +283,11 @@ mod tests {
             ("D:(A;;FA;;;WD)D:(A;;FA;;;WD)", "each once"),
             ("D:(A;;FA;;;WD", "not closed"),
             ("D:(A;;FA;;WD)", "expected `(TYPE"),
-            ("D:(X;;FA;;;WD)", "the type is"),
-            ("D:(OA;;FA;bf967aba-0de6-11d0-a285-00aa003049e2;;WD)", "kinds of objects"),
-            ("D:(A;XX;FA;;;WD)", "no flag"),
-            ("D:(A;;XX;;;WD)", "no rights"),
-            ("D:(A;;0xg;;;WD)", "no rights"),
+            ("D:(X;;FA;;;WD)", "expected the type"),
+            ("D:(OA;;FA;bf967aba-0de6-11d0-a285-00aa003049e2;;WD)", "objects of Active Directory"),
+            ("D:(A;XX;FA;;;WD)", "is not a flag"),
+            ("D:(A;;XX;;;WD)", "not a set of rights"),
+            ("D:(A;;0xg;;;WD)", "not a set of rights"),
             ("D:(A;;FA;;;DA)", "not a known principal"),
             ("D:(A;;FA;;;WD)x", "expected `(`"),
             ("D:NO_ACCESS_CONTROL(A;;FA;;;WD)", "contradict"),

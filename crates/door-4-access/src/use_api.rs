@@ -28,7 +28,7 @@ pub fn use_api(
         identity.session().and_then(|session| Some((session, rule.lets(principal, session, about)?)));
     let no_privilege = || Refusal::NoPrivilege {
         path: path(),
-        missing: "a role that permits it, in a session whose kind of credential permits it".to_owned(),
+        missing: "a role and a kind of credential that permit this call".to_owned(),
     };
     let (session, who) = let_in.ok_or_else(no_privilege)?;
     if who == Who::BoundedManager {
@@ -67,5 +67,8 @@ pub fn may_go_on(identity: &IdentityPermit, permit: &ApiPermit) -> Result<(), Re
         return Ok(());
     }
     let path = format!("identity:{}", rule.name);
-    Err(Refusal::NoPrivilege { path, missing: "the role that it was begun with".to_owned() })
+    Err(Refusal::NoPrivilege {
+        path,
+        missing: "the role that the call began with, which changed while the call ran".to_owned(),
+    })
 }

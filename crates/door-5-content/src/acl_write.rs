@@ -119,7 +119,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
         Ok(None) => {}
         _ => {
             return Err(refuse(format!(
-                "it is in {ours}, which only a process with CAP_SYS_ADMIN may write"
+                "it is in {ours}, which only a process with CAP_SYS_ADMIN may write: give the process CAP_SYS_ADMIN"
             )));
         }
     }
@@ -155,7 +155,7 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
             io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));
         given.map_err(|errno| {
             let why = format!(
-                "it cannot be given to {uid}:{gid}, as nfs4 ACLs need: {errno}; give the process CAP_CHOWN"
+                "the file or directory cannot be given to {uid}:{gid}, as nfs4 ACLs need: {errno}; give the process CAP_CHOWN"
             );
             Refusal::AclNotWritable { what: node.label(), why }
         })?;

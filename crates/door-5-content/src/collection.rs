@@ -114,7 +114,7 @@ fn remove_entry<E: From<Refusal>>(
 /// Removes an object that has a reserved name already, with everything in it: no request can reach it any more.
 pub(crate) fn removal_of_tree(temporary: Temporary, node: &Node) -> Result<(), Refusal> {
     if node.kind() == NodeKind::Directory {
-        empty(node.fd()).map_err(|errno| Refusal::io(errno, "removing what is in", &node.label()))?;
+        empty(node.fd()).map_err(|errno| Refusal::io(errno, "removing the content of", &node.label()))?;
     }
     drop(temporary);
     Ok(())

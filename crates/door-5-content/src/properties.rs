@@ -83,9 +83,9 @@ pub(crate) fn change<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let refuse = |errno| match errno {
-        // The kernel returns these errors when the attributes of one file are too large together.
-        Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
-        errno => Refusal::io(errno, "keeping properties on", &node.label()),
+        // The kernel returns these when one file's attributes do not fit any more.
+        Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "storing the properties of", &node.label()),
+        errno => Refusal::io(errno, "storing the properties of", &node.label()),
     };
     // All of this is done in one turn, because what is written depends on what was judged and read. The fsync comes after the turn, so that other
     // threads need not wait for it.

@@ -19,8 +19,8 @@ pub enum Refusal {
     /// An object with this name exists already.
     #[error("`{0}` exists already")]
     Exists(String),
-    /// A file where a directory is needed, or a directory where a file is needed.
-    #[error("{what} needs a {needed}")]
+    /// A file where a directory is needed, or the other way round.
+    #[error("{what} failed: expected a {needed}")]
     WrongKind {
         /// The operation.
         what: &'static str,
@@ -84,7 +84,7 @@ pub enum Refusal {
         object: ObjectId,
     },
     /// A pipe, a socket or a device; as an entry of a directory also a link or a mount.
-    #[error("`{0}` is a link, a mount, a pipe, a socket or a device")]
+    #[error("`{0}` is a link, a mount, a pipe, a socket or a device; these are never served")]
     Special(String),
     /// The ACL cannot be stored.
     #[error("the ACL of {what} cannot be written: {why}")]
@@ -107,7 +107,7 @@ pub enum Refusal {
     #[error("the user has no lock with this token on the path")]
     NoSuchLock,
     /// The limit of locks is reached.
-    #[error("the limit of locks is reached")]
+    #[error("the limit of locks is reached: of this user, of the datastore, or on the tree")]
     TooManyLocks,
     /// The store of locks cannot be read or written.
     #[error(transparent)]
@@ -165,23 +165,23 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that it exists and that the server's user may open it: `enfilade datastore show`"),
     RefusalRow::new("CT08", Fault::Source, "a system call failed", "`reason` in the log names the call and the error; check the disk and the owner of the file"),
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read it again and repeat the request"),
-    RefusalRow::new("CT10", Fault::Source, "a fault of the server: the permit does not cover the operation", "report it, with the line of the log"),
+    RefusalRow::new("CT10", Fault::Source, "a bug of the server: the permit does not cover the operation", "report it, with the line of the log"),
     RefusalRow::new("CT11", Fault::Client, "the name is a link, a mount, a pipe, a socket or a device; these are never served", "replace it by a file or directory, or make the mount a datastore of its own"),
     RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written here", "the log names the reason; the file system must support extended attributes"),
     RefusalRow::new("CT13", Fault::Client, "the name is too long for the file system", "choose a shorter name"),
     RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below it"),
     RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer names the reason; choose another name"),
     RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise it: `enfilade datastore set NAME --quota`"),
-    RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, or its client closed the connection", "repeat the request, which continues a DELETE; raise `tree_entries` or `tree_seconds`"),
+    RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, the request took too long, or the client closed the connection", "repeat the request, which continues a DELETE; raise `tree_entries` or `tree_seconds`"),
     RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
     RefusalRow::new("CT19", Fault::Client, "the user has no lock with this token on the path", "lock the path again"),
-    RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks; limits `locks_per_user`, `locks_per_store`, `deep_locks_per_tree`"),
+    RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks, or raise `locks_per_user`, `locks_per_store` or `deep_locks_per_tree`"),
     RefusalRow::new("CT21", Fault::Source, "the store of locks could not be read or written", "see the log for the disk's error"),
     RefusalRow::new("CT22", Fault::Client, "a file or directory cannot be copied or moved onto itself, an ancestor or a descendant", "choose another destination"),
     RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
     RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when it has ended"),
-    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true at its begin, but not at the change", "read it again and repeat the request"),
+    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true at its beginning, but not at the change", "read it again and repeat the request"),
     RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log names both paths; check them by hand"),
 ];
 

@@ -29,7 +29,7 @@ pub struct EntryRef<'a> {
 /// An object that has got a new name. The object that had the name before is kept under a reserved name, where no request can reach it, until
 /// [`Relocated::complete`].
 #[derive(Debug)]
-#[must_use = "what was replaced is kept until `complete` or `take_back` is called"]
+#[must_use = "the replaced object is kept until `complete` or `take_back` is called"]
 pub struct Relocated {
     target: Node,
     /// The directory and name that `target` had before, if it had a name.

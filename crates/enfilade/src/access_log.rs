@@ -24,6 +24,8 @@ const GATHER: Duration = Duration::from_millis(4);
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
+    /// How many refusals without a valid credential are written in a second.
+    refusals_per_second: u64,
     waiting: Mutex<Waiting>,
     /// Signals the first event in an empty queue.
     begun: Condvar,
@@ -34,8 +36,29 @@ pub(crate) struct AccessLog {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The number of events that were dropped because the queue was full.
+    /// The number of events that were dropped: the queue was full, or there were too many refusals.
     lost: u64,
+    /// A second, and how many refusals without a valid credential came in it.
+    refusals: (i64, u64),
+}
+
+impl Waiting {
+    /// Whether a line is left out. Anybody can cause refusals without a credential, so their lines are limited.
+    fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> bool {
+        if self.events.len() >= EVENTS_MAX {
+            return true;
+        }
+        // The revision is set when door 2 grants.
+        if event.code.is_empty() || event.revision != 0 {
+            return false;
+        }
+        let now = now();
+        if self.refusals.0 != now {
+            self.refusals = (now, 0);
+        }
+        self.refusals.1 += 1;
+        self.refusals.1 > per_second
+    }
 }
 
 /// The buffers of the writer, which are used again for each write.
@@ -47,10 +70,15 @@ struct Writing {
 
 impl AccessLog {
     /// Starts the writer.
-    pub(crate) fn start(last_used: LastUsed, sessions: IssuedSessions) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(
+        last_used: LastUsed,
+        sessions: IssuedSessions,
+        refusals_per_second: u64,
+    ) -> std::io::Result<Arc<Self>> {
         let log = Arc::new(AccessLog {
             last_used,
             sessions,
+            refusals_per_second,
             waiting: Mutex::default(),
             begun: Condvar::new(),
             writing: Mutex::default(),
@@ -97,7 +125,8 @@ impl Audit for AccessLog {
 
     fn record(&self, event: Event) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.events.len() >= EVENTS_MAX {
+        let now = || crate::clock::now().unix_seconds;
+        if waiting.leaves_out(&event, self.refusals_per_second, now) {
             waiting.lost += 1;
             return;
         }
@@ -165,7 +194,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", text.escape_debug());
     let _ = match lost_before {
         0 => writeln!(line),
-        lost => writeln!(line, " ({lost} earlier lines were dropped)"),
+        lost => writeln!(line, " ({lost} earlier lines were left out)"),
     };
 }
 
@@ -205,6 +234,20 @@ mod tests {
         );
         assert_eq!(value["request"], "req-00000000-0000-4000-8000-000000000005");
         assert_eq!(value.as_object().unwrap().len(), 19);
+    }
+
+    #[test]
+    fn refusals_of_strangers_are_limited_and_nothing_else_is() {
+        let stranger = Event { code: "ID01", ..Event::default() };
+        let user = Event { code: "AC03", revision: 7, ..Event::default() };
+        let granted = Event::default();
+        let mut waiting = Waiting::default();
+        let mut written = |events: &[&Event], second| {
+            events.iter().filter(|event| !waiting.leaves_out(event, 2, || second)).count()
+        };
+        assert_eq!(written(&[&stranger; 5], 1), 2);
+        assert_eq!(written(&[&user, &granted, &stranger, &user], 1), 3);
+        assert_eq!(written(&[&stranger; 3], 2), 2);
     }
 
     #[test]

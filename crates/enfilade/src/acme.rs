@@ -104,7 +104,7 @@ impl Client {
                     failures += 1;
                     Record::failed(&self.data, &format!("{why:#}"), clock::now().unix_seconds);
                     output::note(&format!(
-                        "warning: no certificate for {}: {why:#}; the next attempt is in {} min, or at a reload (SIGHUP)",
+                        "warning: the certificate for {} was not obtained or renewed: {why:#}; the next attempt is in {} min, or at a reload (SIGHUP)",
                         self.names.join(" "),
                         wait.as_secs() / 60
                     ));
@@ -135,8 +135,9 @@ impl Client {
             kind.name()
         ));
         let obtained = tokio::time::timeout(ATTEMPT_MAX, self.obtain(kind)).await;
-        let leaf =
-            obtained.map_err(|_| anyhow::anyhow!("no answer within {} s", ATTEMPT_MAX.as_secs()))??;
+        let leaf = obtained.map_err(|_| {
+            anyhow::anyhow!("the authority did not issue the certificate within {} s", ATTEMPT_MAX.as_secs())
+        })??;
         let now = clock::now().unix_seconds;
         let (directory, names) = (Some(self.directory.clone()), self.names.clone());
         let (obtained, valid_until, challenge) = (Some(now), Some(leaf.not_after), Some(kind));
@@ -174,10 +175,11 @@ impl Client {
         let order::Obtained { chain, key } =
             order::obtain(&account, &self.names, kind, &self.answers).await?;
         let bundle = format!("{}\n{key}", chain.trim_end());
-        let leaf = Leaf::read(bundle.as_bytes(), &mut enfilade_tls::Room::default())
-            .map_err(|why| anyhow::anyhow!("the certificate of the authority cannot be read: {why}"))?;
+        let leaf = Leaf::read(bundle.as_bytes(), &mut enfilade_tls::Room::default()).map_err(|why| {
+            anyhow::anyhow!("the certificate that the authority issued cannot be read: {why}")
+        })?;
         if let Some(lacking) = self.names.iter().find(|name| !leaf.names.contains(name)) {
-            anyhow::bail!("the certificate of the authority has no name `{lacking}`");
+            anyhow::bail!("the certificate that the authority issued does not contain the name `{lacking}`");
         }
         self_made::write_for_owner(&self.data, &self.place, bundle.as_bytes(), 0o600)?;
         Ok(leaf)
@@ -210,7 +212,7 @@ impl Client {
                 "`{}` is not the directory of an ACME authority: correct `[tls] acme_directory`",
                 self.directory
             ),
-            why => anyhow::Error::new(why).context("the account at the authority"),
+            why => anyhow::Error::new(why).context("the account at the authority cannot be created or used"),
         }
     }
 

@@ -135,7 +135,10 @@ impl Keeper {
     pub(crate) fn write_down(&self, certificates: &Certificates) {
         let place = self.files.place().path();
         if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {
-            output::note(&format!("warning: `{}` cannot be written: {why}", self.index.display()));
+            output::note(&format!(
+                "warning: the index of the certificates, `{}`, cannot be written: {why}; the next start may take longer",
+                self.index.display()
+            ));
         }
     }
 
@@ -153,7 +156,7 @@ impl Keeper {
         match all.len() {
             0 => Ok(()),
             count => bail!(
-                "{} cannot be used, and `[tls] check` is `eager`: repair or remove what is named here{}",
+                "{} cannot be used, and `[tls] check` is `eager`: repair or remove each of the following{}",
                 output::counted(count, "certificate", "certificates"),
                 listed(&all)
             ),
@@ -201,7 +204,7 @@ impl Keeper {
         let Refusal::Unusable { file, why } = refusal else { return };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.get(file) != Some(why) {
-            output::note(&format!("warning: a handshake ended: {refusal}"));
+            output::note(&format!("warning: a TLS handshake failed: {refusal}"));
             told.insert(file.clone(), why.clone());
         }
     }

@@ -95,9 +95,9 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// Back up the whole house: facts, keys, certificates, configuration and edited files; servers may run
+    /// Back up all data of the server: facts, keys, certificates, configuration and edited files; servers may run
     Backup(Backup),
-    /// Restore a backup of the whole house into an empty or new data directory
+    /// Restore a backup of all data of the server into an empty or new data directory
     Restore(Restore),
     /// The configuration: check it, show it, look up its keys
     #[command(subcommand)]
@@ -364,9 +364,9 @@ pub(crate) enum RoleCommand {
     },
     /// Create a role for projects, domains and the system
     Define {
-        /// Its name
+        /// The name of the role
         name: String,
-        /// A role that it implies; may be given several times
+        /// A role that the new role implies; may be given several times
         #[arg(long, value_name = "ROLE")]
         implies: Vec<String>,
         /// A description
@@ -375,7 +375,7 @@ pub(crate) enum RoleCommand {
     },
     /// Remove a role for projects, domains and the system, with all its assignments and implications
     Undefine {
-        /// Its name
+        /// The name of the role
         name: String,
         /// Also an immutable role, such as those of `bootstrap`
         #[arg(long)]

@@ -46,6 +46,11 @@ impl Tls {
         }
     }
 
+    /// The paths of the Unix sockets on which the server listens for proxies.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = PathBuf> {
+        self.plain_listen.iter().flat_map(|listen| listen.sockets())
+    }
+
     /// The names for the certificate that the server makes for itself.
     pub(crate) fn names(&self) -> &[String] {
         self.names.as_ref().map_or(&[], |names| &names.0)
@@ -134,6 +139,23 @@ impl Config {
         let waits = keys().filter(|(_, effect)| *effect == Effect::Restart);
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
+
+    /// A Unix socket and the trust in it belong together. Only a trusted proxy names the client there, so every request would be refused
+    /// without trust. Trust without a socket would cover one that is added later.
+    fn check_sockets(&self) -> anyhow::Result<()> {
+        match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
+            (Some(socket), false) => bail!(
+                "`tls.plain_listen` has the Unix socket `{}`, but `http.trusted_proxies` does not have \"unix\", without which every request \
+                 over it would be refused: add \"unix\" if only proxies can connect to the socket, else remove the socket",
+                socket.display()
+            ),
+            (None, true) => bail!(
+                "`http.trusted_proxies` has \"unix\", but `tls.plain_listen` has no Unix socket: set \
+                 `tls.plain_listen = \"unix:/run/enfilade/http.sock\"`, or remove \"unix\""
+            ),
+            (Some(_), true) | (None, false) => Ok(()),
+        }
+    }
 }
 
 const FILE: &str = "enfilade.toml";
@@ -150,7 +172,9 @@ pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     let text = file_text(&path, file.is_some())?;
     parse_file(&text).with_context(|| format!("configuration `{}`", path.display()))?;
     let environment = std::env::vars().filter(|(name, _)| name.contains("__"));
-    with_environment(&text, environment)
+    let config = with_environment(&text, environment)?;
+    config.check_sockets().with_context(|| format!("configuration `{}`", path.display()))?;
+    Ok(config)
 }
 
 /// The text of a configuration file. Only the default file may be missing.
@@ -202,9 +226,9 @@ fn parse_file(text: &str) -> anyhow::Result<Config> {
         let twice = text.lines().nth(line - 1).map(str::trim).filter(|_| why.message() == "duplicate key");
         let says = match twice {
             Some(table) if table.starts_with('[') => {
-                format!("the table {table} is there twice: write the key into the first one")
+                format!("the table {table} appears twice: move its keys into the first one")
             }
-            Some(_) => "the key is there twice: remove one of the two lines".to_owned(),
+            Some(_) => "the key appears twice: remove one of the two lines".to_owned(),
             None => why.message().replace('\n', ", "),
         };
         anyhow::anyhow!("line {line}: {says}")

@@ -65,8 +65,9 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
     let share =
         environment("XDG_DATA_HOME").or_else(|| environment("HOME").map(|home| home.join(".local/share")));
-    let share =
-        share.context("neither --data, ENFILADE_DATA, XDG_DATA_HOME nor HOME says where the data is")?;
+    let share = share.context(
+        "no data directory is named: give it with --data, or set ENFILADE_DATA, XDG_DATA_HOME or HOME",
+    )?;
     Ok(share.join("enfilade"))
 }
 

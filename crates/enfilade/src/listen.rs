@@ -10,9 +10,14 @@ mod lingering;
 mod progress;
 mod proxied;
 mod received;
+mod socket_file;
+mod sockets;
 mod splicing;
+mod trusted;
 
-pub(crate) use addresses::{Addresses, EXPECTED as ADDRESSES_EXPECTED};
+pub(crate) use addresses::{Addresses, PlainAddresses};
 pub(crate) use admission::Admission;
 pub(crate) use connection::{Door, Tls, http, operations, plain, tls};
 pub(crate) use proxied::Networks;
+pub(crate) use sockets::{Listener, Place};
+pub(crate) use trusted::Trusted;

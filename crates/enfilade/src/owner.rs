@@ -22,8 +22,7 @@ pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
     }
     let (owner, own) = (name_of(meta.uid()), name_of(geteuid().as_raw()));
     bail!(
-        "the data directory `{}` belongs to user {owner}, and this is user {own}, nothing was changed; run the command as its owner: \
-         `sudo -u {owner} enfilade …`, or give another directory with --data",
+        "the data directory `{}` belongs to user {owner}, but this command runs as user {own}; nothing was changed; run it as the owner: `sudo -u {owner} enfilade …`, or give another directory with --data",
         data.display()
     )
 }

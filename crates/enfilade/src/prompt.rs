@@ -24,11 +24,15 @@ pub(crate) fn new_password(is_stdin: bool) -> anyhow::Result<Secret> {
 pub(crate) fn from_stdin() -> anyhow::Result<Secret> {
     let mut line = String::new();
     // The limit is above the longest secret, so that a longer line is refused and not truncated to a valid secret.
-    stdin().lock().take(1024).read_line(&mut line).context("the password cannot be read")?;
+    stdin()
+        .lock()
+        .take(1024)
+        .read_line(&mut line)
+        .context("the password or passphrase cannot be read from standard input")?;
     let password = line.strip_suffix('\n').unwrap_or(&line);
     let password = password.strip_suffix('\r').unwrap_or(password);
     Secret::new(password.as_bytes())
-        .context("the password is empty, longer than 511 bytes or holds a NUL byte")
+        .context("the password or passphrase is empty, longer than 511 bytes, or contains a NUL byte")
 }
 
 /// The former settings of the terminal. They are restored when this value is dropped.
@@ -42,11 +46,14 @@ impl Drop for Hidden {
 
 /// Asks on standard error, and reads a line from the terminal at standard input, which does not show the typed text.
 pub(crate) fn hidden(question: &str) -> anyhow::Result<Secret> {
-    let before = tcgetattr(stdin()).context("standard input is not a terminal")?;
+    let before = tcgetattr(stdin()).context(
+        "standard input is not a terminal; --passphrase-stdin reads the passphrase from its first line",
+    )?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     let _before = Hidden(before);
-    tcsetattr(stdin(), OptionalActions::Flush, &silent).context("the terminal cannot be set")?;
+    tcsetattr(stdin(), OptionalActions::Flush, &silent)
+        .context("the terminal cannot be set to hide what is typed")?;
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     let read = from_stdin();

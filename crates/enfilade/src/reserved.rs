@@ -20,7 +20,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     let directories = own.into_iter().flatten().cloned().chain(others).map(absolute).collect();
     let certificates = certificate_directories(&tls.place(data)).into_iter().map(absolute).collect();
     let files = [Some(config::path(data, config_file)), std::env::current_exe().ok(), tls.crt_list.clone()];
-    let files = files.into_iter().flatten().map(absolute).collect();
+    let files = files.into_iter().flatten().chain(tls.sockets()).map(absolute).collect();
     Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
 }
 

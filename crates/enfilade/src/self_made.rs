@@ -200,7 +200,9 @@ pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
     }
     make_directory(place, None)?;
     let given = owner::give(place, data);
-    given.with_context(|| format!("`{}` cannot be given to the owner of the data directory", place.display()))
+    given.with_context(|| {
+        format!("the owner of `{}` cannot be changed to the owner of the data directory", place.display())
+    })
 }
 
 /// Writes a bundle. Next to it, writes the certificate that clients have to trust, under the same name with `.crt`.
@@ -229,7 +231,7 @@ pub(crate) fn make_own(
         // A failure is only a warning: the present certificate is served as long as it is valid.
         if let Err(why) = make_own_again(data, directory, named, now) {
             crate::output::note(&format!(
-                "warning: `{}` cannot be made again: {why:#}",
+                "warning: certificate `{}`, which this server made, cannot be made again: {why:#}; the old one is served as long as it is valid",
                 directory.join(OWN).display()
             ));
         }

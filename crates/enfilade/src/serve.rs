@@ -9,7 +9,7 @@ use crate::config::{Check, Config, TransportSecurity, unread_variables, variable
 use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, Installation, server_change_context};
-use crate::listen::{self, Addresses, Admission, Door, Tls};
+use crate::listen::{self, Admission, Door, Listener, Place, Tls};
 use crate::{
     audit_log, clock, control, files, keys, notes, notify, operations, output, protocols, reload, self_made,
     sweeping, token_key,
@@ -139,7 +139,11 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
     let (exchange, current) = watch::channel(tls_now);
-    let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
+    let log = AccessLog::start(
+        home.last_used()?,
+        home.sessions()?,
+        home.config.limits.0.refusals_logged_per_second,
+    )?;
     let shared = operations::shared(home)?;
     let house =
         home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
@@ -228,7 +232,7 @@ async fn empty(admission: &Admission, drain_seconds: u64) {
         }
     };
     if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
-        output::note(&format!("{} connections were cut", admission.count()));
+        output::note(&format!("{} connections were closed before their requests ended", admission.count()));
     }
 }
 
@@ -236,7 +240,7 @@ async fn empty(admission: &Admission, drain_seconds: u64) {
 struct Listeners {
     tls: Vec<TcpListener>,
     operations: Vec<TcpListener>,
-    plain: Vec<TcpListener>,
+    plain: Vec<Listener>,
     http: Vec<TcpListener>,
 }
 
@@ -246,8 +250,14 @@ impl Listeners {
         Ok(Listeners {
             tls: tls.listen.bind("HTTPS").await?,
             operations: config.operations.listen.bind("metrics and health").await?,
-            plain: bind_optional("HTTP without TLS", tls.plain_listen.as_ref()).await?,
-            http: bind_optional("HTTP", tls.http_listen.as_ref()).await?,
+            plain: match &tls.plain_listen {
+                Some(addresses) => addresses.bind_all("HTTP without TLS").await?,
+                None => Vec::new(),
+            },
+            http: match &tls.http_listen {
+                Some(addresses) => addresses.bind("HTTP").await?,
+                None => Vec::new(),
+            },
         })
     }
 
@@ -258,20 +268,13 @@ impl Listeners {
         Ok(Bound {
             tls: of(&self.tls)?,
             operations: of(&self.operations)?,
-            plain: of(&self.plain)?,
+            plain: self.plain.iter().map(Listener::place).collect::<Result<_, _>>()?,
             http: of(&self.http)?,
         })
     }
 }
 
-async fn bind_optional(name: &str, addresses: Option<&Addresses>) -> anyhow::Result<Vec<TcpListener>> {
-    match addresses {
-        Some(addresses) => addresses.bind(name).await,
-        None => Ok(Vec::new()),
-    }
-}
-
-/// Starts the threads that react to changes outside this process, and the threads that clean up.
+/// Starts the threads that follow changes outside this process, and those that clean up.
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
@@ -343,7 +346,7 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
 struct Bound {
     tls: Vec<SocketAddr>,
     operations: Vec<SocketAddr>,
-    plain: Vec<SocketAddr>,
+    plain: Vec<Place>,
     http: Vec<SocketAddr>,
 }
 
@@ -360,7 +363,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     if json {
         output::json_line(&json!({
             "listen": tls.to_string(), "ops_listen": bound.operations.first().map(SocketAddr::to_string),
-            "plain_listen": plain.map(SocketAddr::to_string), "http_listen": bound.http.first().map(SocketAddr::to_string),
+            "plain_listen": plain.map(Place::to_string), "http_listen": bound.http.first().map(SocketAddr::to_string),
             "all": bound.tls.iter().map(SocketAddr::to_string).collect::<Vec<_>>(),
             "data": home.data,
             "admin": settled.map(|made| made.admin.to_string()),
@@ -381,8 +384,11 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
         output::line(&format!("              https://{}{path}", example::reachable(*more)));
     }
     for plain in &bound.plain {
-        let plain = example::reachable(*plain);
-        output::line(&format!("  plain       http://{plain}{path}   (no TLS: for a proxy in front)"));
+        let place = match plain {
+            Place::Address(address) => format!("http://{}{path}", example::reachable(*address)),
+            Place::Socket(socket) => socket.clone(),
+        };
+        output::line(&format!("  plain       {place}   (no TLS: for a proxy in front)"));
     }
     for operations in &bound.operations {
         output::line(&format!("  operations  http://{}/metrics", example::reachable(*operations)));

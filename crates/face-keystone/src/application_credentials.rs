@@ -141,15 +141,17 @@ fn rules(given: &Value) -> Result<Vec<AccessRule>, ApiError> {
     let one = |rule: &Value| {
         let field = |name: &str| {
             let text = text(rule, name).filter(|text| !text.is_empty() && text.len() <= 255);
-            text.map(str::to_owned).ok_or_else(|| ApiError::invalid(format!("access_rules: expected {name}")))
+            text.map(str::to_owned).ok_or_else(|| {
+                ApiError::invalid(format!("access_rules: expected {name}, a text of 1 to 255 bytes"))
+            })
         };
         let (service, method, path) = (field("service")?, field("method")?, field("path")?);
         let is_method = ["POST", "GET", "HEAD", "PATCH", "PUT", "DELETE"].contains(&method.as_str());
         match is_method && path.starts_with('/') {
             true => Ok(AccessRule { id: [0; 16], service, method, path }),
-            false => {
-                Err(ApiError::invalid("access_rules: expected a method and a path that begins with `/`"))
-            }
+            false => Err(ApiError::invalid(
+                "access_rules: expected a method (POST, GET, HEAD, PATCH, PUT or DELETE) and a path that begins with `/`",
+            )),
         }
     };
     let rules = given.get("access_rules").and_then(Value::as_array);

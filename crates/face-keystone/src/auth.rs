@@ -59,7 +59,7 @@ pub(super) async fn login(
             Credential::NamedSecret(SecretAsk { authid, secret }, named)
         }
     };
-    let mut visit = house.admit(&credential, from).await?;
+    let mut visit = trace.admitted(house.admit(&credential, from)).await?;
     connection.anonymous.release();
     trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
@@ -125,7 +125,7 @@ pub(super) async fn change_password(
     trace.event.authid = authid.to_word();
     let who = authid.to_string();
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.to_string());
-    let id = match house.admit(&credential, from).await {
+    let id = match trace.admitted(house.admit(&credential, from)).await {
         Ok(visit) => visit.principal().user,
         // The password is correct but expired. The user may still change it.
         Err(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. })) => user,

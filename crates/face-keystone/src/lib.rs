@@ -253,6 +253,7 @@ async fn answer<B: Incoming>(
             "This part of the Identity API is not served here.".to_owned(),
         )),
         Match::Route(route, parameters) => {
+            trace.event.route = route.path;
             let parameters = parameters.into_iter().map(str::to_owned).collect();
             let request = Asked { faces, connection, head, parameters, base: &base };
             request.answer(route, body, &mut trace).await

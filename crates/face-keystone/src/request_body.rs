@@ -134,7 +134,7 @@ impl RequestBody {
         let all = value.as_array().and_then(|all| {
             all.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
         });
-        all.map(Some).ok_or_else(|| self.wrong(name, "a list of texts"))
+        all.map(Some).ok_or_else(|| self.wrong(name, "a list of strings"))
     }
 
     /// The additional attributes to store: the previous ones, overwritten by those of the body. A null removes the attribute or option.
@@ -163,7 +163,7 @@ impl RequestBody {
                     _ => {
                         return Err(self.wrong(
                             &format!("options.{name}"),
-                            "a resource option of Keystone with a value of its type",
+                            "a resource option that Keystone defines, with a value of the right type",
                         ));
                     }
                 }

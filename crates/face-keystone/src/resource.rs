@@ -314,8 +314,9 @@ fn edited<R: Resource>(
     before: Option<(&R, &str)>,
     new: Option<&R>,
 ) -> Result<(R, String), Error> {
-    let (row, extra) =
-        before.or(new.map(|new| (new, ""))).ok_or_else(|| invalid("the record was removed"))?;
+    let (row, extra) = before
+        .or(new.map(|new| (new, "")))
+        .ok_or_else(|| invalid("the record no longer exists: another request removed it"))?;
     let mut row = row.clone();
     row.change(given)?;
     Ok((row, given.extra(&R::SCHEMA, extra)?))

@@ -60,7 +60,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         (version >= 1.0).then_some(())
     };
     if session.has_rules() && knows_rules().is_none() {
-        return Err(ApiError::Subject(IdentityRefusal::NoScope("the token has access rules, and the requesting service does not declare that it enforces them").into()));
+        return Err(ApiError::Subject(IdentityRefusal::NoScope("the token has access rules, and the requesting service does not declare that it enforces them (header `OpenStack-Identity-Access-Rules`)").into()));
     }
     let form = Form { with_catalog: call.query("nocatalog").is_none() };
     let key = call.faces.rendered_key().bytes(found.ask.token.reveal());
@@ -107,8 +107,11 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     call.allow(&About::default())?;
     let since = match call.query("since") {
         None => i64::MIN,
-        Some(text) => from_rfc3339(&text.replace("%3A", ":"))
-            .ok_or_else(|| ApiError::invalid(format!("since: `{text}` is not a time")))?,
+        Some(text) => from_rfc3339(&text.replace("%3A", ":")).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "since: `{text}` is not a time; expected a time such as 2026-01-01T00:00:00Z"
+            ))
+        })?,
     };
     let events = list_revocations(call.faces.house().source())?;
     let events: Vec<Value> =

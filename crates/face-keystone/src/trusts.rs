@@ -106,7 +106,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, ApiError> {
         (true, Some(value)) => value
             .as_u64()
             .and_then(|count| u8::try_from(count).ok())
-            .ok_or_else(|| ApiError::invalid("trust.redelegation_count: expected a number"))?,
+            .ok_or_else(|| ApiError::invalid("trust.redelegation_count: expected a number from 0 to 255"))?,
     };
     let impersonation = given.get("impersonation").and_then(Value::as_bool);
     let impersonation =

@@ -11,8 +11,10 @@ use whoami::padded;
 
 /// The routes of the main listener.
 pub const MAIN: [Route; 2] = [
-    Route::public("/.well-known/enfilade", well_known).says("Tell a client where the protocols are"),
-    Route::guarded("/whoami", Takes::Everything, handle).only("GET, HEAD").says("Show who the credential is"),
+    Route::public("/.well-known/enfilade", well_known).says("Show clients the addresses of the protocols"),
+    Route::guarded("/whoami", Takes::Everything, handle)
+        .only("GET, HEAD")
+        .says("Show the user or token that the credential authenticates"),
 ];
 
 /// The routes of the operations listener.
@@ -20,7 +22,7 @@ pub const OPERATIONS: [Route; 4] = [
     Route::public("/metrics", metrics).says("Show counters for Prometheus"),
     Route::public("/livez", live).says("Show that the process runs"),
     Route::public("/healthz", live).says("The same as `/livez`"),
-    Route::public("/readyz", ready).says("Show that the server takes requests; 503 while it ends"),
+    Route::public("/readyz", ready).says("Show that the server takes requests; 503 while it stops"),
 ];
 
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
@@ -52,7 +54,7 @@ fn ready(faces: &Faces) -> Answer {
     }
     match faces.house().source().read(|_| ()) {
         Ok(()) => plain(StatusCode::OK, "ready"),
-        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the facts cannot be read"),
+        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the facts cannot be read; run `enfilade doctor`"),
     }
 }
 

@@ -60,7 +60,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     row(People, "DELETE", "access/users/{userid}/token/{name}", tokens::remove, "Permissions.Modify, or being that user", "Delete token"),
     row(Reads, "GET", "access/acl", acl::list, "Sys.Audit on `/access/acl` for all, else only one's own tokens", "List roles on paths"),
     row(People, "PUT", "access/acl", acl::change, "Permissions.Modify, or owning the token", "Assign a role on a path; `delete=1`: remove it"),
-    row(Reads, "GET", "access/permissions", acl::permissions, "Sys.Audit on `/access`; none for one's own and those of one's own tokens", "Show privileges"),
+    row(Reads, "GET", "access/permissions", acl::permissions, "Sys.Audit on `/access`; no privilege to see one's own privileges and those of one's own tokens", "Show privileges"),
     row(Reads, "GET", "access/roles", acl::roles, "any login", "List roles and their privileges"),
     row(Reads, "GET", "access/domains", realms, "any login that is not limited to a project", "List realms"),
 ];

@@ -71,7 +71,7 @@ async fn tried(
         ))?;
         Credential::Secret(SecretAsk { authid: Authid::from(userid.clone()), secret })
     };
-    let mut visit = house.admit(&credential, from).await?;
+    let mut visit = trace.admitted(house.admit(&credential, from)).await?;
     connection.anonymous.release();
     let made = visit.ticket(&credential).await?;
     Ok(json!({

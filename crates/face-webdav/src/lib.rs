@@ -183,7 +183,10 @@ async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
             Ok(right) => page::why(call, right).await,
-            Err(_) => call.fail(RequestError::Parameter("`why`: expected the name of a right"), Aim::Target),
+            Err(_) => call.fail(
+                RequestError::Parameter("`why`: expected the name of a right, such as read or write"),
+                Aim::Target,
+            ),
         };
     }
     if !page::is_wanted(call.request.headers()) {

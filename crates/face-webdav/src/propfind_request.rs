@@ -46,7 +46,9 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> 
             3 if in_prop => {
                 if let Some(Asked::Some(names)) = &mut asked {
                     if names.len() as u64 >= limits.xml_properties {
-                        return Err(RequestError::Xml("too many properties are named"));
+                        return Err(RequestError::Xml(
+                            "too many properties are named (limit `xml_properties`)",
+                        ));
                     }
                     if !names.contains(&name) {
                         names.push(name);

@@ -198,7 +198,7 @@ impl<'b> Pieces<'b> {
         for (count, attribute) in element.attributes().enumerate() {
             let attribute = attribute.map_err(|_| RequestError::Xml("an attribute cannot be read"))?;
             if count as u64 >= self.limits.xml_attributes {
-                return Err(RequestError::Xml("an element has too many attributes"));
+                return Err(RequestError::Xml("an element has too many attributes (limit `xml_attributes`)"));
             }
             // XML 1.0 §3.1: the value of an attribute does not contain `<`.
             if attribute.value.contains('<') {

@@ -4,10 +4,13 @@ use crate::splices::Splices;
 use enfilade_passage::{CertificateAsk, LastVisitor};
 use hyper::Request;
 use hyper::header::HOST;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
+
+/// The peer of a connection over a Unix socket, until its proxy names the client. No client has this address, and no request is served for it.
+pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The connection of a request.
 #[derive(Clone, Debug)]
@@ -86,6 +89,7 @@ impl Connection {
     /// The address of the client, for the log.
     pub(crate) fn client(&self) -> String {
         match self.peer.port() {
+            _ if self.peer == UNNAMED => "unix".to_owned(),
             0 => self.peer.ip().to_string(),
             _ => self.peer.to_string(),
         }

@@ -76,7 +76,9 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
         let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
         Some((userid.to_owned(), Secret::new(token.as_bytes())?))
     });
-    let (userid, token) = parts.ok_or_else(|| malformed("the ticket is not from this server"))?;
+    let (userid, token) = parts.ok_or_else(|| {
+        malformed("the ticket does not have the form PBS:USER@REALM:TOKEN; log in again for a new ticket")
+    })?;
     Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
 }
 

@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::credential::Carried;
 use crate::metrics::Metrics;
 use crate::rendered::Rendered;
-use crate::trace::Trace;
+use crate::trace::{self, Trace};
 use enfilade_admin::keystone::Catalog;
 use enfilade_admin::{ChangeContext, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
@@ -77,7 +77,8 @@ impl Faces {
     /// # Errors
     /// The reason why the reload failed.
     pub fn reload(&self) -> Result<String, String> {
-        let unavailable = || "this server does not reload".to_owned();
+        let unavailable =
+            || "this server cannot reload now: it is starting or stopping; try again".to_owned();
         let (reply, answer) = oneshot::channel();
         let asked = self.reloads.get().and_then(|to| to.blocking_send(reply).ok());
         asked.ok_or_else(unavailable)?;
@@ -171,6 +172,19 @@ impl Faces {
         takes: Takes,
         trace: &mut Trace,
     ) -> Result<Visit, Refusal> {
+        let began = trace::clock();
+        let judged = self.judge(connection, carried, takes, trace).await;
+        trace.judged(began, judged.is_ok());
+        judged
+    }
+
+    async fn judge(
+        &self,
+        connection: &Connection,
+        carried: Result<Carried<'_>, IdentityRefusal>,
+        takes: Takes,
+        trace: &mut Trace,
+    ) -> Result<Visit, Refusal> {
         let from = connection.peer.ip();
         let takes_secrets = takes != Takes::Sessions;
         let carried = match (carried, &connection.certificate) {
@@ -185,11 +199,13 @@ impl Faces {
             Ok(visit) => visit,
             Err(brought) => {
                 let credential = carried.read()?;
-                if let Credential::Secret(ask) = &credential {
-                    if !takes_secrets {
-                        return Err(IdentityRefusal::NoCredential.into());
+                match &credential {
+                    Credential::Session(_) => {}
+                    _ if !takes_secrets => return Err(IdentityRefusal::NoCredential.into()),
+                    Credential::Secret(ask) | Credential::NamedSecret(ask, _) => {
+                        trace.event.authid = ask.authid.to_word();
                     }
-                    trace.event.authid = ask.authid.to_word();
+                    Credential::Certificate(_) | Credential::Ticket { .. } => {}
                 }
                 let visit = self.house.admit(&credential, from).await?;
                 connection.last.remember(brought, from, &visit);

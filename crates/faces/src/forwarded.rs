@@ -1,11 +1,11 @@
-//! The client behind a trusted proxy, as the headers of the proxy name it: `Forwarded` (RFC 7239), or `X-Forwarded-For`, `X-Forwarded-Proto`
-//! and `X-Forwarded-Host`.
+//! The client behind a trusted proxy, as the headers of the proxy name it: `Forwarded` (RFC 7239), or `X-Forwarded-For`, `X-Forwarded-Proto`,
+//! `X-Forwarded-Host` and `X-Forwarded-Port`.
 //!
 //! Each proxy appends the address of its peer to the address list. So the list is read from the right, as long as the addresses are those of trusted
 //! proxies: the first other address is the client. The client itself may have sent the values to the left of this address, so these are not read.
 //! Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another property of TLS.
 
-use crate::connection::{Connection, Proxies};
+use crate::connection::{Connection, Proxies, UNNAMED};
 use crate::head;
 use crate::metrics::Metrics;
 use crate::request_error::RequestError;
@@ -18,6 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 const X_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 /// The most proxies, and the most values of a header.
 const HOPS_MAX: usize = 64;
 
@@ -35,27 +36,35 @@ struct Hop<'h> {
     peer: Option<Cow<'h, str>>,
     scheme: Option<Cow<'h, str>>,
     host: Option<Cow<'h, str>>,
+    port: Option<Cow<'h, str>>,
 }
 
 impl Connection {
     /// Replaces address and scheme of the peer by those of the client if a trusted proxy names them, and returns the host that the client used.
-    /// Headers from any other peer are counted and ignored.
+    /// Headers from any other peer are counted and ignored. Refuses a request over a Unix socket whose client is not named.
     pub(crate) fn follow(
         &mut self,
         headers: &HeaderMap,
         metrics: &Metrics,
     ) -> Result<Option<HeaderValue>, RequestError> {
-        if ![FORWARDED, X_FOR, X_PROTO, X_HOST].iter().any(|name| headers.contains_key(name)) {
-            return Ok(None);
-        }
-        let Some(proxies) = &self.proxies else {
-            metrics.forwarded_ignored();
-            return Ok(None);
+        let names = [FORWARDED, X_FOR, X_PROTO, X_HOST, X_PORT];
+        let is_forwarded = names.iter().any(|name| headers.contains_key(name));
+        let host = match &self.proxies {
+            Some(proxies) if is_forwarded => {
+                let origin = origin(headers, (self.peer, self.is_https), proxies)?;
+                self.peer = origin.client;
+                self.is_https = origin.is_https.unwrap_or(self.is_https);
+                origin.host
+            }
+            Some(_) => None,
+            None => {
+                if is_forwarded {
+                    metrics.forwarded_ignored();
+                }
+                None
+            }
         };
-        let Origin { client, is_https, host } = origin(headers, self.peer, proxies)?;
-        self.peer = client;
-        self.is_https = is_https.unwrap_or(self.is_https);
-        Ok(host)
+        if self.peer == UNNAMED { Err(NO_CLIENT) } else { Ok(host) }
     }
 }
 
@@ -73,14 +82,15 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
 /// sent it.
 pub(crate) fn origin(
     headers: &HeaderMap,
-    peer: SocketAddr,
+    connected: (SocketAddr, bool),
     proxies: &Proxies,
 ) -> Result<Origin, RequestError> {
     let mut hops = Vec::new();
     for line in lines(headers, &FORWARDED) {
         read_forwarded(line?, &mut hops).ok_or(FORM)?;
     }
-    let (by_forwarded, by_x) = (follow(&hops, peer, proxies)?, follow(&x_hops(headers)?, peer, proxies)?);
+    let (by_forwarded, by_x) =
+        (follow(&hops, connected, proxies)?, follow(&x_hops(headers)?, connected, proxies)?);
     match (headers.contains_key(FORWARDED), headers.contains_key(X_FOR)) {
         (true, true) if by_forwarded.client.ip() != by_x.client.ip() => Err(TWO_CLIENTS),
         (true, _) => Ok(by_forwarded),
@@ -96,15 +106,24 @@ const SCHEME: RequestError = RequestError::Forwarded("expected http or https as 
 const BAD_HOST: RequestError = RequestError::Forwarded(
     "expected a host name or an IP address, with an optional port, as host of the client",
 );
+const PORT: RequestError = RequestError::Forwarded("expected a number from 1 to 65535 in `X-Forwarded-Port`");
+const NO_CLIENT: RequestError = RequestError::Forwarded(
+    "no address of the client; over a Unix socket the proxy has to send `Forwarded` with `for`, or `X-Forwarded-For`",
+);
 const TOO_MANY: RequestError = RequestError::Forwarded("they have more than 64 values");
 const TWO_CLIENTS: RequestError = RequestError::Forwarded(
     "`Forwarded` and `X-Forwarded-For` name different clients; let the proxy remove the header that it does not set",
 );
 
-/// Reads the hops from the right, up to the first peer that is not a trusted proxy. Scheme and host come from the proxy nearest to the client. A
-/// proxy that does not name its peer counts as the client.
-fn follow(hops: &[Hop<'_>], peer: SocketAddr, proxies: &Proxies) -> Result<Origin, RequestError> {
+/// Reads the hops from the right, up to the first peer that is not a trusted proxy. Scheme and host are those that the proxy nearest to the
+/// client says. A proxy that does not name its peer is itself the client.
+fn follow(
+    hops: &[Hop<'_>],
+    (peer, is_tls): (SocketAddr, bool),
+    proxies: &Proxies,
+) -> Result<Origin, RequestError> {
     let mut origin = Origin { client: peer, is_https: None, host: None };
+    let (mut host, mut port) = (None, None);
     if hops.len() > HOPS_MAX {
         return Err(TOO_MANY);
     }
@@ -112,9 +131,11 @@ fn follow(hops: &[Hop<'_>], peer: SocketAddr, proxies: &Proxies) -> Result<Origi
         if let Some(scheme) = &hop.scheme {
             origin.is_https = Some(is_https(scheme)?);
         }
-        if let Some(host) = hop.host.as_deref() {
-            let host = Some(host).filter(|host| head::is_host(host));
-            origin.host = Some(host.and_then(|host| HeaderValue::from_str(host).ok()).ok_or(BAD_HOST)?);
+        if let Some(named) = hop.host.as_deref() {
+            host = Some(Some(named).filter(|host| head::is_host(host)).ok_or(BAD_HOST)?);
+        }
+        if let Some(named) = hop.port.as_deref() {
+            port = Some(port_of(named).ok_or(PORT)?);
         }
         let Some(named) = hop.peer.as_deref().map_or(Ok(None), node)? else { break };
         origin.client = named;
@@ -122,7 +143,23 @@ fn follow(hops: &[Hop<'_>], peer: SocketAddr, proxies: &Proxies) -> Result<Origi
             break;
         }
     }
+    if let Some(host) = host {
+        let usual = if origin.is_https.unwrap_or(is_tls) { 443 } else { 80 };
+        let port = port.filter(|port| *port != usual && !has_port(host));
+        let host = port.map_or(Cow::Borrowed(host), |port| Cow::Owned(format!("{host}:{port}")));
+        origin.host = Some(HeaderValue::from_str(&host).map_err(|_| BAD_HOST)?);
+    }
     Ok(origin)
+}
+
+/// Whether a valid host has a port. The colons of an IPv6 address are in brackets.
+fn has_port(host: &str) -> bool {
+    host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
+}
+
+fn port_of(text: &str) -> Option<u16> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| is_number && *port != 0)
 }
 
 fn is_https(scheme: &str) -> Result<bool, RequestError> {
@@ -144,22 +181,30 @@ fn node(text: &str) -> Result<Option<SocketAddr>, RequestError> {
         Some(SocketAddr::new(IpAddr::V6(ip), 0))
     };
     let named = text.parse().ok().or_else(alone).or_else(bracketed).ok_or(ADDRESS)?;
-    Ok(Some(SocketAddr::new(named.ip().to_canonical(), named.port())))
+    match named.ip().to_canonical() {
+        // It is no client's, and stands for a peer without an address.
+        ip if ip.is_unspecified() => Err(ADDRESS),
+        ip => Ok(Some(SocketAddr::new(ip, named.port()))),
+    }
 }
 
 /// The hops in the `X-Forwarded-…` headers. Scheme and host of a hop have the same position, counted from the right, as its address. If a header has
 /// fewer values, its first value counts.
 fn x_hops(headers: &HeaderMap) -> Result<Vec<Hop<'_>>, RequestError> {
-    let [peers, schemes, hosts] =
-        [values(headers, &X_FOR)?, values(headers, &X_PROTO)?, values(headers, &X_HOST)?];
-    let is_empty = peers.is_empty() && schemes.is_empty() && hosts.is_empty();
+    let [peers, schemes, hosts, ports] = [
+        values(headers, &X_FOR)?,
+        values(headers, &X_PROTO)?,
+        values(headers, &X_HOST)?,
+        values(headers, &X_PORT)?,
+    ];
+    let is_empty = [&peers, &schemes, &hosts, &ports].iter().all(|values| values.is_empty());
     let count = if is_empty { 0 } else { peers.len().max(1) };
     let at = |values: &[&'_ str], from_right: usize| values.len().checked_sub(from_right + 1);
     let hop = |from_right: usize| {
         let aligned =
             |values: &[_]| values.get(at(values, from_right).unwrap_or(0)).copied().map(Cow::Borrowed);
         let peer = at(&peers, from_right).and_then(|at| peers.get(at)).copied().map(Cow::Borrowed);
-        Hop { peer, scheme: aligned(&schemes), host: aligned(&hosts) }
+        Hop { peer, scheme: aligned(&schemes), host: aligned(&hosts), port: aligned(&ports) }
     };
     Ok((0..count).rev().map(hop).collect())
 }
@@ -251,6 +296,7 @@ impl<'h> Hop<'h> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::AnonymousSlot;
     use std::sync::Arc;
 
     /// The proxies are 10.0.0.0/8 and ::1; the peer is 10.0.0.1:1.
@@ -265,7 +311,8 @@ mod tests {
             IpAddr::V6(v6) => v6.is_loopback(),
         };
         let peer = ([10, 0, 0, 1], 1).into();
-        let Origin { client, is_https, host } = origin(&headers, peer, &Proxies(Arc::new(is_proxy)))?;
+        let Origin { client, is_https, host } =
+            origin(&headers, (peer, false), &Proxies(Arc::new(is_proxy)))?;
         let scheme = is_https.map_or("", |is_https| if is_https { "https" } else { "http" });
         let host = host.as_ref().map_or("", |host| host.to_str().unwrap());
         Ok((client.to_string(), format!("{scheme} {host}")))
@@ -338,14 +385,28 @@ mod tests {
         for appended in ["for=192.0.2.7", "for=\"[2001:db8::7]:1\"", "for=192.0.2.7;host=\"a:1\""] {
             assert_eq!(seen(&[("forwarded", &format!("for=6.6.6.6;x=\", {appended}"))]), Err(FORM));
         }
-        for value in ["nas", "1.2.3", "192.0.2.7, x", "1.2.3.4:99999", "[1.2.3.4]", "fe80::1%eth0"] {
+        for value in [
+            "nas",
+            "1.2.3",
+            "192.0.2.7, x",
+            "1.2.3.4:99999",
+            "[1.2.3.4]",
+            "fe80::1%eth0",
+            "0.0.0.0",
+            "[::]:1",
+            "::ffff:0.0.0.0",
+            "unix:",
+        ] {
             assert_eq!(seen(&[("x-forwarded-for", value)]), Err(ADDRESS), "{value}");
         }
         assert_eq!(seen(&[("x-forwarded-proto", "ftp")]), Err(SCHEME));
         for host in ["a b", "u@a", "a/b"] {
             assert_eq!(seen(&[("x-forwarded-host", host)]), Err(BAD_HOST), "{host}");
         }
-        for name in ["forwarded", "x-forwarded-for", "x-forwarded-host"] {
+        for port in ["0", "65536", "+80", "https", "-1", "80;"] {
+            assert_eq!(seen(&[("x-forwarded-port", port)]), Err(PORT), "{port}");
+        }
+        for name in ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"] {
             let value = vec![if name == "forwarded" { "for=10.0.0.2" } else { "10.0.0.2" }; 65].join(",");
             assert_eq!(seen(&[(name, &value)]), Err(TOO_MANY), "{name}");
         }
@@ -364,6 +425,69 @@ mod tests {
         of("1.2.3.4, 192.0.2.7, 10.0.0.2", "ftp, https, http", "x, a, inner", "https a");
         of("192.0.2.7", "x, https", "x, a", "https a");
         said(&[("x-forwarded-proto", "https")], "10.0.0.1:1", "https ");
+    }
+
+    #[test]
+    fn a_port_is_added_to_a_host_without_one() {
+        let of = |peers, schemes, hosts, ports, url: &str| {
+            let lines = [
+                ("x-forwarded-for", peers),
+                ("x-forwarded-proto", schemes),
+                ("x-forwarded-host", hosts),
+                ("x-forwarded-port", ports),
+            ];
+            said(&lines, "192.0.2.7:0", url);
+        };
+        of("192.0.2.7", "https", "a", "8443", "https a:8443");
+        of("192.0.2.7", "https", "a", "443", "https a");
+        of("192.0.2.7", "https", "a", "80", "https a:80");
+        of("192.0.2.7", "http", "a", "80", "http a");
+        // The connection has no TLS.
+        of("192.0.2.7", "", "a", "80", " a");
+        of("192.0.2.7", "", "a", "443", " a:443");
+        of("192.0.2.7", "https", "a:1", "8443", "https a:1");
+        of("192.0.2.7", "https", "[::1]", "8443", "https [::1]:8443");
+        of("192.0.2.7", "https", "[::1]:1", "8443", "https [::1]:1");
+        of("192.0.2.7", "https", "", "8443", "https ");
+        of("192.0.2.7", "https", "a", "", "https a");
+        // What the client sent is not read; an inner proxy does not count.
+        of("1.2.3.4, 192.0.2.7, 10.0.0.2", "x, https, http", "x, a, inner", "x, 8443, 80", "https a:8443");
+        of("192.0.2.7, 10.0.0.2", "https", "a", "8443", "https a:8443");
+    }
+
+    #[test]
+    fn over_a_unix_socket_the_proxy_has_to_name_the_client() {
+        let seen = |is_trusted: bool, lines: &[(&'static str, &'static str)]| {
+            let headers = lines
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            let mut connection = Connection {
+                peer: UNNAMED,
+                proxies: is_trusted.then(|| Proxies(Arc::new(|ip: IpAddr| ip.is_loopback()))),
+                cut: Arc::default(),
+                is_https: false,
+                anonymous: Arc::new(AnonymousSlot::new(())),
+                last: Arc::default(),
+                certificate: None,
+                terms: None,
+                splices: None,
+            };
+            connection.follow(&headers.collect(), &Metrics::default()).map(|_| connection.client())
+        };
+        for (lines, expected) in [
+            (&[("x-forwarded-for", "192.0.2.7")][..], Ok("192.0.2.7".to_owned())),
+            (&[("x-forwarded-for", "6.6.6.6, 192.0.2.7, 127.0.0.1")], Ok("192.0.2.7".to_owned())),
+            (&[("forwarded", "for=127.0.0.1")], Ok("127.0.0.1".to_owned())),
+            (&[], Err(NO_CLIENT)),
+            (&[("x-forwarded-proto", "https")], Err(NO_CLIENT)),
+            (&[("x-forwarded-for", "")], Err(NO_CLIENT)),
+            (&[("x-forwarded-for", "192.0.2.7, unknown")], Err(NO_CLIENT)),
+            (&[("forwarded", "for=_hidden;proto=https")], Err(NO_CLIENT)),
+            (&[("x-forwarded-for", "0.0.0.0")], Err(ADDRESS)),
+        ] {
+            assert_eq!(seen(true, lines), expected, "{lines:?}");
+            assert_eq!(seen(false, lines), Err(NO_CLIENT), "{lines:?}");
+        }
     }
 
     #[test]

@@ -26,10 +26,10 @@ mod unread;
 mod request_error;
 
 pub use body::{Body, Cut, Pieces, UNCOUNTED_BYTES, counted};
-pub use connection::{AnonymousSlot, Connection, Proxies, Terms};
+pub use connection::{AnonymousSlot, Connection, Proxies, Terms, UNNAMED};
 pub use faces::{Faces, Reload, Takes};
 pub use head::{Flaw, list};
-pub use metrics::{FileLook, HandshakeEnd, METRICS, Metric, Metrics, ProcessUse};
+pub use metrics::{FileLook, HandshakeEnd, METRICS, Metric, Metrics, ProcessUse, TimedDoor};
 pub use received::{BoxError, Incoming, collect_form, collect_json, collect_xml};
 pub use redirect::{Challenge, Redirect};
 pub use rendered::Rendered;

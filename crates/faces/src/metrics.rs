@@ -6,7 +6,8 @@ use enfilade_passage::{DatastoreState, Entered, Event, House};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 /// A metric.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,8 @@ metrics! {
     REQUESTS = counter "enfilade_requests_total" ["outcome"] "requests by outcome: permit, refuse";
     REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refusals by door, code and fault";
     RESPONSES = counter "enfilade_responses_total" ["method", "status"] "answers by method and class of the status, such as 4xx; none: the client ended the request before the answer";
-    DURATION = histogram "enfilade_request_duration_seconds" ["face"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms";
+    DURATION = histogram "enfilade_request_duration_seconds" ["face", "route"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms; route: the path in docs/routes.md or docs/keystone.md, none if there is no such route";
+    DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time in a door: tls (a handshake, also one that failed), identity (a credential, including slow hashes and the delay of a failed login), content (doors 3 to 5 together: from the identity to the last byte of the answer)";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
     FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because they did not come from an address in [http] trusted_proxies";
@@ -50,7 +52,7 @@ metrics! {
     HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted)";
     CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificates that are not served because they cannot be used";
     RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the last reload failed";
-    HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (no room in time, status 503)";
+    HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (the queue was full, or the wait was too long; status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "revocations that are not deleted yet, also of tokens that have expired";
     FILE_LAST_LOOK = gauge "enfilade_file_last_look_timestamp_seconds" ["file"] "time at which an edited file was read or found unchanged last";
@@ -73,10 +75,14 @@ metrics! {
     STARTED = gauge "process_start_time_seconds" [] "time at which the server was started, in seconds since the epoch";
 }
 
-/// The faces of requests; `none`: no face answered.
-const FACES: [&str; 5] = ["webdav", "keystone", "proxmox", "whoami", "none"];
-/// The upper ends of the buckets of durations, in milliseconds.
-const BUCKETS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
+/// The upper ends of the buckets of the durations of requests, in microseconds.
+const REQUEST_BUCKETS: Buckets = [
+    5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+    30_000_000,
+];
+/// The upper ends of the buckets of the durations in doors, in microseconds.
+const DOOR_BUCKETS: Buckets =
+    [10, 25, 100, 250, 1_000, 2_500, 10_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
 /// Classes of statuses.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -94,16 +100,42 @@ pub enum HandshakeEnd {
 /// The labels of [`HandshakeEnd`], in the order of its variants.
 const HANDSHAKE_REASONS: [&str; 3] = ["unusable", "unknown_name", "client_certificate"];
 
-/// The durations of requests.
+/// The upper ends of the buckets of a histogram, in microseconds.
+type Buckets = [u64; 12];
+
+/// The durations of one series of a histogram.
 #[derive(Debug, Default)]
 struct Durations {
-    /// For each bucket, the requests that took no longer than its upper end, and longer than that of the bucket before.
-    buckets: [AtomicU64; BUCKETS.len()],
+    /// How many took at most as long as the bucket says, and longer than the bucket before.
+    buckets: [AtomicU64; 12],
     longer: AtomicU64,
-    millis: AtomicU64,
+    micros: AtomicU64,
 }
 
-/// The resources that this process uses, from the kernel.
+impl Durations {
+    fn add(&self, buckets: &Buckets, micros: u64) {
+        let bucket = buckets.iter().position(|most| micros <= *most);
+        let count = bucket.and_then(|at| self.buckets.get(at)).unwrap_or(&self.longer);
+        count.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+/// A door whose time is measured.
+#[derive(Clone, Copy, Debug)]
+pub enum TimedDoor {
+    /// Door 1: a handshake.
+    Tls,
+    /// Door 2: the judgement of a credential.
+    Identity,
+    /// Doors 3 to 5 together: they take turns during a request.
+    Content,
+}
+
+/// The labels of [`TimedDoor`], in its order.
+const TIMED_DOORS: [&str; 3] = ["tls", "identity", "content"];
+
+/// What the kernel says about this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessUse {
     /// The time on processors.
@@ -128,7 +160,9 @@ pub struct Metrics {
     /// The number of warnings about each datastore.
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     responses: [[AtomicU64; CLASSES.len()]; METHODS.len() + 1],
-    durations: [Durations; FACES.len()],
+    /// The durations of requests by face and route.
+    durations: RwLock<BTreeMap<(&'static str, &'static str), Durations>>,
+    door_durations: [Durations; TIMED_DOORS.len()],
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     process: Mutex<ProcessUse>,
@@ -182,12 +216,7 @@ impl Metrics {
         let method = METHODS.iter().position(|method| verb == *method).unwrap_or(METHODS.len());
         let class = usize::from(event.status / 100);
         add(self.responses.get(method).and_then(|classes| classes.get(class)), 1);
-        let face = FACES.iter().position(|face| *face == event.face).unwrap_or(FACES.len() - 1);
-        if let Some(durations) = self.durations.get(face) {
-            let bucket = BUCKETS.iter().position(|most| event.millis <= *most);
-            add(Some(bucket.and_then(|at| durations.buckets.get(at)).unwrap_or(&durations.longer)), 1);
-            add(Some(&durations.millis), event.millis);
-        }
+        self.request_took((named(event.face), named(event.route)), event.millis.saturating_mul(1_000));
         if event.code.is_empty() {
             self.permitted.fetch_add(1, Ordering::Relaxed);
             return;
@@ -197,6 +226,23 @@ impl Metrics {
         if is_of_store {
             let mut refused = self.refused_by_store.lock().unwrap_or_else(PoisonError::into_inner);
             *refused.entry((event.datastore.clone(), event.code)).or_default() += 1;
+        }
+    }
+
+    fn request_took(&self, series: (&'static str, &'static str), micros: u64) {
+        let known = self.durations.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(durations) = known.get(&series) {
+            return durations.add(&REQUEST_BUCKETS, micros);
+        }
+        drop(known);
+        let mut known = self.durations.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry(series).or_default().add(&REQUEST_BUCKETS, micros);
+    }
+
+    /// Counts the time that a door took.
+    pub fn door_took(&self, door: TimedDoor, took: Duration) {
+        if let Some(durations) = self.door_durations.get(door as usize) {
+            durations.add(&DOOR_BUCKETS, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         }
     }
 
@@ -316,18 +362,22 @@ impl Metrics {
         });
         RESPONSES.write(text, rows);
         DURATION.head(text);
-        for (face, durations) in FACES.iter().zip(&self.durations) {
-            DURATION.histogram(text, face, durations);
+        for ((face, route), durations) in &*self.durations.read().unwrap_or_else(PoisonError::into_inner) {
+            DURATION.histogram(text, &[face, route], &REQUEST_BUCKETS, durations);
+        }
+        DOOR_DURATION.head(text);
+        for (door, durations) in TIMED_DOORS.iter().zip(&self.door_durations) {
+            DOOR_DURATION.histogram(text, &[door], &DOOR_BUCKETS, durations);
         }
     }
 
     fn render_process(&self, text: &mut String) {
         let process = *self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        CPU.write(text, [(Vec::new(), Seconds(process.cpu_millis))]);
+        CPU.write(text, [(Vec::new(), Seconds(process.cpu_millis * 1_000))]);
         RESIDENT.write(text, [alone(process.resident_bytes)]);
         OPEN_FDS.write(text, [alone(process.open_fds)]);
         MAX_FDS.write(text, Some(process.max_fds).filter(|most| *most > 0).map(alone));
-        STARTED.write(text, [(Vec::new(), Seconds(process.started_millis))]);
+        STARTED.write(text, [(Vec::new(), Seconds(process.started_millis * 1_000))]);
     }
 
     fn render_datastores(&self, text: &mut String, house: &House) {
@@ -383,12 +433,21 @@ impl Metrics {
 /// The values of the labels, and the value of the metric.
 type Sample = (Vec<String>, u64);
 
-/// Milliseconds, written as seconds.
+/// The value of a label: `none` instead of an empty one.
+fn named(label: &'static str) -> &'static str {
+    if label.is_empty() { "none" } else { label }
+}
+
+/// Microseconds, written as seconds.
 struct Seconds(u64);
 
 impl Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03}", self.0 / 1_000, self.0 % 1_000)
+        let (seconds, micros) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        match micros % 1_000 {
+            0 => write!(f, "{seconds}.{:03}", micros / 1_000),
+            _ => write!(f, "{seconds}.{micros:06}"),
+        }
     }
 }
 
@@ -425,19 +484,20 @@ impl Metric {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Writes the durations of one face; each bucket counts all shorter durations, too.
-    fn histogram(&self, text: &mut String, face: &str, durations: &Durations) {
+    /// Writes one series of durations; each bucket counts all shorter durations, too.
+    fn histogram(&self, text: &mut String, values: &[&str], buckets: &Buckets, durations: &Durations) {
         let name = self.name;
+        let pairs = self.labels.iter().zip(values).map(|(label, value)| format!("{label}=\"{value}\""));
+        let pairs = pairs.collect::<Vec<_>>().join(",");
         let mut count = 0;
-        for (most, bucket) in BUCKETS.iter().zip(&durations.buckets) {
+        for (most, bucket) in buckets.iter().zip(&durations.buckets) {
             count += bucket.load(Ordering::Relaxed);
-            let _ = writeln!(text, "{name}_bucket{{face=\"{face}\",le=\"{}\"}} {count}", Seconds(*most));
+            let _ = writeln!(text, "{name}_bucket{{{pairs},le=\"{}\"}} {count}", Seconds(*most));
         }
         count += durations.longer.load(Ordering::Relaxed);
-        let sum = Seconds(durations.millis.load(Ordering::Relaxed));
-        let _ = writeln!(text, "{name}_bucket{{face=\"{face}\",le=\"+Inf\"}} {count}");
-        let _ =
-            writeln!(text, "{name}_sum{{face=\"{face}\"}} {sum}\n{name}_count{{face=\"{face}\"}} {count}");
+        let sum = Seconds(durations.micros.load(Ordering::Relaxed));
+        let _ = writeln!(text, "{name}_bucket{{{pairs},le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_sum{{{pairs}}} {sum}\n{name}_count{{{pairs}}} {count}");
     }
 }
 
@@ -449,13 +509,16 @@ mod tests {
     fn a_request_is_counted_by_method_status_face_and_duration() {
         let metrics = Metrics::default();
         let event = |face, verb: &str, status, millis, bytes| {
-            metrics
-                .count(&Event { face, verb: verb.into(), status, millis, bytes, ..Event::default() }, false);
+            let route = if face == "webdav" { "/dav/" } else { "" };
+            let event = Event { face, route, verb: verb.into(), status, millis, bytes, ..Event::default() };
+            metrics.count(&event, false);
         };
         event("webdav", "PUT", 201, 5, 7);
         event("webdav", "GET", 200, 6, 11);
         event("webdav", "GET", 404, 31_000, 13);
         event("", "BREW", 0, 0, 0);
+        metrics.door_took(TimedDoor::Identity, Duration::from_micros(11));
+        metrics.door_took(TimedDoor::Identity, Duration::from_secs(60));
         let mut text = String::new();
         metrics.render_answers(&mut text);
         for line in [
@@ -463,13 +526,19 @@ mod tests {
             "enfilade_responses_total{method=\"GET\",status=\"4xx\"} 1",
             "enfilade_responses_total{method=\"PUT\",status=\"2xx\"} 1",
             "enfilade_responses_total{method=\"other\",status=\"none\"} 1",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"0.005\"} 1",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"0.010\"} 2",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"30.000\"} 2",
-            "enfilade_request_duration_seconds_bucket{face=\"webdav\",le=\"+Inf\"} 3",
-            "enfilade_request_duration_seconds_sum{face=\"webdav\"} 31.011",
-            "enfilade_request_duration_seconds_count{face=\"webdav\"} 3",
-            "enfilade_request_duration_seconds_count{face=\"none\"} 1",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"0.005\"} 1",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"0.010\"} 2",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"30.000\"} 2",
+            "enfilade_request_duration_seconds_bucket{face=\"webdav\",route=\"/dav/\",le=\"+Inf\"} 3",
+            "enfilade_request_duration_seconds_sum{face=\"webdav\",route=\"/dav/\"} 31.011",
+            "enfilade_request_duration_seconds_count{face=\"webdav\",route=\"/dav/\"} 3",
+            "enfilade_request_duration_seconds_count{face=\"none\",route=\"none\"} 1",
+            "enfilade_door_duration_seconds_bucket{door=\"identity\",le=\"0.000010\"} 0",
+            "enfilade_door_duration_seconds_bucket{door=\"identity\",le=\"0.000025\"} 1",
+            "enfilade_door_duration_seconds_bucket{door=\"identity\",le=\"10.000\"} 1",
+            "enfilade_door_duration_seconds_sum{door=\"identity\"} 60.000011",
+            "enfilade_door_duration_seconds_count{door=\"identity\"} 2",
+            "enfilade_door_duration_seconds_count{door=\"tls\"} 0",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}: {text}");
         }

@@ -39,8 +39,8 @@ impl Redirect {
         limits: &Limits,
     ) -> Answer {
         let checked = head::check(request, limits);
-        let origin =
-            checked.and_then(|()| proxies.map(|all| origin(request.headers(), peer, all)).transpose());
+        let origin = checked
+            .and_then(|()| proxies.map(|all| origin(request.headers(), (peer, false), all)).transpose());
         let seen = match origin {
             Ok(Some(Origin { is_https: Some(true), .. })) => {
                 return head::refused(ALREADY_HTTPS, request.version());
@@ -63,7 +63,10 @@ impl Redirect {
         let location =
             host.and_then(|host| HeaderValue::from_str(&format!("https://{host}{port}{target}")).ok());
         let Some(location) = location.filter(|_| target.starts_with('/')) else {
-            return said(StatusCode::BAD_REQUEST, Body::from("expected a Host\n".to_owned()));
+            return said(
+                StatusCode::BAD_REQUEST,
+                Body::from("expected a valid Host header, and a path that begins with `/`\n".to_owned()),
+            );
         };
         // 308 keeps the method and the body. A redirect of a request with a secret discloses nothing more: the client has sent the secret unencrypted
         // already.

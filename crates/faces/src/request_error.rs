@@ -48,8 +48,8 @@ pub enum RequestError {
     /// A header field that is not a list came more than once.
     #[error("the {0} header came more than once: send one")]
     Twice(&'static str),
-    /// No path supports this method.
-    #[error("the method is not known here")]
+    /// No path has this method.
+    #[error("the method is not known")]
     UnknownMethod,
     /// The body arrived too slowly.
     #[error("the request body arrived too slowly (limits `body_seconds` and `upload_bytes_per_second`)")]
@@ -66,8 +66,8 @@ pub enum RequestError {
     /// The method takes no body.
     #[error("this method takes no body")]
     UnexpectedBody,
-    /// A condition of the request is not true.
-    #[error("a condition of the request does not hold")]
+    /// A condition of the request does not hold.
+    #[error("a condition of the request is not true")]
     Condition,
     /// The range is not in the file, which has this many bytes.
     #[error("the range is not in the file")]
@@ -114,8 +114,8 @@ pub enum RequestError {
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
-    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in the one accepted spelling", "the response names the reason; a file has exactly one URL"),
-    RefusalRow::new("HT03", Fault::Client, "the path does not have this method", "use another method"),
+    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in the one accepted spelling", "the answer names the reason; a file has exactly one URL"),
+    RefusalRow::new("HT03", Fault::Client, "the path does not support this method", "use another method"),
     RefusalRow::new("HT04", Fault::Client, "the request target is too long", "limit `uri_bytes`"),
     RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "limits `header_bytes`, `head_bytes`, `headers`"),
     RefusalRow::new("HT06", Fault::Client, "the body is too long", "limits `json_bytes`, `xml_bytes`"),
@@ -124,7 +124,7 @@ pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT09", Fault::Client, "`Depth: infinity` is not served", "use `Depth: 0` or `1`, or set `deep_listing_entries`"),
     RefusalRow::new("HT10", Fault::Client, "a header cannot be read", "the answer names the header"),
     RefusalRow::new("HT11", Fault::Client, "this method takes no body", "send no body"),
-    RefusalRow::new("HT12", Fault::Client, "a condition of the request does not hold", "read the file again and repeat the request"),
+    RefusalRow::new("HT12", Fault::Client, "a condition of the request is not true", "read the file again and repeat the request"),
     RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
     RefusalRow::new("HT14", Fault::Source, "an internal error: a worker thread failed", "report it, with the lines of the log"),
     RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer names the reason"),

@@ -58,8 +58,8 @@ pub(crate) enum Need {
 /// A path, its methods, and the identity that they need.
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// A path that ends with a slash also matches every path below it. Only `/` matches nothing but itself.
-    path: &'static str,
+    /// A path with a slash at its end also stands for every path below it, except the root, which stands for itself.
+    pub(crate) path: &'static str,
     /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
     pub(crate) need: Need,

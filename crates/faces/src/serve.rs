@@ -108,7 +108,10 @@ impl Router {
         let path = || request.uri().path().to_owned();
         let is_checked = checked.is_ok();
         let need = match checked.and_then(|()| found(&self.main, &request)) {
-            Ok(Found::Route(route)) => route.need,
+            Ok(Found::Route(route)) => {
+                trace.event.route = route.path;
+                route.need
+            }
             Ok(Found::OtherMethods(methods)) => {
                 trace.event.path = path();
                 return not_allowed(fail(RequestError::Method.into(), trace), &methods);
@@ -167,7 +170,7 @@ impl Faces {
         trace.event.authid = ticket.userid.as_str().into();
         let changes_something = !matches!(*method, Method::GET | Method::HEAD);
         let credential = Credential::Ticket { ticket, changes_something };
-        let admitted = self.house.admit(&credential, connection.peer.ip()).await;
+        let admitted = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await;
         admitted.inspect(|_| connection.anonymous.release())
     }
 }

@@ -85,7 +85,9 @@ impl Splices {
     /// The errors of the socket. Also when no bytes are promised, which is a bug of this program.
     pub fn send(&self, socket: BorrowedFd<'_>, at_most: usize) -> io::Result<Sent> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(piped) = queue.front_mut() else { return Err(io::Error::other("nothing is promised")) };
+        let Some(piped) = queue.front_mut() else {
+            return Err(io::Error::other("internal error: no bytes of a response are left to send"));
+        };
         if piped.in_pipe == 0 {
             return Ok(Sent::Empty);
         }
@@ -105,7 +107,9 @@ impl Splices {
     /// When no bytes are left, or the user may no longer read them.
     pub fn fill(&self) -> io::Result<()> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(piped) = queue.front_mut() else { return Err(io::Error::other("nothing is promised")) };
+        let Some(piped) = queue.front_mut() else {
+            return Err(io::Error::other("internal error: no bytes of a response are left to send"));
+        };
         if piped.in_pipe == 0 {
             piped.in_pipe = piped.source.lock().unwrap_or_else(PoisonError::into_inner).fill(&piped.pipe)?;
             if piped.in_pipe == 0 {

@@ -1,11 +1,12 @@
 //! The audit event of a request. It is recorded when its [`Trace`] is dropped, after the last byte of the response, and so exactly once.
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TimedDoor};
 use crate::request_error::{Failure, RequestError};
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::RequestId;
 use enfilade_passage::{Event, House, Refusal};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The audit event of a running request.
 pub struct Trace {
@@ -14,6 +15,8 @@ pub struct Trace {
     house: Arc<House>,
     metrics: Arc<Metrics>,
     began: u64,
+    /// When door 2 granted.
+    admitted: Option<Instant>,
 }
 
 impl Trace {
@@ -29,7 +32,26 @@ impl Trace {
             house: Arc::clone(house),
             metrics: Arc::clone(metrics),
             began: house.now().tick_millis,
+            admitted: None,
         }
+    }
+
+    /// Measures how long door 2 judges.
+    ///
+    /// # Errors
+    /// Those of `judging`.
+    pub async fn admitted<T, E>(&mut self, judging: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let began = clock();
+        let judged = judging.await;
+        self.judged(began, judged.is_ok());
+        judged
+    }
+
+    /// Records that door 2 judged since `began`. If it granted, the time of the other doors begins.
+    pub(crate) fn judged(&mut self, began: Instant, is_granted: bool) {
+        let now = clock();
+        self.metrics.door_took(TimedDoor::Identity, now.saturating_duration_since(began));
+        self.admitted = is_granted.then_some(now);
     }
 
     /// Records why the request failed.
@@ -59,6 +81,11 @@ impl Trace {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a measured duration decides nothing")]
+pub(crate) fn clock() -> Instant {
+    Instant::now()
+}
+
 impl std::fmt::Debug for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Trace")
@@ -72,6 +99,9 @@ impl Drop for Trace {
         let is_of_store = !self.event.code.is_empty()
             && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));
         self.metrics.count(&self.event, is_of_store);
+        if let Some(admitted) = self.admitted {
+            self.metrics.door_took(TimedDoor::Content, admitted.elapsed());
+        }
         self.house.audit().record(std::mem::take(&mut self.event));
     }
 }

@@ -72,7 +72,7 @@ fixed! {
     /// Largest ACL on a file, in bytes.
     pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest key of a record, in bytes: one less than LMDB's default build takes, so that a tally's key holds it and its table.
+    /// Longest key of a record, in bytes: one less than LMDB allows, because the key of a tally is a table's number (one byte) followed by such a key.
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
@@ -128,13 +128,13 @@ fixed! {
     /// Requests that may wait for each hashing slot.
     pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
-    /// How often a session is judged again because a revocation or a step of the clock came while it was issued.
+    /// How often the server judges a session again because a revocation or a step of the clock happened while the session was being issued.
     pub const SESSION_TRIES_MAX: usize = 16;
 
     /// Lifetime of a Proxmox login ticket, in seconds.
     pub const TICKET_SECONDS: i64 = 7_200;
 
-    /// Longest lifetime of a session, in seconds. A token with a longer one, of another server with the same keys, is refused. So revocations
+    /// Longest lifetime of a session, in seconds. A token of another server with the same keys is refused if its lifetime is longer. So revocations
     /// can be deleted after this time.
     pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
     /// Most revocations that each process holds in memory, 25 bytes each. If there are more, the store is asked for the few that can end a

@@ -59,7 +59,9 @@ impl<S: Source + ?Sized> Read for S {
                 answer = Some(look(view));
             }
         })?;
-        answer.ok_or_else(|| SourceError::Unavailable("the source did not lend a view".into()))
+        answer.ok_or_else(|| {
+            SourceError::Unavailable("internal error: the store opened no view of the facts".into())
+        })
     }
 }
 

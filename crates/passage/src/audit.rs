@@ -17,7 +17,9 @@ pub struct Event {
     pub peer: String,
     /// The face that answered the request.
     pub face: &'static str,
-    /// The method or call, with the name that its protocol gives it.
+    /// The path of the route in the table of routes.
+    pub route: &'static str,
+    /// The method or call, in the words of its protocol.
     pub verb: Word,
     /// The authid of the client. If door 2 refused, the name that the client sent.
     pub authid: Word,

@@ -34,7 +34,7 @@ impl House {
         let is_ticket =
             claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
         if !is_ticket || visit.principal().authid.to_string() != ticket.userid {
-            return Err(IdentityRefusal::Malformed("the ticket belongs to another user".into()).into());
+            return Err(IdentityRefusal::Malformed("the token in the ticket is not a login ticket of the user that the ticket names; log in again".into()).into());
         }
         let is_ours = |given: &String| {
             let id = claim.map(|claim| CredentialId::from_bytes(claim.audit.own));

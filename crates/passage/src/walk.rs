@@ -149,7 +149,7 @@ impl House {
                     if let Some(principal) = principal {
                         let admitted =
                             enfilade_access::admits(view, now, principal, name, &self.parts.access_memo);
-                        admitted.map_err(|why| named_right(why, &permit))?;
+                        admitted.map_err(|why| with_note_of_absent_store(why, &permit))?;
                     }
                     Ok::<_, Refusal>(permit?)
                 })??,
@@ -164,7 +164,7 @@ impl House {
 
 /// If door 4 refused because the principal has no role, and the datastore does not exist: adds to the refusal, for the operator only, that there is
 /// no such datastore. The client's answer is the same in both cases.
-fn named_right(
+fn with_note_of_absent_store(
     why: enfilade_access::Refusal,
     permit: &Result<DatastorePermit, enfilade_datastore::Refusal>,
 ) -> enfilade_access::Refusal {

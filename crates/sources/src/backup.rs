@@ -37,8 +37,8 @@ pub enum BackupError {
     /// The name of a file cannot be stored in the manifest.
     #[error("`{0}` cannot be backed up: its name is not UTF-8, or is longer than 1,024 bytes: rename it")]
     Name(PathBuf),
-    /// The file or directory is not a backup.
-    #[error("it is not a backup of a house: {0}")]
+    /// It is something else.
+    #[error("it is not a backup that `enfilade backup` made: {0}")]
     NotOne(String),
     /// A newer program made the backup.
     #[error(
@@ -84,7 +84,7 @@ impl<'r> Exact<'r> {
 
 /// The path of a file that differs from its entry in the manifest.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not as the manifest declares it")]
+#[error("the length or checksum of `{0}` differs from the manifest")]
 struct Differs(String);
 
 impl Differs {

@@ -103,11 +103,14 @@ impl Origin {
             return Err(what(format!("it is a {}", origin.enfilade_facts)));
         }
         if FORMAT < origin.format {
-            return Err(what(format!("it has format {}, this program knows {FORMAT}", origin.format)));
+            return Err(what(format!(
+                "it has format {}, and this program reads formats up to {FORMAT}: use a newer version of enfilade",
+                origin.format
+            )));
         }
         if origin.format == FORMAT_OF_2 {
             origin.revision =
-                origin.change.take().ok_or_else(|| what("line 1: its change is missing".into()))?;
+                origin.change.take().ok_or_else(|| what("line 1: the field `change` is missing".into()))?;
             origin.format = 2;
         }
         Ok(origin)
@@ -132,7 +135,8 @@ pub struct Copy<'r> {
 pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, BACKUP)?;
     let (format, expected) = (origin.format, origin.records);
-    let damaged = |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}"));
+    let damaged =
+        |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}; use another backup"));
     let mut body = Body::of(from);
     let mut next = move || {
         let Some((table, key, stored)) = body.next()? else {
@@ -143,11 +147,7 @@ pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyErro
         };
         let (_, value) = codec::open(table, &key, &stored)?;
         let value = bring_up(format, table, value);
-        Ok(Some((
-            table,
-            key,
-            value.ok_or_else(|| damaged("a record is not valid for its table: use another backup"))?,
-        )))
+        Ok(Some((table, key, value.ok_or_else(|| damaged("a record is not valid for its table"))?)))
     };
     Ok(Copy { origin, records: Box::new(std::iter::from_fn(move || next().transpose())) })
 }

@@ -119,12 +119,11 @@ fn end(store: Option<Store>) -> ! {
             let directory = faulted.to_bytes().strip_suffix(FAULTED.as_bytes()).unwrap_or_default();
             say(b"enfilade: damaged pages in `");
             say(directory);
-            say(b"data.mdb`, or the disk fails; this process ends, so that nothing is served that cannot be read; ");
+            say(b"data.mdb`, or the disk fails; this process ends, so that it does not serve damaged data; ");
             say(advice.as_bytes());
         }
         None => say(
-            b"enfilade: a mapped file of the data directory was cut short, or the disk fails (SIGBUS); this process ends, so that nothing is \
-            served that cannot be read; run `enfilade doctor`\n",
+            b"enfilade: a mapped file of the data directory was cut short, or the disk fails (SIGBUS); this process ends, so that it does not serve damaged data; run `enfilade doctor`\n",
         ),
     }
     // SAFETY: ends the process at once, without handlers of exit.

@@ -225,8 +225,7 @@ fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), Sourc
         return Ok(());
     }
     Err(SourceError::Unavailable(format!(
-        "the store shows revision {revision}, and {acknowledged} was acknowledged: it is damaged; restore a backup with \
-        `enfilade facts restore FILE`"
+        "the newest revision in the store is {revision}, but revision {acknowledged} was acknowledged before: the store is damaged; restore a backup with `enfilade facts restore FILE`"
     )))
 }
 
@@ -295,6 +294,55 @@ mod tests {
         std::fs::remove_file(&mark).unwrap();
         lmdb.follow_mark().unwrap();
         assert!(mark.exists());
+    }
+
+    /// The writer of the second change was killed before it raised the mark.
+    #[test]
+    fn the_mark_is_raised_to_a_change_that_nobody_acknowledged() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let high_water = &lmdb.environment.high_water;
+        let first = crate::conformance::put_something(&lmdb);
+        let second = crate::conformance::put_something(&lmdb);
+        high_water.begin(first.store, first.revision);
+        assert_eq!(lmdb.clear_stale_readers(), 0);
+        assert_eq!(high_water.revision(), second.revision);
+    }
+
+    #[test]
+    fn a_store_that_was_refused_can_be_opened_again_once_its_pages_are_found_sound() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        crate::conformance::put_something(&Lmdb::open(&path).unwrap());
+        let was_refused = || Lmdb::check_pages(&path).map_err(|why| why.to_string());
+        let faulted = path.join(FAULTED);
+        assert_eq!(was_refused(), Ok(false));
+        std::fs::write(&faulted, "").unwrap();
+        assert!(matches!(Lmdb::open(&path), Err(OpenError::Faulted(_))));
+        assert_eq!((was_refused(), was_refused()), (Ok(true), Ok(false)));
+        crate::conformance::something_is_there(&Lmdb::open(&path).unwrap());
+        // What cannot be removed still refuses the store.
+        std::fs::create_dir(&faulted).unwrap();
+        assert!(was_refused().is_err());
+        std::fs::remove_dir(&faulted).unwrap();
+        std::fs::write(&faulted, "").unwrap();
+        std::fs::write(path.join("data.mdb"), [7; 8192]).unwrap();
+        assert!(was_refused().unwrap_err().contains("are damaged"));
+        std::fs::remove_file(path.join("data.mdb")).unwrap();
+        assert!(was_refused().unwrap_err().contains("`data.mdb` is missing"));
+        assert!(faulted.exists());
+    }
+
+    #[test]
+    fn each_table_with_few_records_uses_one_page() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let page_bytes = lmdb.environment.page_bytes(&lmdb.environment.env.read_txn().unwrap()).unwrap();
+        // The head.
+        assert_eq!(lmdb.status().used_bytes, page_bytes);
+        crate::conformance::put_something(&lmdb);
+        // The head, the log, the tallies and the datastores.
+        assert_eq!(lmdb.status().used_bytes, 4 * page_bytes);
     }
 
     #[test]
@@ -379,7 +427,7 @@ mod tests {
         drop(Lmdb::open(&foreign).unwrap());
         tamper(&foreign, |_| vec![Write { table: Table::Head, key: IdentityKey.bytes(), stored: None }]);
         let why = Lmdb::open(&foreign).err().unwrap().to_string();
-        assert!(why.contains("no store of facts"), "{why}");
+        assert!(why.contains("not a store of facts"), "{why}");
     }
 
     #[test]
@@ -397,7 +445,7 @@ mod tests {
         drop(lmdb);
         std::fs::write(path.join("data.mdb"), old).unwrap();
         let why = Lmdb::open(&path).err().unwrap().to_string();
-        assert!(why.contains("their newest revision is 1, and 3 was acknowledged"), "{why}");
+        assert!(why.contains("their newest revision is 1, but revision 3 was acknowledged"), "{why}");
     }
 
     #[test]
@@ -431,8 +479,10 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("facts");
         let lmdb = Lmdb::open(&path).unwrap();
-        let at = [(); 3].map(|()| crate::conformance::put_something(&lmdb))[2];
-        let newest = head(&lmdb).commit;
+        crate::conformance::put_something(&lmdb);
+        // Of all commits, this thread knows the revision of the first one alone.
+        let newest = head(&lmdb).commit + 2;
+        let at = [(); 2].map(|()| crate::conformance::put_something(&lmdb))[1];
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         // Returns whether the newest revision was read, and the number of transactions that were begun. The first `torn` transactions have the number
         // of another commit.
@@ -452,7 +502,7 @@ mod tests {
             );
             (look.is_ok_and(|is_newest| is_newest), begun.get())
         };
-        assert_eq!([0, 1, 7].map(read), [(true, 1), (true, 2), (true, 8)]);
+        assert_eq!([1, 0, 1, 7].map(read), [(true, 2), (true, 1), (true, 2), (true, 8)]);
         // If the number is wrong in every transaction, the store is damaged.
         assert_eq!(read(u32::MAX), (false, 8));
     }
@@ -464,7 +514,29 @@ mod tests {
         drop((Lmdb::open(&one).unwrap(), Lmdb::open(&other).unwrap()));
         std::fs::copy(one.join("data.mdb"), other.join("data.mdb")).unwrap();
         let why = Lmdb::open(&other).err().unwrap().to_string();
-        assert!(why.contains("not of the store that was there before"), "{why}");
+        assert!(why.contains("belong to another store than the one that was in this directory"), "{why}");
+    }
+
+    /// A restore was killed between its commit and the new mark.
+    #[test]
+    fn a_store_under_an_announced_id_is_accepted_and_has_a_mark_of_its_own() {
+        let scratch = Scratch::new();
+        let [one, other] = ["one", "other"].map(|name| scratch.path().join(name));
+        let at = crate::conformance::put_something(&Lmdb::open(&one).unwrap());
+        let lmdb = Lmdb::open(&other).unwrap();
+        lmdb.environment.high_water.raise(Revision(9));
+        lmdb.environment.high_water.announce(at.store);
+        drop(lmdb);
+        std::fs::copy(one.join("data.mdb"), other.join("data.mdb")).unwrap();
+        for _ in 0..2 {
+            let lmdb = Lmdb::open(&other).unwrap();
+            assert_eq!((lmdb.at(), lmdb.environment.high_water.revision()), (at, at.revision));
+            crate::conformance::something_is_there(&lmdb);
+        }
+        // After that, it is not accepted when it went back.
+        Lmdb::open(&other).unwrap().environment.high_water.raise(Revision(9));
+        let why = Lmdb::open(&other).err().unwrap().to_string();
+        assert!(why.contains("their newest revision is 1, but revision 9 was acknowledged"), "{why}");
     }
 
     #[test]

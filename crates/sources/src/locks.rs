@@ -68,8 +68,8 @@ impl LmdbLocks {
     }
 }
 
-/// The advice in the message after a fatal signal.
-const ADVICE: &str = "stop every enfilade process on this data directory, then remove this directory: all locks of files end, nothing else is lost\n";
+/// What the message of a fault advises.
+const ADVICE: &str = "stop every enfilade process on this data directory, then remove only the directory `locks` in it: all locks of files end, nothing else is lost\n";
 
 /// Returns an error if pages of the file are damaged. This is checked before LMDB maps the file.
 fn check(directory: &Path) -> Result<(), LocksError> {

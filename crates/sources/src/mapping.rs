@@ -103,7 +103,7 @@ fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
 fn no_room(why: io::Error, bytes: u64) -> io::Error {
     match why.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            let text = format!("{why}: the file needs {bytes} bytes; free space on its file system");
+            let text = format!("{why}: the file needs {bytes} bytes; make room on its file system");
             io::Error::new(why.kind(), text)
         }
         _ => why,

@@ -123,7 +123,9 @@ mod tests {
     use enfilade_facts::Read;
     use enfilade_facts::journal::tally_key;
     use enfilade_facts::tables::{Datastore, Domain, Key, Member, Membership, MembershipKey};
+    use enfilade_facts::tables::{Revocation, Revoked};
     use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
+    use std::collections::BTreeSet;
 
     #[test]
     fn conforms() {
@@ -185,6 +187,21 @@ mod tests {
         assert!(memory.read(|view| view.get::<Membership>(&key(1))).unwrap().is_err());
         memory.damage(Table::Tallies, &tally_key(Table::Memberships, &user.prefix()), |_| None);
         assert!(count().is_err());
+    }
+
+    #[test]
+    fn a_mark_that_one_change_purges_and_sets_is_written_once_and_stays() {
+        let memory = Memory::new(StoreId(1));
+        let mark = Revoked::Token([7; 16]);
+        let found = || memory.read(|view| view.get::<Revocation>(&mark)).unwrap().unwrap();
+        memory.commit(crate::conformance::change().end_until(mark, 100)).unwrap();
+        let mut both = crate::conformance::change();
+        both.purge(&mark, &found().unwrap()).end_until(mark, 200);
+        let writes = write_down(&*memory.state(), &both, 2, Revision(0)).unwrap();
+        let keys: BTreeSet<_> = writes.iter().map(|write| (write.table, &write.key)).collect();
+        assert_eq!(keys.len(), writes.len(), "{writes:?}");
+        memory.commit(&both).unwrap();
+        assert_eq!(found().map(|row| row.until), Some(200));
     }
 
     #[test]

@@ -250,7 +250,7 @@ fn a_store_that_is_restored_meanwhile_ends_it() {
         }
     };
     let why = gather(&lmdb, &between).err().unwrap().to_string();
-    assert!(why.contains("during the copy all facts were restored"), "{why}");
+    assert!(why.contains("all facts were restored during the copy"), "{why}");
 }
 
 /// A temporary directory of one test.

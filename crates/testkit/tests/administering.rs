@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use enfilade_access::{AdminAsk, Lending};
-use enfilade_admin::TokenTerms;
+use enfilade_admin::keystone::{self as admin, On};
+use enfilade_admin::{NewUser, Target, TokenTerms};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath, Secret, Userid};
-use enfilade_identity::SecretAsk;
-use enfilade_passage::Visit;
+use enfilade_identity::{Scope, SecretAsk, Wanted};
+use enfilade_passage::{KeyRing, Visit};
 use enfilade_testkit::{Remembering, TestHouse, hash_key};
 
 const PASSWORD: &str = "correct horse";
@@ -87,5 +88,45 @@ async fn privileges_decide_except_about_the_own_record_and_for_lent_credentials(
         if let Ok(permit) = permit {
             assert_eq!(permit.who().user, userid(who.split('!').next().unwrap()));
         }
+    }
+}
+
+/// A session for a project has the privileges of its roles in the datastores that are bound to the project. Elsewhere it may do nothing, not even what
+/// needs no privilege. The user has the role Admin on all paths, which does not count in the session.
+#[tokio::test]
+async fn a_session_for_a_project_administers_the_datastores_of_the_project_alone() {
+    const ADMINISTRATOR: Option<Requester> = Some(Requester::Administrator);
+    const USER: Option<Requester> = Some(Requester::User);
+    let house = TestHouse::new(Remembering::AsServed);
+    house.house.set_keys(Some(KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()));
+    let (ctx, ann, realm) = (house.change_context(), userid("ann"), "local".parse().unwrap());
+    let (project, _) = admin::add_project(&ctx, &realm, "p", None).unwrap();
+    enfilade_admin::add_user(&ctx, &NewUser::named(ann.clone())).unwrap();
+    enfilade_admin::set_password(&ctx, &ann, &Secret::new(PASSWORD.as_bytes()).unwrap()).unwrap();
+    admin::add_role(&ctx, "admin", None).unwrap();
+    admin::grant_role(&ctx, &Target::User(ann.clone()), &On::Project(project), "admin").unwrap();
+    house.assign("/", &Authid::from(ann.clone()), "Admin");
+    for name in ["bound", "other"] {
+        house.add_datastore(&name.parse().unwrap());
+    }
+    admin::bind_datastore(&ctx, &"bound".parse().unwrap(), Some(project)).unwrap();
+    // A session from before a new password has ended.
+    house.clock.advance_seconds(60);
+    let secret = Secret::new(PASSWORD.as_bytes()).unwrap();
+    let mut visit = house.come_in(SecretAsk { authid: Authid::from(ann.clone()), secret }).await.unwrap();
+    let issued = visit.issue(Wanted::Scope(Scope::Project(project))).await.unwrap();
+    let mut visit = house.come_in_by(issued.token.as_bytes()).unwrap();
+    for (path, needed, expected) in [
+        ("/datastore/bound", Privileges::DATASTORE_MODIFY, ADMINISTRATOR),
+        ("/datastore/bound", Privileges::NONE, USER),
+        ("/datastore/other", Privileges::DATASTORE_MODIFY, None),
+        ("/datastore/other", Privileges::NONE, USER),
+        ("/access/users", Privileges::PERMISSIONS_MODIFY, None),
+        ("/access/users", Privileges::NONE, None),
+    ] {
+        let path: RolePath = path.parse().unwrap();
+        let ask = AdminAsk { path: &path, needed, lending: Lending::Manages, own: Some(&ann) };
+        let requester = visit.administer(&ask).ok().map(|permit| permit.requester());
+        assert_eq!(requester, expected, "{path} {needed:?}");
     }
 }

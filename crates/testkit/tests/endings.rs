@@ -278,7 +278,7 @@ fn take(what: &str, world: &World) -> Taken {
             world.regenerate(0);
             ("by a credential", &[], undo(|_| {}))
         }
-        "the grace of the old secret of an application credential ends" => {
+        "the grace period of the old secret of an application credential ends" => {
             world.regenerate(60);
             world.set_credential(&TokenEdit { end_grace: true, ..TokenEdit::default() });
             ("by a credential", &[], undo(|_| {}))
@@ -352,5 +352,37 @@ fn what_ended_does_not_come_back() {
         world.house.clock.advance_seconds(CLOCK_SKEW_SECONDS.unsigned_abs() + 1);
         assert_eq!(world.roles(old), left, "{what}, undone, later");
         assert_eq!(world.roles(&world.session(kind, 2)), *whole, "{what}: a new session");
+    }
+}
+
+type MarkOf = fn(&World) -> Revoked;
+
+#[test]
+fn a_refusal_says_what_was_revoked() {
+    let marks: [(&str, MarkOf, &str); 9] = [
+        ("in person", |_| Revoked::Token([1; 16]), "the token itself was revoked"),
+        ("in person", |_| Revoked::Chain([1; 16]), "its audit chain was revoked"),
+        ("in person", |world| Revoked::User(world.ann.1), "all sessions of its user were ended"),
+        ("in person", |world| Revoked::Project(world.project), "all sessions for its project were ended"),
+        ("in person", |world| Revoked::Domain(world.domain.1), "all sessions of its domain were ended"),
+        ("by a trust", |world| Revoked::Trust(world.trust), "all sessions by its trust were ended"),
+        ("by a trust", |world| Revoked::User(world.ann.1), "all sessions of its user were ended"),
+        (
+            "by a credential",
+            |world| Revoked::Credential(world.credential),
+            "all sessions of its application credential were ended",
+        ),
+        (
+            "in person",
+            |world| Revoked::Role(world.role("implied")),
+            "a group, role or role assignment that it depends on was removed",
+        ),
+    ];
+    for (kind, mark, said) in marks {
+        let world = World::new();
+        let token = world.session(kind, 1);
+        world.revoke(mark(&world));
+        let why = world.house.come_in_by(token.as_bytes()).map(drop).unwrap_err();
+        assert!(why.to_string().ends_with(said), "{kind}: {why}");
     }
 }

@@ -5,12 +5,15 @@
 use enfilade_admin::{ChangeContext, PasswordRules, TokenTerms, UserEdit};
 use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::{
-    AccessMask, Authid, DatastoreName, OperationKind, Secret, StorePath, Userid,
+    AccessMask, Authid, CredentialId, DatastoreName, OperationKind, Secret, StorePath, TokenName, Userid,
 };
-use enfilade_facts::{AuditRecord, Change, Read, Refuse};
-use enfilade_identity::SecretAsk;
-use enfilade_passage::{Blocking, LastVisitor};
+use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, Read, Refuse};
+use enfilade_identity::{CertificateAsk, SecretAsk};
+use enfilade_passage::{Audit, Blocking, Event, LastVisitor, Penalties};
 use enfilade_testkit::{Remembering, TestHouse};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn alice() -> Userid {
     "alice@local".parse().unwrap()
@@ -93,6 +96,42 @@ async fn an_unknown_user_costs_a_hash_too() {
 }
 
 #[tokio::test]
+async fn the_operator_learns_whether_a_user_is_unknown_or_has_no_password() {
+    let house = house();
+    for (authid, expected) in [
+        ("alice@local", "user `alice@local` has no password here: set one with `enfilade user passwd`"),
+        ("nobody@local", "there is no user or token `nobody@local`"),
+        ("alice@local!none", "there is no user or token `alice@local!none`"),
+    ] {
+        let refusal = house.come_in(ask(authid, "x")).await.err().unwrap();
+        assert_eq!((refusal.code(), refusal.to_string().as_str()), ("ID04", expected));
+    }
+}
+
+#[tokio::test]
+async fn a_login_ends_the_delays_of_its_own_name_only() {
+    let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+        parts.penalties = Penalties::new(MemoSeed([3; 16]));
+    });
+    house.add_user(&alice(), None);
+    password(&house, "correct horse");
+    let (penalties, now) = (house.house.penalties(), house.clock.now());
+    for name in ["alice@local", "alice@local!test", "bob@local"] {
+        penalties.failed([192, 0, 2, 7].into(), &name, now);
+    }
+    let delayed = || {
+        let mut names: Vec<_> = penalties.list(now).iter().map(|one| one.subject.to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(delayed(), ["alice@local", "alice@local!test", "bob@local"]);
+    house.come_in(ask("alice@local", "correct horse")).await.unwrap();
+    assert_eq!(delayed(), ["alice@local!test", "bob@local"]);
+    house.admit(&Authid::from(alice())).await.unwrap();
+    assert_eq!(delayed(), ["bob@local"]);
+}
+
+#[tokio::test]
 async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     let (house, main): (_, DatastoreName) = (house(), "main".parse().unwrap());
     house.add_datastore(&main);
@@ -134,6 +173,59 @@ async fn a_token_ends_with_its_second_though_it_is_remembered() {
     assert_eq!(code(&house, ask()).await, "permit");
     house.clock.advance_seconds(1);
     assert_eq!(code(&house, ask()).await, "ID07");
+}
+
+#[tokio::test]
+async fn a_certificate_stands_for_the_token_it_is_bound_to() {
+    let house = house();
+    let (ctx, name): (_, TokenName) = (house.change_context(), "laptop".parse().unwrap());
+    let terms = TokenTerms::default();
+    enfilade_admin::create_certificate_token(&ctx, &alice(), &name, &[1; 32], &terms).unwrap();
+    let said = async |fingerprint| {
+        let credential = enfilade_passage::Credential::Certificate(CertificateAsk { fingerprint });
+        match house.house.admit(&credential, [127, 0, 0, 1].into()).await {
+            Ok(visit) => visit.identity().principal().authid.to_string(),
+            Err(why) => why.code().to_owned(),
+        }
+    };
+    assert_eq!([said([1; 32]).await, said([2; 32]).await], ["alice@local!laptop", "ID23"]);
+    // The name of a certificate leads to its token; what the token has now decides.
+    let tokens = enfilade_admin::list_tokens(house.facts(), Some(&alice())).unwrap();
+    let id = tokens.into_iter().find(|token| token.tokenid == "alice@local!laptop").unwrap().id;
+    let row = house.facts().read(|view| view.get::<Credential>(&id)).unwrap().unwrap().unwrap();
+    for (verifier, expected) in
+        [(Verifier::Certificate([3; 32]), "ID23"), (Verifier::Certificate([1; 32]), "alice@local!laptop")]
+    {
+        let who = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None };
+        let row = Credential { verifier, ..row.clone() };
+        house.facts().commit(Change::new(who).put(&id, &row)).unwrap();
+        assert_eq!(said([1; 32]).await, expected);
+    }
+}
+
+/// Counts how often the use of a token is recorded.
+#[derive(Default)]
+struct Uses(AtomicU32);
+
+impl Audit for Uses {
+    fn used(&self, _: &CredentialId, _: IpAddr, _: Clocks) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn record(&self, _: Event) {}
+}
+
+#[tokio::test]
+async fn the_use_of_a_token_is_recorded_once_a_minute() {
+    let uses = Arc::new(Uses::default());
+    let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+        parts.audit = Arc::clone(&uses) as Arc<dyn Audit>;
+    });
+    house.add_user(&alice(), None);
+    for (seconds, expected) in [(0, 1), (0, 1), (59, 1), (1, 2), (30, 2), (29, 2), (1, 3), (600, 4)] {
+        house.clock.advance_seconds(seconds);
+        house.admit(&Authid::from(alice())).await.unwrap();
+        assert_eq!(uses.0.load(Ordering::SeqCst), expected, "{seconds} s later");
+    }
 }
 
 #[tokio::test]

@@ -5,12 +5,12 @@
 
 use aws_lc_rs::hmac;
 use enfilade_access::{About, Lends, Rule, rule_named};
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
 use enfilade_admin::{NewUser, Target, TokenEdit};
-use enfilade_facts::limits::GROUPS_PER_USER_MAX;
+use enfilade_facts::limits::{CLOCK_SKEW_SECONDS, GROUPS_PER_USER_MAX};
 use enfilade_facts::tables::{
-    Blob, BlobId, Ec2Key, FileFault, FileName, Group, Member, Membership, MembershipKey, Mirrored,
-    MirroredFile, NamedRole, User,
+    AccessRule, Blob, BlobId, Ec2Key, FileFault, FileName, Group, Member, Membership, MembershipKey,
+    Mirrored, MirroredFile, NamedRole, Revoked, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, ProjectId, Secret, Sid, TrustId, UserId, Userid,
@@ -100,20 +100,48 @@ impl World {
     }
 
     fn application_credential(&self, name: &str, by: Option<CredentialId>) -> CredentialId {
+        self.new_credential(name, by, Vec::new()).0
+    }
+
+    /// An application credential of Ann's, and how it logs in.
+    fn new_credential(
+        &self,
+        name: &str,
+        by: Option<CredentialId>,
+        rules: Vec<AccessRule>,
+    ) -> (CredentialId, SecretAsk) {
         let new = NewApplicationCredential {
             owner: self.ann.1,
             name: name.parse().unwrap(),
             project: self.project,
             roles: vec!["own".into()],
             unrestricted: true,
-            rules: Vec::new(),
+            rules,
             by,
             expires: 0,
             comment: None,
             secret: None,
         };
         let ctx = self.house.change_context();
-        admin::create_application_credential(&ctx, &hash_key(), &new).unwrap().0.id
+        let (made, secret, _) = admin::create_application_credential(&ctx, &hash_key(), &new).unwrap();
+        let authid = Authid { user: self.ann.0.clone(), token: Some(new.name) };
+        (made.id, SecretAsk { authid, secret: Secret::new(secret.unwrap().as_bytes()).unwrap() })
+    }
+
+    /// What door 2 says to a token.
+    fn code(&self, token: &str) -> &'static str {
+        self.house.come_in_by(token.as_bytes()).map_or_else(|why| why.code(), |_| "permit")
+    }
+
+    /// The reach of a session for the project with these roles.
+    fn by(&self, roles: &[&str]) -> Reach {
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        Reach::Project { project: self.project, roles }
+    }
+
+    fn open_project(&self, enabled: bool) {
+        let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
+        admin::set_project(&self.house.change_context(), &self.project, &edit).unwrap();
     }
 
     /// A trust of Ann for Bea.
@@ -189,24 +217,131 @@ fn an_application_credential_made_by_another_does_not_outlive_it() {
     let world = World::new();
     let first = world.application_credential("first", None);
     let second = world.application_credential("second", Some(first));
-    let admits = || {
-        let lent = Some(Lent::Credential(second));
-        let scope = Scope::Project(world.project);
-        // A session that is issued now: no mark of a removal ends it.
-        let token = world.token(world.ann.1, scope, Methods::APPLICATION_CREDENTIAL, lent);
-        world.house.come_in_by(token.as_bytes()).is_ok()
-    };
-    let enable_first = |enabled| {
-        let edit = TokenEdit { enabled: Some(enabled), ..TokenEdit::default() };
+    let enable = |enabled| TokenEdit { enabled: Some(enabled), ..TokenEdit::default() };
+    let expire = |expires| TokenEdit { expires: Some(expires), ..TokenEdit::default() };
+    for (edit, expected) in [
+        (enable(true), "permit"),
+        (enable(false), "ID06"),
+        (enable(true), "permit"),
+        (expire(1), "ID07"),
+        (expire(0), "permit"),
+    ] {
         let ctx = world.house.change_context();
         enfilade_admin::set_token(&ctx, &world.ann.0, &"first".parse().unwrap(), &edit).unwrap();
         world.house.clock.advance_seconds(60);
+        // A session that is issued now: no mark of a removal ends it.
+        let (scope, lent) = (Scope::Project(world.project), Some(Lent::Credential(second)));
+        let token = world.token(world.ann.1, scope, Methods::APPLICATION_CREDENTIAL, lent);
+        assert_eq!(world.code(&token), expected, "{edit:?}");
+    }
+}
+
+#[test]
+fn a_session_by_a_trust_ends_with_the_trust_and_with_the_one_above_it() {
+    let world = World::new();
+    let scope = Scope::Project(world.project);
+    let put = |id: &TrustId, row: &Trust| world.house.facts().commit(change().put(id, row)).unwrap();
+    let token = |user, id| world.token(user, scope, Methods::PASSWORD, Some(Lent::Trust(id)));
+    let now = world.house.clock.now().unix_seconds;
+    let (first, second) = (world.trust(1), TrustId::from_bytes([2; 16]));
+    let row = admin::find_trust(world.house.facts(), &first).unwrap().unwrap();
+    let until = |expires| Trust { expires, ..row.clone() };
+    put(&first, &until(now + 100));
+    let to_bea = token(world.bea.1, first);
+    for (seconds, expected) in [(0, "permit"), (99, "permit"), (1, "ID19"), (1, "ID19")] {
+        world.house.clock.advance_seconds(seconds);
+        assert_eq!(world.code(&to_bea), expected, "{seconds} s later");
+    }
+    // Bea lends on.
+    put(&second, &Trust { trustee: world.ann.1, parent: Some(first), ..until(0) });
+    let to_ann = token(world.ann.1, second);
+    for (what, above, expected) in [
+        ("it goes on", until(0), "permit"),
+        ("it goes on for a second", until(now + 102), "permit"),
+        ("it is over", until(now + 101), "ID19"),
+        ("it is its own parent", Trust { parent: Some(first), ..until(0) }, "ID19"),
+        ("it goes on again", until(0), "permit"),
+    ] {
+        put(&first, &above);
+        assert_eq!(world.code(&to_ann), expected, "{what}");
+    }
+    world.house.facts().commit(change().delete::<Trust>(&first)).unwrap();
+    assert_eq!(world.code(&to_ann), "ID19");
+}
+
+#[tokio::test]
+async fn an_application_credential_reaches_its_project_while_that_is_open() {
+    let world = World::new();
+    let rule = AccessRule {
+        id: [0; 16],
+        service: "identity".into(),
+        method: "GET".into(),
+        path: "/v3/users".into(),
     };
-    assert!(admits());
-    enable_first(false);
-    assert!(!admits());
-    enable_first(true);
-    assert!(admits());
+    let (_, whole) = world.new_credential("whole", None, Vec::new());
+    // Access rules name requests of other services.
+    let (_, with_rules) = world.new_credential("with-rules", None, vec![rule]);
+    for (is_open, reached) in [(true, world.by(&["implied", "own"])), (false, Reach::Nothing)] {
+        world.open_project(is_open);
+        for (ask, reached) in [(&whole, &reached), (&with_rules, &Reach::Nothing)] {
+            let visit = world.house.come_in(ask.clone()).await.unwrap();
+            assert_eq!(visit.identity().principal().reach, *reached, "{} {is_open}", ask.authid);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_issued_for_no_more_than_its_basis() {
+    let world = World::new();
+    let ctx = world.house.change_context();
+    let (other, _) = admin::add_project(&ctx, &"tenant".parse().unwrap(), "q", None).unwrap();
+    world.grant("own", On::Project(other));
+    let [here, there] = [world.project, other].map(Scope::Project);
+    let (id, ask) = world.new_credential("c", None, Vec::new());
+    let (lent, trust) = (Some(Lent::Credential(id)), Some(Lent::Trust(world.trust(0))));
+    let trusted = world.token(world.bea.1, here, Methods::PASSWORD, trust);
+    let visits = [
+        ("a login", world.log_in(&world.ann.0).await),
+        ("its session", world.session(here, Methods::PASSWORD, None)),
+        ("a credential", world.house.come_in(ask).await.unwrap()),
+        ("a credential's session", world.session(here, Methods::APPLICATION_CREDENTIAL, lent)),
+        ("a trust's session", world.house.come_in_by(trusted.as_bytes()).unwrap()),
+        ("an EC2 key's session", world.session(here, Methods::EC2_KEY, None)),
+    ];
+    for (who, expected) in [
+        ("a login", [Ok(Scope::Unscoped), Ok(Scope::Unscoped), Ok(here), Ok(there)]),
+        ("its session", [Ok(Scope::Unscoped), Ok(Scope::Unscoped), Ok(here), Ok(there)]),
+        ("a credential", [Ok(here), Err("ID20"), Ok(here), Err("ID20")]),
+        ("a credential's session", [Err("ID20"); 4]),
+        ("a trust's session", [Err("ID20"); 4]),
+        ("an EC2 key's session", [Err("ID20"); 4]),
+    ] {
+        let (_, visit) = visits.iter().find(|(name, _)| *name == who).unwrap();
+        let wanted = [Scope::Unscoped, here, there].map(Wanted::Scope);
+        for (wanted, expected) in [Wanted::Usual].into_iter().chain(wanted).zip(expected) {
+            let issued = visit.clone().issue(wanted).await;
+            let scope = issued.map(|issued| issued.session.claim.scope).map_err(|why| why.code());
+            assert_eq!(scope, expected, "{who}: {wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_valid_from_a_little_before_its_second_of_issue() {
+    let world = World::new();
+    let token = world.token(world.ann.1, Scope::Unscoped, Methods::PASSWORD, None);
+    // Nothing is remembered of a refusal. The last one is about a remembered verdict.
+    for (early, expected) in [
+        (CLOCK_SKEW_SECONDS + 100, "ID26"),
+        (CLOCK_SKEW_SECONDS + 1, "ID26"),
+        (CLOCK_SKEW_SECONDS, "permit"),
+        (0, "permit"),
+        (CLOCK_SKEW_SECONDS + 1, "ID26"),
+    ] {
+        world.house.clock.set_wall(-early);
+        assert_eq!(world.code(&token), expected, "{early} s before");
+        world.house.clock.set_wall(early);
+    }
 }
 
 #[test]
@@ -220,14 +355,13 @@ fn a_user_reaches_a_project_in_person_and_by_each_trust() {
         let principals = world.house.facts().read(reaches).unwrap();
         principals.into_iter().map(|principal| principal.reach).collect::<Vec<_>>()
     };
-    let by = |roles: &[&str]| Reach::Project {
-        project: world.project,
-        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
-    };
+    let in_project = world.by(&["implied", "own"]);
     assert_eq!(reached(world.bea.1), [Reach::Everything]);
     world.trust(0);
-    assert_eq!(reached(world.bea.1), [Reach::Everything, by(&["implied", "own"])]);
-    assert_eq!(reached(world.ann.1), [Reach::Everything, by(&["implied", "own"])]);
+    assert_eq!(reached(world.bea.1), [Reach::Everything, in_project.clone()]);
+    assert_eq!(reached(world.ann.1), [Reach::Everything, in_project]);
+    world.open_project(false);
+    assert_eq!(reached(world.ann.1), [Reach::Everything]);
 }
 
 #[test]
@@ -312,26 +446,33 @@ async fn a_service_gets_a_session_for_a_right_signature_of_now() {
     let mut service = world.session(Scope::Project(world.project), Methods::PASSWORD, None);
     let permit = service.use_api(rule("list_users"), &About::default()).unwrap();
     let now = world.house.clock.now().unix_seconds;
+    let ask = |secret: &str, at| SignatureAsk {
+        key: KEY,
+        signing: Signing::V2,
+        signed: Signed::Request(at),
+        texts: vec![b"text".to_vec()],
+        signature: hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"text")
+            .as_ref()
+            .to_vec(),
+    };
     for (secret, at, expected) in [
         ("secret", now, true),
         ("secret", now - 3_600, false),
         ("another", now, false),
         ("another", now - 3_600, false),
     ] {
-        let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"text");
-        let ask = SignatureAsk {
-            key: KEY,
-            signing: Signing::V2,
-            signed: Signed::Request(at),
-            texts: vec![b"text".to_vec()],
-            signature: signature.as_ref().to_vec(),
-        };
-        let issued = service.issue_signed(&permit, &ask).await;
+        let issued = service.issue_signed(&permit, &ask(secret, at)).await;
         assert_eq!(issued.is_ok(), expected, "{secret} {at}");
         let chain = issued.ok().and_then(|issued| issued.session.claim.audit.chain);
         assert_eq!(chain, expected.then_some([9; 16]));
     }
     assert_eq!(chain_of(&KEY), [9; 16]);
+    // All sessions of the key have one chain. When it is revoked, as for a new secret, a new session is of a later second than the mark covers.
+    let old = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
+    let mark = Revoked::Chain(chain_of(&KEY));
+    admin::revoke(&world.house.change_context(), &[mark], None, "a test").unwrap();
+    let new = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
+    assert_eq!([&old, &new].map(|issued| world.code(&issued.token)), ["ID03", "permit"]);
 }
 
 #[test]
@@ -341,12 +482,14 @@ fn only_a_trust_that_may_be_delegated_again_makes_trusts() {
         let lent = Some(Lent::Trust(world.trust(redelegations)));
         let token = world.token(world.bea.1, Scope::Project(world.project), Methods::PASSWORD, lent);
         let mut visit = world.house.come_in_by(token.as_bytes()).unwrap();
-        let user = visit.identity().principal().user;
-        for (roles, expected) in [("own", expected), ("admin", false)] {
-            let lends = Some(Lends { project: &world.project, roles: &[roles.to_owned()] });
-            let about = About { user: Some(&user), lends, ..About::default() };
-            let allowed = visit.use_api(rule("create_trust"), &about).is_ok();
-            assert_eq!(allowed, expected, "{redelegations} {roles}");
+        // Without impersonation the trustor is not the user of the session, so the rule permits the call about any user.
+        for user in [world.ann.1, world.bea.1] {
+            for (roles, expected) in [("own", expected), ("admin", false)] {
+                let lends = Some(Lends { project: &world.project, roles: &[roles.to_owned()] });
+                let about = About { user: Some(&user), lends, ..About::default() };
+                let allowed = visit.use_api(rule("create_trust"), &about).is_ok();
+                assert_eq!(allowed, expected, "{redelegations} {roles} {user}");
+            }
         }
     }
 }
@@ -379,4 +522,12 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     let goes_on: Vec<bool> =
         calls.iter_mut().map(|(.., visit, permit)| visit.may_go_on(permit).is_ok()).collect();
     assert_eq!(goes_on, [true, true, false, true, false]);
+    // With a role that permits more, it would be another call.
+    world.house.clock.advance_seconds(60);
+    let mut visit = world.session(in_project, Methods::PASSWORD, None);
+    let permit = visit.use_api(rule("get_project"), &About { project, ..About::default() }).unwrap();
+    visit.may_go_on(&permit).unwrap();
+    world.grant("admin", On::Project(world.project));
+    let why = visit.may_go_on(&permit).unwrap_err().to_string();
+    assert!(why.contains("the role that the call began with"), "{why}");
 }

@@ -50,7 +50,7 @@ impl Source {
 }
 
 /// Every text file of the repository.
-pub(super) fn read(root: &Path) -> Vec<Source> {
+pub(crate) fn read(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     walk(root, Path::new(""), &mut sources);
     sources.sort_by(|a, b| a.path.cmp(&b.path));

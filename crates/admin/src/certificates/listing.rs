@@ -188,7 +188,7 @@ impl Listing {
         match bad.iter().find(|bad| self.is_bound(Path::new(&bad.file))) {
             None => Ok(()),
             Some(bound) => Err(io::Error::other(format!(
-                "{}; the line of `{}` has options, so no other certificate may answer in its place: repair the file or remove the line",
+                "{}; the line of `{}` has options of its own, so no other certificate can be sent instead: repair the file or remove the line",
                 listed(bad),
                 bound.file
             ))),

@@ -195,7 +195,7 @@ pub fn datastore_warnings(
         }
         if let (true, Err(why)) = (is_there, std::fs::read_dir(&root)) {
             let says = format!(
-                "`{root}` cannot be read by this user: {why}; give the directory, and those above it, rights for the user of the server"
+                "`{root}` cannot be read by the user of this process: {why}; give the server's user access to the directory and to those above it"
             );
             warnings.push(warning(name, says, true));
             continue;

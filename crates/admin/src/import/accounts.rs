@@ -125,7 +125,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of(path);
             let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles)?;
-            let moved = there.map(|there| format!("the files of this namespace are in {there}"));
+            let moved = there.map(|there| format!("on this server the files of this namespace are in {there}, so the roles are assigned on that path"));
             let differs = moved.into_iter().chain(reads_all(roles)).collect::<Vec<_>>().join("; ");
             let differs = (!differs.is_empty()).then_some(differs);
             self.report.push(Imported::of(KIND, format!("{ugid} on {path}"), left_out).but(differs));
@@ -147,7 +147,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         let files = self.files;
         for ((path, ugid), roles) in &files.acl.entries {
             let moved = files_of(path)
-                .map(|there| format!("the files of this namespace are in {there}, so give the roles there"));
+                .map(|there| format!("on this server the files of this namespace are in {there}, so assign the roles on that path"));
             for differs in moved.into_iter().chain(reads_all(roles)) {
                 self.report.push(Imported::taken("roles", format!("{ugid} on {path}")).but(Some(differs)));
             }
@@ -216,7 +216,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Some((_, space)) => space,
             None => {
                 let space = self.view.get::<SidSpace>(&SidSpaceKey)?;
-                let space = space.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+                let space = space.ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
                 self.space = Some((space, space));
                 space
             }
@@ -343,7 +343,10 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
 fn reads_all(roles: &Roles) -> Option<String> {
     const OF_OWN_BACKUPS: [Role; 2] = [Role::DatastoreBackup, Role::DatastorePowerUser];
     let role = roles.keys().find(|role| OF_OWN_BACKUPS.contains(role))?;
-    Some(format!("{} reaches all files below the path here, and only own backups there", role.name()))
+    Some(format!(
+        "{} gives access to all files below the path on this server, and only to own backups on Proxmox Backup Server",
+        role.name()
+    ))
 }
 
 /// The path of the files of a namespace, if `path` is that of a namespace. The files of each namespace are in the directory `ns` of the namespace

@@ -21,8 +21,12 @@ impl<'f> Passwords<'f> {
         let realm = user.realm().as_str();
         if realm != REALM_OF_SHADOW {
             return Err(match self.files.realms.realms.get(user.realm()).map(|found| found.kind.as_str()) {
-                _ if realm == "pam" => "its password is that of a system account there".to_owned(),
-                Some(kind) => format!("its realm is checked with {kind} there, and not at all here"),
+                _ if realm == "pam" => {
+                    "its password is that of a system account of the Proxmox server".to_owned()
+                }
+                Some(kind) => {
+                    format!("Proxmox checks its realm with {kind}, which this server does not support")
+                }
                 None => format!("the realm `{realm}` is not in domains.cfg"),
             });
         }
@@ -37,9 +41,10 @@ impl<'f> Passwords<'f> {
         enfilade_identity::check_hash(hash)
             .map_err(|why| format!("its hash in shadow.json cannot be used: {why}"))?;
         match self.files.factors.get(user) {
-            Some(kinds) if !self.terms.without_second_factor => {
-                Err(format!("it needs a second factor there ({}), and none is checked here", counted(kinds)))
-            }
+            Some(kinds) if !self.terms.without_second_factor => Err(format!(
+                "it needs a second factor in Proxmox ({}), and this server checks none",
+                counted(kinds)
+            )),
             _ => Ok(hash),
         }
     }

@@ -24,9 +24,12 @@ const OTHERS: [(&str, &str); 14] = [
     ("metricserver.cfg", "metric servers: let Prometheus read the metrics of this server"),
     ("traffic-control.cfg", "limits of traffic: this server has none of this kind"),
     ("s3.cfg", "S3 endpoints: this server stores in directories only"),
-    ("ldap_passwords.json", "passwords of directory servers: this server asks none"),
+    (
+        "ldap_passwords.json",
+        "passwords of directory servers: this server does not use LDAP or Active Directory",
+    ),
     ("authkey.key", "the key of login tickets: this server has its own keys, so clients log in again"),
-    ("proxy.pem", "the certificate: add it with the command below, if clients have to trust the same one"),
+    ("proxy.pem", "the certificate: add it with `enfilade certs add`, if clients have to trust the same one"),
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
@@ -78,8 +81,7 @@ fn is_followed(ctx: &ChangeContext<'_>, from: &FileSet) -> Result<bool, Error> {
         None => Ok(false),
         Some(_) if is_same => Ok(true),
         Some(file) => Err(Error::Invalid(format!(
-            "{file} is in use here and the truth for its records: put the files themselves into `{}`, then import their passwords with \
-             `enfilade import proxmox {}`",
+            "this server already follows its own {file}, so no other copy can be imported: put the files themselves into `{}`, then import their passwords with `enfilade import proxmox {}`",
             ctx.files.directory().display(),
             ctx.files.directory().display()
         ))),

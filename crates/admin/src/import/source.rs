@@ -40,7 +40,7 @@ pub(super) fn read(from: &FileSet, terms: ProxmoxTerms, is_followed: bool) -> Re
     };
     let wrong = |name: &str, why: LineError| {
         let path = from.directory().join(name);
-        Error::File(format!("`{}`: line {}: {}", path.display(), why.line, why.reason))
+        Error::File(format!("`{}`, line {}: {}", path.display(), why.line, why.reason))
     };
     let found = FileName::ALL.into_iter().map(|file| bytes(file.as_str())).collect::<Result<Vec<_>, _>>()?;
     let [datastores, users, acl, secrets] = found.as_slice() else {

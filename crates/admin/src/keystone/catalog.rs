@@ -70,7 +70,9 @@ impl StoredResource for Region {
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         let id = at.id;
         if id.0.is_empty() || id.0.len() > 255 || id.0.chars().any(char::is_control) {
-            return Err(Error::Invalid("a region's id has 1 to 255 bytes".to_owned()));
+            return Err(Error::Invalid(
+                "a region's id must have 1 to 255 bytes and no control characters".to_owned(),
+            ));
         }
         check_comment(self.description.as_deref())?;
         // No region may be in itself, directly or through other regions.
@@ -90,7 +92,9 @@ impl StoredResource for Region {
         let has_regions = view.list::<Region>(&[])?.iter().any(|(_, row)| row.parent.as_ref() == Some(id));
         let is_of_it = |row: &Endpoint| row.region.as_deref() == Some(id.0.as_str());
         if has_regions || view.list::<Endpoint>(&[])?.iter().any(|(_, row)| is_of_it(row)) {
-            return Err(Error::Refused(format!("region {id} has other regions or endpoints in it")));
+            return Err(Error::Refused(format!(
+                "region {id} cannot be deleted: it has other regions or endpoints in it; delete those first"
+            )));
         }
         change.delete::<Region>(id);
         Ok(())
@@ -155,7 +159,9 @@ pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
 /// Checks the URL of an endpoint.
 pub(super) fn check_url(url: &str) -> Result<(), Error> {
     if !(url.starts_with("http://") || url.starts_with("https://")) || url.len() > 1024 {
-        return Err(Error::Invalid(format!("`{url}` is not a URL; expected http:// or https://")));
+        return Err(Error::Invalid(format!(
+            "`{url}` is not a valid URL; expected http:// or https://, and at most 1024 bytes"
+        )));
     }
     Ok(())
 }

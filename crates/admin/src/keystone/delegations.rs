@@ -49,7 +49,7 @@ pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) 
     let now = change.audit().unix_seconds;
     if maker.previous.as_ref().is_some_and(|previous| now < previous.until) {
         let why = format!(
-            "application credential {} cannot create records while its old secret is still valid; end the old secret with `token set --end-grace`",
+            "application credential {} cannot create records while its old secret is still valid; end the old secret with `enfilade token set --end-grace`",
             maker.name
         );
         return Err(Error::Refused(why));

@@ -30,7 +30,7 @@ pub(crate) fn put_extra(
 ) -> Result<(), Error> {
     if text.len() > EXTRA_BYTES_MAX {
         return Err(Error::Invalid(format!(
-            "its attributes are longer than {EXTRA_BYTES_MAX} bytes together"
+            "the additional attributes are longer than {EXTRA_BYTES_MAX} bytes together"
         )));
     }
     let at = ExtraKey::of(kind, key);

@@ -37,7 +37,7 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
         Target::User(user) => Grantee::User(user_id(view, user)?),
         Target::Group(group) => Grantee::Group(group_id(view, group)?),
         Target::Token(..) => {
-            let why = "an API token has no role on a project; make it with `enfilade token create --project`";
+            let why = "this role can be assigned only to a user or group, not to an API token; to limit a token to a project, create it with `enfilade token create --project`";
             return Err(Error::Invalid(why.into()));
         }
     };

@@ -533,7 +533,7 @@ impl Taking<'_, '_> {
             Some(spaces) => spaces,
             None => {
                 let space = self.view.get::<SidSpace>(&SidSpaceKey)?;
-                let space = space.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+                let space = space.ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
                 (space, space)
             }
         };

@@ -73,7 +73,9 @@ fn expect_place(row: &Project, view: &View<'_>, change: &mut Change, id: &Projec
             return Err(Error::Invalid("a project must be in the domain of its parent".to_owned()));
         }
         if parents_of(view, parent)?.len() + 1 > PROJECT_DEPTH_MAX {
-            return Err(Error::Refused("projects are nested too deep".to_owned()));
+            return Err(Error::Refused(
+                "projects are nested too deep: choose a parent that is nearer to the top".to_owned(),
+            ));
         }
         change.expect_present::<Project>(parent).put(&ReverseKey::Child(*parent, *id), &Reverse);
     }

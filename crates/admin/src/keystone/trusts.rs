@@ -47,7 +47,7 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
         let lent = |said: &String| {
             let id = said.parse::<RoleId>();
             let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
-            let why = || format!("the trustor has no role {said} on the project, so cannot lend it");
+            let why = || format!("the trustor has no role {said} on the project, so the trust cannot delegate it");
             held.iter().find(is_it).map(|held| held.id).ok_or_else(|| Error::Invalid(why()))
         };
         let roles: Vec<_> = new.roles.iter().map(lent).collect::<Result<_, _>>()?;
@@ -133,7 +133,7 @@ pub fn use_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<(), Error> {
         let Some(uses) = row.uses else { return Ok(()) };
         let left = uses
             .checked_sub(1)
-            .ok_or_else(|| Error::Refused("there are no remaining uses of it".to_owned()))?;
+            .ok_or_else(|| Error::Refused("the trust has no remaining uses".to_owned()))?;
         change.expect_same(id, &row).put(id, &Trust { uses: Some(left), ..row.clone() });
         Ok(())
     })?;

@@ -5,7 +5,7 @@ use crate::fernet::payload::Audit;
 use crate::session::{Claim, Methods, Scope};
 use enfilade_facts::journal::{Head, write_down};
 use enfilade_facts::vocabulary::{TrustId, UserId};
-use enfilade_facts::{At, AuditRecord, Change, Each, Found, Snapshot, StoreId};
+use enfilade_facts::{At, AuditRecord, Change, Clocks, Each, Found, MirrorHealth, Passed, Snapshot, StoreId};
 use std::collections::BTreeMap;
 
 struct Facts {
@@ -17,9 +17,13 @@ impl Facts {
     fn new() -> Self {
         let at = At { store: StoreId(1), revision: Revision(0) };
         let mut facts = Facts { at, records: BTreeMap::new() };
-        let head = Head { revision: at.revision, commit: 0 }.write();
-        facts.records.insert((head.table, head.key), head.stored.unwrap());
+        facts.put_head();
         facts
+    }
+
+    fn put_head(&mut self) {
+        let head = Head { revision: self.at.revision, commit: 0 }.write();
+        self.records.insert((head.table, head.key), head.stored.unwrap());
     }
 
     fn commit(&mut self, edit: impl FnOnce(&View<'_>, &mut Change)) {
@@ -39,6 +43,7 @@ impl Facts {
             };
         }
         self.at = self.at.next();
+        self.put_head();
     }
 }
 
@@ -223,5 +228,50 @@ fn a_mark_covers_all_of_a_chain_but_of_a_key_only_what_was_issued_before() {
         (Methods::EC2_KEY, user, 999),
     ] {
         assert_eq!(covers(&session(methods), &mark, 999), last, "{methods:?} {mark:?}");
+    }
+}
+
+/// Another thread had a newer view, so the index is ahead of this one: then the view alone is asked.
+#[test]
+fn an_index_that_is_ahead_changes_no_answer_of_an_older_view() {
+    let mut facts = Facts::new();
+    let now = Clocks { unix_seconds: 5_000, tick_millis: 5_000_000, mirror: MirrorHealth::Current };
+    let session = Session::of_claim(Claim {
+        user: UserId::from_bytes([1; 16]),
+        methods: Methods::PASSWORD,
+        scope: Scope::Unscoped,
+        lent: None,
+        issued_at: 100,
+        expires_at: 2_000,
+        audit: Audit { own: [2; 16], chain: None },
+    });
+    for (what, purged, revoked, last, over, by) in [
+        ("nothing was purged", None, None, i64::MIN, None, None),
+        ("marks up to the second before its end were purged", Some(1_999), None, 1_999, None, None),
+        ("marks up to its end were purged", Some(2_000), None, 2_000, Some(0), None),
+        ("later marks were purged", Some(2_007), None, 2_007, Some(7), None),
+        ("it is revoked", None, Some(Revoked::Token([2; 16])), 2_007, Some(7), Some(Revoked::Token([2; 16]))),
+    ] {
+        facts.commit(|view, change| {
+            if let Some(purged) = purged {
+                change.put_passed(Passed::by(view, now).unwrap().purging(purged));
+            }
+            if let Some(mark) = revoked {
+                change.end(mark);
+            }
+        });
+        let (level, ahead) = (Index::<Revocations>::new(), Index::<Revocations>::new());
+        let mut newer = Facts { at: facts.at, records: facts.records.clone() };
+        newer.commit(|view, change| {
+            change.put_passed(Passed::by(view, now).unwrap().purging(4_000)).end(Revoked::Chain([2; 16]));
+        });
+        ahead.read(&View::new(&newer), Revocations::count).unwrap();
+        for index in [&level, &ahead] {
+            let view = View::new(&facts);
+            assert_eq!(issuing(&view, index, now.unix_seconds).unwrap().purged, last, "{what}");
+            let look = look(&view, index, &session, None).unwrap();
+            assert_eq!((look.over, look.by), (over, by), "{what}");
+        }
+        assert!(matches!(ahead.read(&View::new(&facts), |_| ()), Err(IndexError::Ahead)));
     }
 }

@@ -2,17 +2,17 @@
 
 use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
-use crate::explain::judge;
+use crate::explain::{judge, rights};
 use crate::open::{AccessCheck, knows_roles, would};
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
-    AccessRules, Assignment, AssignmentKey, FileFault, FileName, MirroredFile, Who,
+    AccessRules, Assignment, AssignmentKey, Binding, FileFault, FileName, MirroredFile, Who,
 };
-use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath, StorePath};
 use enfilade_facts::{Clocks, MirrorHealth, Refuse, Table};
-use enfilade_identity::{Principal, SetId};
+use enfilade_identity::{Principal, Reach, SetId};
 use expect_test::expect;
 
 const READER: &str = "/datastore/tank staff DatastoreReader";
@@ -88,6 +88,12 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
         ),
         (
+            // A grantee whose role does not hold here is not named.
+            "/datastore/tank staff DatastoreReader\n/datastore/tank @staff NoAccess-",
+            "a",
+            "role DatastoreReader assigned to group @staff@local on /datastore/tank",
+        ),
+        (
             // The name of another store, or a longer name, is another path.
             "/datastore/tank2 staff Admin\n/datastore/tank/ab staff Admin",
             "a",
@@ -100,6 +106,45 @@ fn roles_as_acl_cfg_resolves_them() {
             resolved.given(&case.view, case.principal).to_string()
         });
         assert_eq!(given, expected);
+    }
+}
+
+/// In a session for a project, the roles on the project count in the datastores that are bound to it. Roles on paths do not count.
+#[test]
+fn roles_on_a_project_count_where_it_is_bound() {
+    const BOUND: ProjectId = ProjectId::from_bytes([1; 16]);
+    const OTHER: ProjectId = ProjectId::from_bytes([2; 16]);
+    let mut facts = Facts::of("/ alice Admin");
+    let tank: DatastoreName = "tank".parse().unwrap();
+    facts.put(&tank, &Binding { project: BOUND });
+    let by = |role: &str, of: &str| {
+        format!(
+            "role {role} assigned to the users with role {of} on the datastore's project on /datastore/tank"
+        )
+    };
+    let none = || "no role".to_owned();
+    for (project, roles, rights, words) in [
+        (BOUND, &["reader"][..], 0x12_00a9, by("DatastoreReader", "reader")),
+        (BOUND, &["member"], 0x13_01ff, by("DatastorePowerUser", "member")),
+        (BOUND, &["manager"], 0x17_01ff, by("DatastorePowerUser", "manager")),
+        (BOUND, &["member", "manager"], 0x17_01ff, by("DatastorePowerUser", "member and manager")),
+        (BOUND, &["admin", "service"], 0x1f_01ff, by("DatastoreAdmin", "admin")),
+        (BOUND, &["service"], 0, none()),
+        (BOUND, &[], 0, none()),
+        (OTHER, &["admin"], 0, none()),
+    ] {
+        let reach = Reach::Project { project, roles: roles.iter().map(|role| (*role).to_owned()).collect() };
+        let principal = Principal { reach, ..alice() };
+        case(&facts, &principal, |case| {
+            let resolved = case.roles(&RolePath::of(case.datastore, &path("a"))).unwrap();
+            let given = resolved.given(&case.view, case.principal).to_string();
+            assert_eq!((resolved.rights(NodeKind::File).0, given), (rights, words), "{project} {roles:?}");
+            assert_eq!(case.is_admitted(), Ok(rights != 0), "{project} {roles:?}");
+        });
+    }
+    let view = enfilade_facts::View::new(&facts);
+    for (datastore, expected) in [("tank", Some(BOUND)), ("lake", None)] {
+        assert_eq!(crate::bound_to(&view, &datastore.parse().unwrap()), Ok(expected), "{datastore}");
     }
 }
 
@@ -198,6 +243,20 @@ fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::File))), "permit");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::Directory))), "AC02");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::On(AccessMask::LIST))), "AC02");
+    // A review says so, too.
+    let facts = Facts::of(POWER);
+    let (view, store) =
+        (enfilade_facts::View::new(&facts), ("tank".parse().unwrap(), AccessRules::default()));
+    let (adds, passes) = (AccessMask::ADD_FILE, AccessMask::TRAVERSE);
+    for (kind, lines, expected) in [
+        (NodeKind::Directory, "allow staff add-file", adds),
+        (NodeKind::Directory, "allow staff add-file,execute,write-acl", adds | passes),
+        (NodeKind::File, "allow staff write-data,execute", AccessMask::NONE),
+    ] {
+        let (at, target) = (path("d"), subject(kind, acl(&[lines])));
+        let granted = rights(&view, NOW, &alice(), (&store.0, &store.1), (&at, &target, None), &memo());
+        assert_eq!(granted, Ok(expected), "{lines}");
+    }
 }
 
 #[test]
@@ -264,6 +323,16 @@ fn a_damaged_acl_is_for_nobody_but_those_who_skip_it() {
         let admin = "/datastore/tank staff DatastoreAdmin";
         assert_eq!(code(decide(admin, "a", &target, Wanted::On(AccessMask::ALL))), "permit");
         assert_eq!(code(decide("", "a", &target, Wanted::On(AccessMask::READ))), "AC02");
+        for (facts, expected) in
+            [(POWER, Err("AC04")), (admin, Ok(AccessMask::ALL)), ("", Ok(AccessMask::NONE))]
+        {
+            let facts = Facts::of(facts);
+            let (view, store) =
+                (enfilade_facts::View::new(&facts), ("tank".parse().unwrap(), AccessRules::default()));
+            let at = path("a");
+            let judged = judge(&view, NOW, &alice(), (&store.0, &store.1), &at, &target, &memo());
+            assert_eq!(judged.map(|judged| judged.granted).map_err(|why| why.code()), expected);
+        }
     }
 }
 
@@ -335,6 +404,9 @@ fn a_refusal_names_what_decided() {
     ]
     .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
     expect!["the user cannot see /docs/a.txt: no role"].assert_eq(&says("", &[], write));
+    // Only the first step is named that does not let through what is missing.
+    expect!["write-data on /docs/a.txt is not granted: role DatastoreReader assigned to group @staff@local on /datastore/tank"]
+        .assert_eq(&says(READER, &["deny staff write", "allow everyone full"], write));
     let target = Subject { mode: 0o640, ..subject(NodeKind::File, StoredAcl::Absent) };
     let refusal = decide(POWER, "docs/a.txt", &target, Wanted::Overwrite).unwrap_err().to_string();
     expect!["/docs/a.txt exists already, and the user cannot see it: no ACL; mode 640 of 0:0 grants read-attributes,read-acl,synchronize"]
@@ -413,6 +485,16 @@ fn the_walk_in_words() {
     };
     assert!(would(AccessMask::READ).is_ok());
     assert_eq!(would(AccessMask::WRITE_DATA), Err("AC03"));
+}
+
+#[test]
+fn without_a_role_the_walk_says_how_to_give_one() {
+    let (facts, target) = (Facts::of(""), subject(NodeKind::File, everything()));
+    let view = enfilade_facts::View::new(&facts);
+    let (tank, rules) = ("tank".parse().unwrap(), AccessRules::default());
+    let judged = judge(&view, NOW, &alice(), (&tank, &rules), &path("a"), &target, &memo()).unwrap();
+    let walk: Vec<String> = judged.walk.iter().map(ToString::to_string).collect();
+    assert_eq!(walk, ["no role is assigned here or above: `enfilade role assign` gives one"]);
 }
 
 #[test]

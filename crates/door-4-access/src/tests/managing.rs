@@ -7,7 +7,7 @@ use crate::ask::ObjectId;
 use crate::bounds::{Party, beyond};
 use crate::lending::{Lending, lends, only_made_by};
 use crate::permit::{AccessPermit, AdminPermit, ApiPermit, PropagationBy, PropagationPermit};
-use crate::policy::{Who as As, rule_named};
+use crate::policy::{POLICY, Who as As, rule_named};
 use crate::view::View;
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, FileName, Grant, GrantKey, GrantScope, Grantee, Group, Member,
@@ -398,6 +398,39 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
     assert_eq!((lets("list_services"), lets("create_domain")), (Some(As::Admin), None));
     let bounded = |rule| rule_named(rule).unwrap().is_bounded();
     assert_eq!(["create_user", "create_project", "list_users"].map(bounded), [true, false, false]);
+}
+
+/// On the page of the routes, no two alternatives look the same.
+#[test]
+fn each_alternative_has_words_of_its_own() {
+    let mut said: Vec<(&str, As)> = Vec::new();
+    for who in POLICY.iter().flat_map(|rule| rule.who) {
+        match said.iter().find(|(words, _)| *words == who.says()) {
+            Some((words, other)) => assert_eq!(other, who, "{words}"),
+            None => said.push((who.says(), *who)),
+        }
+    }
+    assert!(said.contains(&("admin", As::Admin)), "{said:?}");
+}
+
+/// The words of the page of the routes begin with what door 4 decides.
+#[test]
+fn each_kind_of_call_says_what_a_lent_credential_may_do() {
+    let (plain, nothing) = (session(Methods::EC2_KEY, None), About::default());
+    let creates = "it creates within its own project and roles";
+    for (lending, begins, contains) in [
+        (Lending::Sessions, "yes; ", "only for tokens of its own user"),
+        (Lending::Reads, "yes", ""),
+        (Lending::Manages, "yes", ""),
+        (Lending::People, "no", ""),
+        (Lending::Keys, "only an unrestricted credential: ", creates),
+        (Lending::Credentials, "only an unrestricted credential: ", creates),
+        (Lending::Trusts, "an unrestricted credential: ", "a trust with `allow_redelegation` only"),
+    ] {
+        let says = lending.says();
+        assert!(says.starts_with(begins) && says.contains(contains), "{lending:?}: {says}");
+        assert_eq!(lends(&alice(), &plain, lending, &nothing), begins.starts_with("yes"), "{lending:?}");
+    }
 }
 
 #[test]

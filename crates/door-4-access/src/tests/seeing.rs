@@ -11,6 +11,7 @@ use crate::open::{AccessCheck, would};
 use crate::reference;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::sight::Sight;
+use enfilade_facts::limits::PATH_BYTES_MAX;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{AccessRules, Who};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Role, Sid, StorePath, UserId};
@@ -162,6 +163,54 @@ fn what_is_known_of_somebody_serves_nobody_else() {
         }
     }
     assert!(told.len() >= 5, "they see different things: {told:?}");
+}
+
+/// The kernel reports changes of one object, and nothing was reported. Its mode is no part of its state, and an ACL that could not be read may be
+/// readable later.
+#[test]
+fn what_a_state_does_not_tell_is_read_each_time() {
+    let version = Some(Version::Watched { acls: AclDialect::Ntacl, file_system: 1, changes: 3 });
+    let (facts, unreadable) = (Facts::of("/ alice DatastorePowerUser"), StoredAcl::Unreadable("EIO".into()));
+    for looks in [
+        [
+            (unreadable, 0o777, Sight::Hidden),
+            (StoredAcl::Unread, 0, Sight::Unread),
+            (everything(), 0, Sight::Seen),
+            (StoredAcl::Unread, 0, Sight::Seen),
+        ],
+        [
+            (StoredAcl::Absent, 0o700, Sight::Hidden),
+            (StoredAcl::Unread, 0o777, Sight::Unread),
+            (StoredAcl::Absent, 0o777, Sight::Seen),
+            (StoredAcl::Unread, 0o777, Sight::Unread),
+        ],
+    ] {
+        let memo = AccessMemo::new(MemoSeed([7; 16]), 1 << 20);
+        for (at, (acl, mode, expected)) in looks.into_iter().enumerate() {
+            let target = Subject { mode, version, ..subject(NodeKind::File, acl) };
+            let seen = case_with(&facts, &alice(), &memo, |case| case.see(&path("dir"), &[("a", &target)]));
+            assert_eq!(seen.unwrap(), [expected], "{at}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_is_shown_if_a_path_can_lead_to_it() {
+    let target = subject(NodeKind::File, everything());
+    // A path to an entry of this directory has room for a name of three bytes.
+    let long: String = (1..=PATH_BYTES_MAX - 4).map(|at| if at % 200 == 0 { '/' } else { 'x' }).collect();
+    for (directory, name, expected) in [
+        (long.as_str(), "ab", Sight::Seen),
+        (&long, "abc", Sight::Seen),
+        (&long, "abcd", Sight::Hidden),
+        (&long, "abcde", Sight::Hidden),
+        ("dir", "abcd", Sight::Seen),
+        ("dir", "a\\b", Sight::Hidden),
+    ] {
+        let facts = Facts::of("/ alice DatastorePowerUser");
+        let seen = case(&facts, &alice(), |case| case.see(&path(directory), &[(name, &target)])).unwrap();
+        assert_eq!(seen, [expected], "{name}");
+    }
 }
 
 /// Counts how often facts are searched to judge the entries of a directory and of each directory in it, with a memo that has room for few entries.

@@ -52,7 +52,10 @@ impl Answers {
     pub(super) fn put_http(&self, token: &str, key_authorization: &str) -> anyhow::Result<Answer> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_word = !token.is_empty() && token.bytes().all(is_letter);
-        anyhow::ensure!(is_word, "the authority sent a token that is no word of base64url");
+        anyhow::ensure!(
+            is_word,
+            "the authority sent an invalid challenge token: expected only letters, digits, `-` and `_`"
+        );
         self.put(self.http.join(token), key_authorization.as_bytes())
     }
 
@@ -84,7 +87,7 @@ impl Answers {
         proof(name, &digest)
             .map(Arc::new)
             .inspect_err(|why| {
-                output::note(&format!("warning: the handshake that validates `{name}` was refused: {why:#}"));
+                output::note(&format!("warning: the certificate for the TLS-ALPN-01 validation of `{name}` cannot be made, so the validation fails: {why:#}"));
             })
             .ok()
     }

@@ -41,12 +41,12 @@ impl Https {
                 )
             })?,
         };
-        let named = || format!("CA certificates `{}`", file.display());
+        let named = || format!("the CA certificates in `{}` cannot be read", file.display());
         let mut store = RootCertStore::empty();
         let pem = std::fs::read(file).with_context(named)?;
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let (used, _) = store.add_parsable_certificates(read.with_context(named)?);
-        anyhow::ensure!(used > 0, "no usable certificate in `{}`", file.display());
+        anyhow::ensure!(used > 0, "no usable CA certificate in `{}`", file.display());
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(store)

@@ -60,10 +60,10 @@ pub(super) async fn obtain(
     if !matches!(validated, Ok(OrderStatus::Ready)) {
         let failures = failures(&mut order).await;
         anyhow::ensure!(failures.is_empty(), "{}: {}", challenge.name(), failures.join(", "));
-        let status = validated.with_context(|| format!("the validation ({})", challenge.name()))?;
+        let status = validated.with_context(|| format!("the validation failed ({})", challenge.name()))?;
         bail!("the authority did not validate the names ({}): the order is {status:?}", challenge.name());
     }
-    let key = order.finalize().await.context("the request for the certificate")?;
+    let key = order.finalize().await.context("the request for the certificate failed")?;
     let chain = order.poll_certificate(&PATIENCE).await.context("the certificate")?;
     Ok(Obtained { chain, key })
 }
@@ -80,9 +80,9 @@ async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> an
         let Identifier::Dns(name) = authorization.identifier().identifier.clone() else {
             bail!("the authority wants to validate something that is no host name");
         };
-        let mut asked = authorization
-            .challenge(challenge.kind())
-            .with_context(|| format!("the authority offers no {} for `{name}`", challenge.name()))?;
+        let mut asked = authorization.challenge(challenge.kind()).with_context(|| {
+            format!("the authority offers no validation of this kind ({}) for `{name}`", challenge.name())
+        })?;
         let proof = asked.key_authorization();
         served.push(match challenge {
             Challenge::Http => answers.put_http(&asked.token, proof.as_str())?,
@@ -91,7 +91,10 @@ async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> an
                 proof.digest().as_ref(),
             )?,
         });
-        asked.set_ready().await.with_context(|| format!("the challenge for `{name}`"))?;
+        asked
+            .set_ready()
+            .await
+            .with_context(|| format!("the authority could not be asked to validate `{name}`"))?;
     }
     Ok(served)
 }

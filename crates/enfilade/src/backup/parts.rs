@@ -45,7 +45,7 @@ impl Parts {
             parts.whole(data, &directory, place)?;
         }
         if let Some(directory) = certificates.next() {
-            let why = "a backup holds certificates of at most 5 directories: move the files of the crt-list together";
+            let why = "a backup holds certificates of at most 5 directories: move the files of the crt-list into fewer directories";
             return Err(BackupError::io(directory, std::io::Error::other(why)));
         }
         if let Some(issuers) = &config.tls.issuers {

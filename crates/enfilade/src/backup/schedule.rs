@@ -176,7 +176,7 @@ fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBu
 /// Deletes the oldest backups of the record until `keep` are left. A missing file is no error: somebody else deleted it.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
     while keep < record.made.len() {
-        let file = &record.made.first().context("there is a backup")?.file;
+        let file = &record.made.first().context("the record of backups has no entry")?.file;
         match std::fs::remove_file(file) {
             Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
                 output::note(&format!("warning: old backup `{}` cannot be deleted: {why}", file.display()));

@@ -90,7 +90,9 @@ impl Served {
         let default = |certificates: &Certificates| certificates.fallback().map(|file| file.path.clone());
         let (before, after) = (default(&self.exchange.borrow().certificates), default(&certificates));
         if let Some(file) = after.filter(|after| before.as_ref() != Some(after)) {
-            output::note(&format!("certificate `{file}` answers names that no certificate has, from now on"));
+            output::note(&format!(
+                "certificate `{file}` is the default certificate from now on: it is sent for names that no certificate has"
+            ));
         }
         self.exchange.send_replace(Tls { certificates: Arc::new(certificates), keeper });
     }
@@ -117,7 +119,7 @@ impl Served {
         let looked = keeper.files.look_again(&certificates, rules, clock::nanos());
         let looked = looked.with_context(|| keeper.unusable())?;
         if looked.certificates.is_empty() {
-            anyhow::bail!("no certificate would be left in {}", keeper.place());
+            anyhow::bail!("there is no usable certificate in {}; see `enfilade certs check`", keeper.place());
         }
         let (count, is_well) = (looked.certificates.count(), looked.bad.is_empty());
         self.exchange(looked.certificates, keeper);
@@ -198,7 +200,7 @@ impl Served {
         };
         if looked.certificates.is_empty() {
             output::note(
-                "warning: no usable certificate left in the directory; the old ones stay in use until one is added",
+                "warning: no usable certificate is left; the old ones stay in use until one is added; see `enfilade certs check`",
             );
             return;
         }

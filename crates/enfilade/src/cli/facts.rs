@@ -15,7 +15,7 @@ pub(crate) enum Facts {
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
-    /// Write a backup of the facts alone; servers may run and write meanwhile. The whole house: `enfilade backup`
+    /// Write a backup of the facts alone; servers may run and write meanwhile. For a backup of all data of the server, use `enfilade backup`
     Backup {
         /// The backup file
         file: PathBuf,

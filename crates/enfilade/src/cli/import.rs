@@ -26,7 +26,7 @@ pub(crate) enum Import {
         /// The name of the cloud in clouds.yaml
         #[arg(long, value_name = "NAME")]
         os_cloud: String,
-        /// A dump of its database (mysqldump, or sqlite3 .dump), for the hashes of passwords
+        /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the password hashes are imported
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
         /// Leave out domains, roles and projects whose name another record has here, with every assignment that needs them

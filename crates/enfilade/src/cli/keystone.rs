@@ -21,16 +21,16 @@ pub(crate) struct Bootstrap {
     /// The name of the identity service
     #[arg(long, default_value = "keystone", value_name = "NAME")]
     pub(crate) service: String,
-    /// Its region
+    /// The region of the identity service
     #[arg(long, default_value = "RegionOne", value_name = "NAME")]
     pub(crate) region: String,
-    /// Its public URL [default: https:// and `[tls] listen`]
+    /// The public URL of the identity service [default: https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Its URL for other services [default: the public URL]
+    /// The URL of the identity service for other services [default: the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) internal_url: Option<String>,
-    /// Its URL for administrators [default: the public URL]
+    /// The URL of the identity service for administrators [default: the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) admin_url: Option<String>,
 }
@@ -39,24 +39,24 @@ pub(crate) struct Bootstrap {
 pub(crate) enum Domain {
     /// Create a domain: a realm of users, groups and projects
     Add {
-        /// Its name
+        /// The name of the domain
         domain: Realm,
     },
     /// Show all domains
     List,
     /// Enable a disabled domain
     Enable {
-        /// Its name
+        /// The name of the domain
         domain: Realm,
     },
     /// Refuse all logins of its users, and end their sessions
     Disable {
-        /// Its name
+        /// The name of the domain
         domain: Realm,
     },
     /// Remove an empty domain
     Remove {
-        /// Its name
+        /// The name of the domain
         domain: Realm,
     },
 }
@@ -103,9 +103,9 @@ pub(crate) enum Catalog {
     List,
     /// Create a service
     Service {
-        /// Its type, such as `object-store`
+        /// The type of the service, such as `object-store`
         kind: String,
-        /// Its name
+        /// The name of the service
         name: String,
     },
     /// Create an endpoint of a service, or change the URL of the one with the same interface and region
@@ -122,12 +122,12 @@ pub(crate) enum Catalog {
     },
     /// Remove a service with its endpoints
     RemoveService {
-        /// Its id
+        /// The id of the service
         service: ServiceId,
     },
     /// Remove an endpoint
     RemoveEndpoint {
-        /// Its id
+        /// The id of the endpoint
         endpoint: EndpointId,
     },
 }

@@ -21,7 +21,7 @@ pub(crate) enum Revoke {
     },
     /// End all sessions of users of a domain, and all sessions for the domain and its projects
     Domain {
-        /// Its name
+        /// The name of the domain
         domain: Realm,
         #[command(flatten)]
         extent: Extent,
@@ -40,7 +40,7 @@ pub(crate) enum Revoke {
     },
     /// End one session
     Session {
-        /// Its audit id, as `session list` and the log show it; `-` reads its token from standard input
+        /// The audit id of the session, as `session list` and the log show it; `-` reads the token of the session from standard input
         session: String,
         /// Also all other sessions of its chain: those that were made from the same login
         #[arg(long)]

@@ -49,7 +49,7 @@ pub(super) fn judged(
             let needs_login = way.kind == WayKind::TrustFromAnother && !has_session(&way.user, sessions);
             let why_not = match way.check(view, now, &context) {
                 Ok(()) if needs_login && check_secret(view, now, way.user, None).is_err() => {
-                    Some("it takes a session in person, and the user has neither a session nor a password that works".to_owned())
+                    Some("a trust needs a session that the user began in person, and the user has neither such a session nor a password that works".to_owned())
                 }
                 Ok(()) => None,
                 Err(Refusal::Facts(why)) => return Err(why.into()),
@@ -70,7 +70,7 @@ fn why_not(refusal: &Refusal) -> String {
         Refusal::Disabled { what, .. } => format!("{what} is disabled"),
         Refusal::Expired { what, .. } => format!("{what} has expired"),
         Refusal::NoScope(why) => (*why).to_owned(),
-        Refusal::PasswordExpired { .. } => "it only allows to choose another password".to_owned(),
+        Refusal::PasswordExpired { .. } => "it can only be used to choose another password".to_owned(),
         Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
         Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
         other => other.to_string(),
@@ -115,7 +115,7 @@ fn show(user: &Userid, access: &UserAccess, judged: &[Judged], sessions: &[Issue
     ));
     if !access.enabled {
         output::line(&format!(
-            "nothing works until: enfilade user enable {}",
+            "nothing works until you run: enfilade user enable {}",
             output::word(&user.to_string())
         ));
     }

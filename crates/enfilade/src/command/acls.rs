@@ -64,7 +64,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
                     }
                 },
             )?;
-            anyhow::ensure!(bad == 0, "{bad} ACLs were not saved");
+            anyhow::ensure!(bad == 0, "{bad} ACLs were not saved; see the warnings above");
         }
         Acl::Restore { datastore } => restore(home, &datastore, json)?,
         Acl::Review { datastore, path, people, right, csv } => {
@@ -147,7 +147,10 @@ fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
         );
     }
     let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text).context("the ACL cannot be read")?;
+    std::io::stdin()
+        .lock()
+        .read_to_string(&mut text)
+        .context("the ACL cannot be read from standard input")?;
     let lines: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     anyhow::ensure!(

@@ -114,8 +114,7 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     let is_encrypted = command.passphrase || command.passphrase_stdin || !recipients.is_empty();
     ensure!(
         is_encrypted == ends_in("age"),
-        "`{}`: a name that ends in .age is for an encrypted backup, and an encrypted backup has such a name: expected for example house.tar.age \
-         together with --recipient or --passphrase, or house.tar without them",
+        "`{}`: an encrypted backup needs a name that ends in .age, and only an encrypted backup may have such a name: expected for example backup.tar.age together with --recipient or --passphrase, or backup.tar without them",
         target.display()
     );
     let lock = match passphrase(command)? {
@@ -152,8 +151,7 @@ fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
     let characters = String::from_utf8_lossy(passphrase.reveal()).chars().count();
     ensure!(
         characters >= PASSPHRASE_CHARACTERS_MIN,
-        "the passphrase has {characters} characters, expected at least {PASSPHRASE_CHARACTERS_MIN}: who has the file can try passphrases for years; \
-         nothing was written"
+        "the passphrase has {characters} characters, expected at least {PASSPHRASE_CHARACTERS_MIN}, because an attacker who has the file can try passphrases for years; nothing was written"
     );
     if command.passphrase {
         let again = prompt::hidden("again: ")?;

@@ -158,8 +158,10 @@ fn show(
         return Ok(ExitCode::SUCCESS);
     }
     let only = [OsString::from(permit.certificate())];
-    let leaf =
-        files.leaves_of(Path::new("/"), &only, |_, leaf| leaf)?.pop().context("the file is gone")??;
+    let leaf = files
+        .leaves_of(Path::new("/"), &only, |_, leaf| leaf)?
+        .pop()
+        .context("the certificate file was removed meanwhile; run the command again")??;
     let is_default = permit.is_default();
     let unusable = files.is_usable(Path::new(permit.certificate())).err();
     let ended = if unusable.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
@@ -176,9 +178,13 @@ fn show(
     }
     let now = clock::now().unix_seconds;
     let because = match (is_default, excluding) {
-        (true, Some(lines)) => format!("default: no certificate has the name ({lines} excludes it)"),
+        (true, Some(lines)) => {
+            format!("default: no certificate has the name (lines of the crt-list exclude it: {lines})")
+        }
         (true, None) => "default: no certificate has the name".to_owned(),
-        (false, Some(lines)) => format!("the certificate has the name ({lines} excludes it)"),
+        (false, Some(lines)) => {
+            format!("the certificate has the name (other lines of the crt-list exclude the name: {lines})")
+        }
         (false, None) => "the certificate has the name".to_owned(),
     };
     let mut rows = vec![
@@ -213,8 +219,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     match files.place() {
         CertificatePlace::Directory(directory) => Ok(directory),
         CertificatePlace::List(list) => bail!(
-            "the certificates are those of the crt-list `{}`, which this command does not change: write the file, then its line in the list; \
-             a running server loads both",
+            "the certificates come from the crt-list `{}`, which this command does not change: edit the list and its files by hand (a new file first, then its line); a running server loads both",
             list.display()
         ),
     }

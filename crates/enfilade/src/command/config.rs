@@ -38,7 +38,10 @@ fn check(data: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     warnings.extend(config::unread_variables(config::variables()));
     let text = match path.exists() {
         true => format!("configuration `{}` is valid", path.display()),
-        false => format!("there is no configuration `{}`: every key has its default", path.display()),
+        false => format!(
+            "there is no configuration `{}`: every key has its default, or the value of an environment variable",
+            path.display()
+        ),
     };
     output::done(json, &json!({ "file": path, "exists": path.exists(), "warnings": warnings }), &text);
     if !json {

@@ -168,8 +168,7 @@ fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -
     let has_acl = enfilade_admin::get_acl(&ctx, name, &top).is_ok_and(|acl| acl.lines.is_some());
     match has_entries && !has_acl {
         true => format!(
-            "\nthe directory has entries and no ACL: besides roles, mode bits decide about what has no ACL. ACLs for everything in it: \
-             enfilade acl set {name} / 'allow @GROUP full inherit=files,dirs' --recursive"
+            "\nthe directory has entries and no ACL: for objects without an ACL, mode bits decide in addition to roles. To set ACLs on everything in it: enfilade acl set {name} / 'allow @GROUP full inherit=files,dirs' --recursive"
         ),
         false => String::new(),
     }
@@ -203,7 +202,7 @@ fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) 
                     output::time(active.since)
                 )),
                 _ if process.closed < closed && !reads_go_on => {
-                    waits_for.push(format!("process {} to close it", process.id));
+                    waits_for.push(format!("process {} to close the datastore", process.id));
                 }
                 _ => {}
             }

@@ -119,7 +119,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
             warning(what, format!("{state}; its renewal failed at {}: {why}", output::time(at)))
         }
         (None, Some(until)) if until <= clock::now().unix_seconds => {
-            error(what, format!("{state}, which is over: start the server, which renews it"))
+            error(what, format!("{state}, so it has expired: start the server, which renews it"))
         }
         (Some((at, why)), _) => {
             error(what, format!("{state}; the last attempt failed at {}: {why}", output::time(at)))
@@ -152,7 +152,10 @@ fn backups(installation: &Installation) -> Finding {
         None => warning(what, "none was made yet: a running server makes the first one at once"),
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
-            format!("the last one is of {}: is a server running?", output::time(last.unix_seconds)),
+            format!(
+                "the last one is of {}, and the next one is overdue: check that a server is running, and look into its log",
+                output::time(last.unix_seconds)
+            ),
         ),
         Some(last) if last.file.starts_with(&installation.data) => warning(
             what,
@@ -245,7 +248,9 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
                 true => error("certificates", format!("`{path}`: {why}")),
                 false => warning(
                     "certificates",
-                    format!("`{path}`: {why}; `enfilade serve` makes one for localhost"),
+                    format!(
+                        "`{path}`: {why}; if this is the default directory, `enfilade serve` makes it with a certificate"
+                    ),
                 ),
             }];
         }
@@ -326,13 +331,12 @@ fn attempts(data: &Path) -> Finding {
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
         Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} in this hour and the one before; no address is barred"))
+            well(what, format!("{failed} in this hour and the one before; no address is blocked"))
         }
         Ok(Attempted { failed, barred }) => warning(
             what,
             format!(
-                "{failed} in this hour and the one before, and {barred} attempts from barred addresses: passwords are being guessed; \
-see the access log for `\"code\":\"ID13\"`"
+                "{failed} in this hour and the one before, and {barred} attempts from blocked addresses: passwords are being guessed; see the access log for `\"code\":\"ID13\"`"
             ),
         ),
         Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),

@@ -52,7 +52,10 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
 /// Opens a backup or dump for a restore. A pipe is first read to its end into a file, because other processes cannot write while the restore runs.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let of_the_house = || {
-        format!("this is a backup of the whole house: run `enfilade restore '{}' --force`", file.display())
+        format!(
+            "this is a backup that `enfilade backup` wrote, with more than the facts: run `enfilade restore '{}' --force`",
+            file.display()
+        )
     };
     let mut from = File::open(file)?;
     ensure!(!file.join(MANIFEST).exists(), of_the_house());
@@ -201,7 +204,9 @@ fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyh
         to.flush()
     };
     match file {
-        None => write(&mut std::io::stdout().lock()).context("the dump cannot be written")?,
+        None => {
+            write(&mut std::io::stdout().lock()).context("the dump cannot be written to standard output")?
+        }
         Some(file) => atomic::write_with(file, 0o600, |to| write(to))
             .with_context(|| format!("`{}` cannot be written", file.display()))?,
     }
@@ -246,7 +251,7 @@ fn put_in_place(
         why => anyhow::Error::from(why).context(unchanged()),
     })?;
     let mut text = format!(
-        "{count} records as of revision {} are in place; it is store {} now",
+        "{count} records as of revision {} are in place; the id of the store is {} now",
         origin.revision, at.store
     );
     if let Some(aside) = &aside {
@@ -254,7 +259,7 @@ fn put_in_place(
     }
     if !origin.secrets {
         text.push_str(
-            "\nthe dump holds no secrets: give new passwords with `enfilade user passwd`, make new tokens",
+            "\nthe dump holds no secrets: give users new passwords with `enfilade user passwd`, and tokens new secrets with `enfilade token regenerate`",
         );
     }
     let value = json!({
@@ -294,8 +299,9 @@ fn open_to_overwrite(
             output::note(&format!("warning: {why}"));
             Ok(None)
         }
-        Err(why) if is_of_this_store(&why) => Err(anyhow::Error::from(why)
-            .context("give --force to set this store aside and restore into a new one")),
+        Err(why) if is_of_this_store(&why) => Err(anyhow::Error::from(why).context(
+            "the present store cannot be opened; give --force to set it aside and restore into a new one",
+        )),
         Err(why) => Err(why.into()),
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn bootstrap(
     }
     let made = if is_new { "created" } else { "already existed and has the new password" };
     output::line(&format!(
-        "user {full} {made}: {} of project {} and of the system",
+        "user {full} {made}, and has the role {} on project {} and on the system",
         wanted.role, wanted.project
     ));
     if is_local {

@@ -17,7 +17,7 @@ pub(super) fn completions(shell: clap_complete::Shell) -> ExitCode {
 pub(super) fn pages(directory: &Path) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
-        .with_context(|| format!("`{}`: the pages cannot be written there", directory.display()))?;
+        .with_context(|| format!("the manual pages cannot be written into `{}`", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -84,7 +84,7 @@ struct Subject {
     /// The users of the subject. The report lists which of their ways in still work. For `projects` it also lists ways in of other users.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
-    /// The user to whom the subject belongs, if there is one.
+    /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
     /// The command that gives a user a way in again.
     again: String,
@@ -212,7 +212,7 @@ impl Subject {
         })
     }
 
-    /// The user to whom the subject belongs, or the subject itself if it belongs to no user.
+    /// The user that owns the subject, or the subject itself if no user owns it.
     fn whose(&self) -> String {
         match &self.owner {
             Some(owner) => format!("user {owner}"),
@@ -287,9 +287,13 @@ const MARKS_AT_ONCE: usize = 256;
 /// Reads a token from standard input, and returns the claim in it.
 fn claim_of_input(home: &Home) -> anyhow::Result<Claim> {
     let mut line = String::new();
-    std::io::stdin().lock().take(2048).read_line(&mut line).context("the token cannot be read")?;
+    std::io::stdin()
+        .lock()
+        .take(2048)
+        .read_line(&mut line)
+        .context("the token cannot be read from standard input")?;
     let token = Secret::new(line.trim().as_bytes()).context("no token on standard input")?;
-    let ring = crate::keys::read(&home.fernet_keys())?.context("no keys; run `enfilade keys init`")?;
+    let ring = crate::keys::read(&home.fernet_keys())?.context("there are no Fernet keys, so the token cannot be read; give the audit id of the session instead (`enfilade session list`)")?;
     Ok(Claim::read(&ring, &SessionAsk { token })?)
 }
 

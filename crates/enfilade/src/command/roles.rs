@@ -38,7 +38,7 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 Some(path) => enfilade_admin::assign_role(&ctx, path, &who, role.parse()?, !no_propagate)?,
                 None => grant_role(&ctx, &who, &named(home, on)?, role)?,
             };
-            said(&assignment, at, &format!("{auth_id} is {role} on {on}"));
+            said(&assignment, at, &format!("{auth_id} has the role {role} on {on}"));
         }
         RoleCommand::Remove { assignment } => {
             let Assignment { on, auth_id, role } = &assignment;
@@ -48,7 +48,7 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
                 None => take_role(&ctx, &who, &named(home, on)?, role)?,
             };
-            said(&assignment, at, &format!("{auth_id} is no longer {role} on {on}"));
+            said(&assignment, at, &format!("{auth_id} no longer has the role {role} on {on}"));
             warn_without_administrator(home, had_administrator)?;
         }
         RoleCommand::Define { name, implies, description } => {

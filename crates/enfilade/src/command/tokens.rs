@@ -67,7 +67,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let tokens = enfilade_admin::list_tokens(source, Some(owner))?;
             let found = tokens.into_iter().find(|found| found.tokenid == token.to_string());
             show(
-                &found.with_context(|| format!("no token `{token}`; see `enfilade token list`"))?,
+                &found.with_context(|| format!("there is no token `{token}`; see `enfilade token list`"))?,
                 &home.last_used()?,
                 json,
             );
@@ -214,12 +214,11 @@ fn require_held(
     let is_held = |role: &&String| held.iter().any(|(id, name)| name == *role || id.to_string() == **role);
     let Some(role) = wanted.iter().find(|role| !is_held(role)) else { return Ok(()) };
     let names: Vec<&str> = held.iter().map(|(_, name)| name.as_str()).collect();
-    let has = if names.is_empty() { "no role there".to_owned() } else { names.join(", ") };
+    let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let (owner, project, given) =
         (output::word(&owner.to_string()), output::word(project), output::word(role));
     bail!(
-        "{owner} does not have the role `{role}` on project {project}, only: {has}; assign it first with `enfilade role assign --project {project} \
-         --auth-id {owner} {given}`"
+        "{owner} does not have the role `{role}` on project {project} (roles there: {has}); assign it first with `enfilade role assign --project {project} --auth-id {owner} {given}`"
     )
 }
 

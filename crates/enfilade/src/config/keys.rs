@@ -5,7 +5,7 @@ use super::values::{
     AbsolutePath, AcmeDirectory, AtMost, Check, Duration, MailAddress, MapSize, Matching, Names, Positive,
     PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, Value,
 };
-use crate::listen::{Addresses, Networks};
+use crate::listen::{Addresses, Networks, PlainAddresses, Trusted};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
 use enfilade_facts::limits::{SECRET_BYTES_MAX, STALE_LIMIT_SECONDS, TOKEN_SECONDS_MAX};
 use enfilade_passage::SessionTerms;
@@ -108,8 +108,8 @@ keys! {
     tls: Tls, "tls.md" {
         /// The address for HTTPS, or several.
         listen: Addresses = Addresses::local(8443), Restart;
-        /// The address for HTTP without TLS, behind a proxy.
-        plain_listen: Option<Addresses>, "off", Restart;
+        /// The address or Unix socket for HTTP without TLS, behind a proxy. A Unix socket needs `unix` in `[http] trusted_proxies`.
+        plain_listen: Option<PlainAddresses>, "off", Restart;
         /// The address for plain HTTP that redirects to HTTPS.
         http_listen: Option<Addresses>, "off", Restart;
         /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with: `.well-known/acme-challenge` in certbot's webroot.
@@ -146,8 +146,8 @@ keys! {
     }
     /// Proxies in front of the server.
     http: Http, "proxies.md" {
-        /// Proxies trusted to name the client in `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`, separated by commas.
-        trusted_proxies: Networks, "none", Restart;
+        /// Proxies trusted to name the client in `Forwarded` or `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`, separated by commas.
+        trusted_proxies: Trusted, "none", Restart;
     }
     /// Logins, tokens and their keys.
     identity: Identity, "identity.md" {
@@ -207,7 +207,7 @@ keys! {
         /// The largest size of the store of facts, in MiB. The same for all processes.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
     }
-    /// Backups of the whole house that the server makes.
+    /// Backups of all data of the server, which the server makes by itself.
     backup: Backup, "backup.md#on-a-schedule" {
         /// The directory of the backups; created if it does not exist. No datastore may contain it.
         directory: Option<AbsolutePath>, "no backups are made", Restart;

@@ -2,6 +2,7 @@
 
 use super::values::AcmeDirectory;
 use super::{Config, KEYS, file_text, keys, keys_of_environment, path, read};
+use crate::listen::Addresses;
 use crate::reference::default_of;
 use enfilade_facts::limits::LIMITS;
 use std::fmt::Write as _;
@@ -85,15 +86,16 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
 fn bound_twice(config: &Config) -> Vec<String> {
     let tls = &config.tls;
     let listeners = [
-        ("tls.listen", Some(&tls.listen)),
-        ("tls.plain_listen", tls.plain_listen.as_ref()),
-        ("tls.http_listen", tls.http_listen.as_ref()),
-        ("operations.listen", Some(&config.operations.listen)),
+        ("tls.listen", tls.listen.texts()),
+        ("tls.plain_listen", tls.plain_listen.as_ref().map_or(&[], Addresses::texts)),
+        ("tls.http_listen", tls.http_listen.as_ref().map_or(&[], Addresses::texts)),
+        ("operations.listen", config.operations.listen.texts()),
     ];
     let mut found = Vec::new();
     for (at, (key, addresses)) in listeners.iter().enumerate() {
         for (other, others) in listeners.iter().skip(at + 1) {
-            let shared = addresses.zip(*others).and_then(|(one, other)| one.shared_with(other));
+            // Each listener gets a port of its own for port 0.
+            let shared = addresses.iter().find(|text| others.contains(text) && !text.ends_with(":0"));
             found.extend(shared.map(|address| {
                 format!("`{key}` and `{other}` both have the address {address}, which only one can bind: change one of the two")
             }));
@@ -104,9 +106,9 @@ fn bound_twice(config: &Config) -> Vec<String> {
 
 /// A configuration file in which every key is a comment: with its meaning, its values and its default.
 pub(crate) fn example() -> anyhow::Result<String> {
-    let mut text = "# The configuration of enfilade. Each key stands here with its default, or with an example where a comment says what holds\n\
-                    # while it is unset. Remove the `#` before a key to change it; keep each [section] once.\n\
-                    # `enfilade config check` checks this file, `enfilade config show` prints the values that count.\n"
+    let mut text = "# The configuration of enfilade. Each key is shown with its default. A key without a default is shown with an example, and its\n\
+                    # comment says what applies while it is unset. Remove the `#` before a key to change it; keep each [section] once.\n\
+                    # `enfilade config check` checks this file, `enfilade config show` prints the values that apply.\n"
         .to_owned();
     let mut section = "";
     for key in KEYS {

@@ -22,7 +22,35 @@ fn networks_are_a_list_or_a_text() {
     let of =
         |value: &str| of(&format!("[http]\ntrusted_proxies = {value}"), &[]).unwrap().http.trusted_proxies;
     assert_eq!(of("['127.0.0.1', '10.0.0.0/8']"), of("'127.0.0.1, 10.0.0.0/8'"));
-    assert!(of("['127.0.0.1']").hold("127.0.0.1".parse().unwrap()));
+    assert!(of("['127.0.0.1']").networks.hold("127.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn a_unix_socket_and_the_trust_in_it_belong_together() {
+    let of = |listen: &str, trusted: &str| {
+        let text = format!("[tls]\nplain_listen = {listen}\n[http]\ntrusted_proxies = {trusted}");
+        let config = of(&text, &[])?;
+        config.check_sockets().map(|()| (config.tls.sockets().count(), config.http.trusted_proxies.unix))
+    };
+    let said = |listen: &str, trusted: &str| format!("{:#}", of(listen, trusted).unwrap_err());
+    assert_eq!(of("'unix:/run/a.sock'", "'unix'").unwrap(), (1, true));
+    assert_eq!(of("['127.0.0.1:1', 'unix:/run/a.sock']", "['unix', '10.0.0.0/8']").unwrap(), (1, true));
+    assert_eq!(of("':1'", "['10.0.0.0/8']").unwrap(), (0, false));
+    let why = said("['127.0.0.1:1', 'unix:/run/a.sock']", "['0.0.0.0/0', '::/0']");
+    assert!(why.contains("`/run/a.sock`") && why.contains("add \"unix\""), "{why}");
+    let why = said("':1'", "'unix'");
+    assert!(why.contains("has no Unix socket: set `tls.plain_listen = "), "{why}");
+    let why = said("'unix:http.sock'", "'unix'");
+    assert!(why.contains("line 2: `unix:http.sock`: the path is not absolute"), "{why}");
+    for other in ["[tls]\nlisten", "[tls]\nhttp_listen", "[operations]\nlisten"] {
+        let why = format!("{:#}", self::of(&format!("{other} = 'unix:/run/a.sock'"), &[]).unwrap_err());
+        assert!(
+            why.contains("line 2: `unix:/run/a.sock`: a Unix socket is only for `tls.plain_listen`"),
+            "{why}"
+        );
+    }
+    let why = format!("{:#}", self::of("[tls]\nproxy_from = 'unix'", &[]).unwrap_err());
+    assert!(why.contains("`unix`: expected an address or a network"), "{why}");
 }
 
 #[test]
@@ -69,20 +97,20 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
         (
             "[tls]\ncheck = 'lazy'\n\n[tls]\nlisten = ':1'",
             None,
-            "line 4: the table [tls] is there twice: write the key into the first one",
+            "line 4: the table [tls] appears twice: move its keys into the first one",
         ),
         (
             "[tls]\nlisten = ':1'\nlisten = ':1'",
             None,
-            "line 3: the key is there twice: remove one of the two lines",
+            "line 3: the key appears twice: remove one of the two lines",
         ),
         (
             "[http]\ntrusted_proxies = true",
             None,
-            "line 2: `true`: expected a list of addresses and networks, such as [\"10.0.0.0/8\"]",
+            "line 2: `true`: expected a list of addresses, networks and `unix`, such as [\"10.0.0.0/8\"]",
         ),
         ("[tls]\nacme = true", None, "line 2: `true`: expected a list of names, such as [\"nas.lan\"]"),
-        ("[backup]\nkeep = 0", None, "line 2: 0 is too little; expected a number from 1 on"),
+        ("[backup]\nkeep = 0", None, "line 2: 0 is too small; expected a number from 1 on"),
         (
             "[backup]\ndirectory = 'b'",
             None,
@@ -129,6 +157,13 @@ fn an_address_of_two_listeners_is_told_of() {
 }
 
 #[test]
+fn a_unix_socket_is_no_address_of_two_listeners() {
+    let config = of("[tls]\nplain_listen = ['unix:/run/a.sock', '127.0.0.1:9443']", &[]).unwrap();
+    let said = without_effect(&config);
+    assert!(said.len() == 1 && said[0].contains("the address 127.0.0.1:9443"), "{said:?}");
+}
+
+#[test]
 fn the_keys_of_tokens_can_be_set() {
     let text = "[identity]\nfernet_keys = \"/k\"\nmax_active_keys = 5\ntoken_seconds = 60\nexpired_seconds = 0\nrotate_every = \"7d\"\n";
     let identity = of(text, &[]).unwrap().identity;
@@ -163,7 +198,7 @@ fn rules_for_passwords_can_be_set() {
     let usual = PasswordRules { characters_min: 12, ..*PasswordRules::NONE };
     assert_eq!(of("", &[]).unwrap().passwords.rules(), usual);
     for (text, expected) in
-        [("unlike_last = 25", "25 is too much; expected 0 to 24"), ("kinds_min = 5", "expected 0 to 4")]
+        [("unlike_last = 25", "25 is too large; expected 0 to 24"), ("kinds_min = 5", "expected 0 to 4")]
     {
         let why = format!("{:#}", of(&format!("[passwords]\n{text}"), &[]).unwrap_err());
         assert!(why.contains("line 2") && why.contains(expected), "{why}");

@@ -1,6 +1,6 @@
 //! Types of configuration values.
 
-use crate::listen::{ADDRESSES_EXPECTED, Addresses, Networks};
+use crate::listen::{Addresses, Networks, Trusted};
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
 use enfilade_sources::backup::age::Recipient;
 use hyper::header::HeaderValue;
@@ -66,20 +66,21 @@ expected! {
     AbsolutePath: "absolute path" = r#""/path""#,
     Positive: "number from 1 on",
     Duration: "number with `s`, `m`, `h`, `d` or `w`, such as `7d`" = r#""7d""#,
-    TransportSecurity: "`max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`" = r#""max-age=31536000""#,
+    TransportSecurity: "`max-age=SECONDS`, optionally followed by `; includeSubDomains` and `; preload`" = r#""max-age=31536000""#,
     Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
+    Trusted: "addresses, networks, and `unix` for the Unix socket of `plain_listen`, such as `[\"10.0.0.0/8\", \"unix\"]`" = r#"["127.0.0.1", "::1"]"#,
     Roots: "list of absolute paths" = r#"["/path"]"#,
     // The sample is no real recipient: with a real one, people who only remove the `#` would encrypt their backups for a stranger.
-    Recipients: "list of `age1…`" = r#""age1…""#,
+    Recipients: "list of age recipients, such as `[\"age1…\"]`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
     MailAddress: "e-mail address" = r#""admin@example.com""#,
     Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`" = r#"["nas.lan", "192.168.1.2"]"#,
 }
 
-impl Value for Addresses {
+impl<const UNIX: bool> Value for Addresses<UNIX> {
     fn expected() -> String {
-        ADDRESSES_EXPECTED.to_owned()
+        Self::EXPECTED.to_owned()
     }
 
     fn sample() -> &'static str {
@@ -164,7 +165,7 @@ impl<const MOST: u64> TryFrom<u64> for AtMost<MOST> {
         if number <= MOST {
             Ok(AtMost(number))
         } else {
-            Err(format!("{number} is too much; expected 0 to {MOST}"))
+            Err(format!("{number} is too large; expected 0 to {MOST}"))
         }
     }
 }
@@ -184,7 +185,7 @@ impl TryFrom<usize> for Positive {
     type Error = String;
     fn try_from(number: usize) -> Result<Self, String> {
         match number {
-            0 => Err("0 is too little; expected a number from 1 on".to_owned()),
+            0 => Err("0 is too small; expected a number from 1 on".to_owned()),
             number => Ok(Positive(number)),
         }
     }
@@ -320,7 +321,8 @@ impl TransportSecurity {
 impl TryFrom<String> for TransportSecurity {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        let expected = "expected `max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`";
+        let expected =
+            "expected `max-age=SECONDS`, optionally followed by `; includeSubDomains` and `; preload`";
         let mut directives = text.split(';').map(str::trim);
         let age = directives.next().and_then(|first| first.strip_prefix("max-age="));
         let is_number =
@@ -499,7 +501,10 @@ impl TryFrom<Spelled<PathBuf>> for Roots {
             }
         };
         match roots.iter().find(|root| !root.is_absolute()) {
-            Some(root) => Err(format!("the directory `{}` is not absolute", root.display())),
+            Some(root) => Err(format!(
+                "the directory `{}` is not an absolute path; expected one that begins with `/`",
+                root.display()
+            )),
             None => Ok(Roots(roots)),
         }
     }

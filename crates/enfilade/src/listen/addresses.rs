@@ -1,16 +1,21 @@
 //! The configured addresses of a listener.
 
+use super::{Listener, socket_file};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use tokio::net::{TcpListener, lookup_host};
 
-/// One or more addresses: `ADDRESS:PORT`, `HOST:PORT`, or `:PORT` for all addresses of the machine.
+/// One or more addresses: `ADDRESS:PORT`, `HOST:PORT`, or `:PORT` for all addresses of the machine. With `UNIX` also `unix:/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "OneOrMore", into = "String")]
-pub(crate) struct Addresses(Vec<String>);
+pub(crate) struct Addresses<const UNIX: bool = false>(Vec<String>);
+
+/// The addresses of the listener for proxies, which can also be Unix sockets.
+pub(crate) type PlainAddresses = Addresses<true>;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -32,8 +37,75 @@ impl OneOrMore {
     }
 }
 
-/// The accepted values, in words.
-pub(crate) const EXPECTED: &str = "ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas";
+const EXPECTED: &str = "ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of the machine; several as a list, or separated by commas";
+
+const EXPECTED_PLAIN: &str = "ADDRESS:PORT, HOST:PORT, :PORT for all addresses of the machine, or unix:/PATH for a Unix socket; several as a list, or separated by commas";
+
+impl<const UNIX: bool> Addresses<UNIX> {
+    /// The values, as the reference describes them.
+    pub(crate) const EXPECTED: &str = if UNIX { EXPECTED_PLAIN } else { EXPECTED };
+
+    fn of(texts: impl Iterator<Item = String>) -> Result<Self, String> {
+        let texts: Vec<String> = texts.map(|text| text.trim().to_owned()).collect();
+        let is_address = |text: &str| {
+            let Some((host, port)) = text.rsplit_once(':') else { return false };
+            let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
+            is_host && port.parse::<u16>().is_ok()
+        };
+        for text in &texts {
+            match socket_file::path_in(text) {
+                Some(_) if !UNIX => {
+                    return Err(format!(
+                        "`{text}`: a Unix socket is only for `tls.plain_listen`; expected {EXPECTED}, such as 0.0.0.0:8443"
+                    ));
+                }
+                Some(path) => drop(path?),
+                None if is_address(text) => {}
+                None => return Err(Self::wrong(text)),
+            }
+        }
+        match texts.is_empty() {
+            true => Err(format!("no address; expected {}", Self::EXPECTED)),
+            false => Ok(Addresses(texts)),
+        }
+    }
+
+    fn wrong(text: &str) -> String {
+        format!("`{text}` is not an address; expected {}, such as 0.0.0.0:8443", Self::EXPECTED)
+    }
+
+    /// The addresses as they are written.
+    pub(crate) fn texts(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl PlainAddresses {
+    /// The paths of the Unix sockets.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.iter().filter_map(|text| Some(socket_file::path_in(text)?.ok()?.to_owned()))
+    }
+
+    /// Binds a listening socket for each address and each path.
+    pub(crate) async fn bind_all(&self, what: &str) -> anyhow::Result<Vec<Listener>> {
+        let mut listeners = Vec::new();
+        for text in &self.0 {
+            match socket_file::path_in(text) {
+                Some(path) => {
+                    let bound = socket_file::bind(path.map_err(anyhow::Error::msg)?).await;
+                    let (file, listener) = bound.map_err(|why| {
+                        anyhow::anyhow!(
+                            "cannot listen on {text} for {what}: {why}; correct that, or choose another path in `tls.plain_listen`"
+                        )
+                    })?;
+                    listeners.push(Listener::Unix(file, listener));
+                }
+                None => listeners.extend(bind_text(text, what).await?.into_iter().map(Listener::from)),
+            }
+        }
+        Ok(listeners)
+    }
+}
 
 impl Addresses {
     /// The default address of a listener: 127.0.0.1 with this port.
@@ -41,35 +113,14 @@ impl Addresses {
         Addresses(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()])
     }
 
-    fn of(texts: impl Iterator<Item = String>) -> Result<Self, String> {
-        let texts: Vec<String> = texts.map(|text| text.trim().to_owned()).collect();
-        let is_address = |text: &String| {
-            let Some((host, port)) = text.rsplit_once(':') else { return false };
-            let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
-            is_host && port.parse::<u16>().is_ok()
-        };
-        match texts.iter().find(|text| !is_address(text)) {
-            _ if texts.is_empty() => Err(format!("no address; expected {EXPECTED}")),
-            Some(wrong) => {
-                Err(format!("`{wrong}` is not an address; expected {EXPECTED}, such as 0.0.0.0:8443"))
-            }
-            None => Ok(Addresses(texts)),
-        }
-    }
-
-    /// The first address as a client on this machine uses it: no client can connect to the unspecified address, so `localhost` replaces it.
+    /// The first address, for a client on this machine: no client can connect to the unspecified address.
     pub(crate) fn for_client(&self) -> String {
         let first = self.0.first().map(String::as_str).unwrap_or_default();
         let port = ["0.0.0.0:", "[::]:", ":"].iter().find_map(|every| first.strip_prefix(every));
         port.map_or_else(|| first.to_owned(), |port| format!("localhost:{port}"))
     }
 
-    /// An address that `self` and `other` have in common. Port 0 does not count, because the kernel chooses another port for each listener.
-    pub(crate) fn shared_with(&self, other: &Addresses) -> Option<&str> {
-        self.0.iter().find(|text| other.0.contains(text) && !text.ends_with(":0")).map(String::as_str)
-    }
-
-    /// Whether only clients on this machine can connect to the addresses.
+    /// Whether only clients on this machine reach it.
     pub(crate) fn is_local(&self) -> bool {
         let is_local =
             |text: &String| ["127.", "[::1]:", "localhost:"].iter().any(|host| text.starts_with(host));
@@ -80,28 +131,32 @@ impl Addresses {
     pub(crate) async fn bind(&self, what: &str) -> anyhow::Result<Vec<TcpListener>> {
         let mut listeners = Vec::new();
         for text in &self.0 {
-            let bound = match text.strip_prefix(':') {
-                Some(port) => everywhere(port.parse()?).await.map(|one| vec![one]),
-                None => of_name(text).await,
-            };
-            listeners.extend(bound.map_err(|why| {
-                let look = match why.kind() {
-                    ErrorKind::AddrNotAvailable => {
-                        "this machine does not have the address (`ip address` shows those that it has)"
-                    }
-                    _ => "`ss -ltnp` shows the programs that listen",
-                };
-                anyhow::anyhow!(
-                    "cannot listen on {text} for {what}: {why}; {look}; choose another address with --listen, --ops-listen or in \
-                     enfilade.toml"
-                )
-            })?);
+            listeners.extend(bind_text(text, what).await?);
         }
         Ok(listeners)
     }
 }
 
-/// Binds a socket on all addresses: IPv6 and IPv4, or only IPv4 on a machine without IPv6.
+async fn bind_text(text: &str, what: &str) -> anyhow::Result<Vec<TcpListener>> {
+    let bound = match text.strip_prefix(':') {
+        Some(port) => everywhere(port.parse()?).await.map(|one| vec![one]),
+        None => of_name(text).await,
+    };
+    bound.map_err(|why| {
+        let look = match why.kind() {
+            ErrorKind::AddrNotAvailable => {
+                "this machine does not have the address (`ip address` shows those that it has)"
+            }
+            _ => "`ss -ltnp` shows the programs that listen",
+        };
+        anyhow::anyhow!(
+            "cannot listen on {text} for {what}: {why}; {look}; choose another address with --listen, --ops-listen or in \
+             enfilade.toml"
+        )
+    })
+}
+
+/// A socket for IPv6 and IPv4, or for IPv4 on a machine without IPv6.
 async fn everywhere(port: u16) -> Result<TcpListener, Error> {
     match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
         Err(why) if why.kind() != ErrorKind::AddrInUse => {
@@ -130,34 +185,32 @@ async fn of_name(text: &str) -> Result<Vec<TcpListener>, Error> {
     }
 }
 
-impl TryFrom<OneOrMore> for Addresses {
+impl<const UNIX: bool> TryFrom<OneOrMore> for Addresses<UNIX> {
     type Error = String;
     fn try_from(written: OneOrMore) -> Result<Self, String> {
         match written {
             OneOrMore::One(text) => text.parse(),
             OneOrMore::More(texts) => Self::of(texts.into_iter()),
-            OneOrMore::Other(value) => {
-                Err(format!("`{value}` is not an address; expected {EXPECTED}, such as 0.0.0.0:8443"))
-            }
+            OneOrMore::Other(value) => Err(Self::wrong(&value.to_string())),
         }
     }
 }
 
-impl FromStr for Addresses {
+impl<const UNIX: bool> FromStr for Addresses<UNIX> {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Self::of(text.split(',').map(str::to_owned))
     }
 }
 
-impl fmt::Display for Addresses {
+impl<const UNIX: bool> fmt::Display for Addresses<UNIX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(", "))
     }
 }
 
-impl From<Addresses> for String {
-    fn from(addresses: Addresses) -> Self {
+impl<const UNIX: bool> From<Addresses<UNIX>> for String {
+    fn from(addresses: Addresses<UNIX>) -> Self {
         addresses.to_string()
     }
 }
@@ -180,6 +233,20 @@ mod tests {
         }
         let list = toml::from_str::<toml::Table>("a = ['127.0.0.1:1', ':2']").unwrap().remove("a").unwrap();
         assert_eq!(list.try_into::<Addresses>().unwrap().to_string(), "127.0.0.1:1, :2");
+    }
+
+    #[test]
+    fn only_the_listener_for_proxies_has_unix_sockets() {
+        let text = "127.0.0.1:8080, unix:/run/enfilade/http.sock";
+        let both: PlainAddresses = text.parse().unwrap();
+        assert_eq!(both.to_string(), text);
+        assert_eq!(both.sockets().collect::<Vec<_>>(), [PathBuf::from("/run/enfilade/http.sock")]);
+        let said = text.parse::<Addresses>().unwrap_err();
+        assert!(said.contains("only for `tls.plain_listen`"), "{said}");
+        let said = "unix:run/x".parse::<PlainAddresses>().unwrap_err();
+        assert!(said.contains("not absolute"), "{said}");
+        let said = "/run/x".parse::<PlainAddresses>().unwrap_err();
+        assert!(said.contains("unix:/PATH"), "{said}");
     }
 
     #[tokio::test]

@@ -3,13 +3,13 @@
 //! Only unauthenticated connections count toward the limit of an address: hundreds of users may share one address (NAT, load balancers), and an
 //! authenticated connection is attributed to its user instead.
 
+use super::sockets::Stream;
 use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -115,13 +115,12 @@ impl Drop for Admitted {
 
 impl Share {
     /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`.
-    pub(crate) async fn turn(self, stream: &TcpStream, client: Arc<ClientProgress>) -> Option<Slot> {
+    pub(crate) async fn turn(self, stream: &Stream, client: Arc<ClientProgress>) -> Option<Slot> {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
             let slot = self.slot(client).await?;
-            // A closed socket is also readable, with 0 bytes.
-            let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
-            (!is_gone).then_some(slot)
+            // A closed socket is also readable.
+            stream.begins().await.ok()?.then_some(slot)
         };
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }

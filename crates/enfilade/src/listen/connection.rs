@@ -6,13 +6,15 @@ use super::heads::Heads;
 use super::lifecycle::{ConnectionLifecycle, Drain, finish, http1_builder, http2_builder};
 use super::lingering::Lingering;
 use super::received::{Malformed, Received};
+use super::sockets::{Listener, Stream, canonical};
 use super::splicing::Splicing;
-use super::{Networks, proxied};
+use super::{Networks, Trusted, proxied};
 use crate::acme::Answers;
 use crate::certificates::Keeper;
 use crate::process_use;
 use enfilade_faces::{
     AnonymousSlot, Body, Connection, Faces, Flaw, HandshakeEnd, Proxies, Redirect, Router, Splices, Terms,
+    TimedDoor, UNNAMED,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
@@ -23,12 +25,12 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_rustls::rustls::{self, server::Acceptor};
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tokio_util::io::InspectReader;
@@ -40,22 +42,26 @@ pub(crate) struct Door {
     /// The load balancers, which send a PROXY header with the address of the client.
     pub(crate) proxies: Arc<Networks>,
     /// The proxies that name the client in HTTP headers.
-    pub(crate) trusted: Arc<Networks>,
+    pub(crate) trusted: Arc<Trusted>,
     pub(crate) drain: Drain,
     pub(crate) limits: Limits,
 }
 
 /// Accepts connections until the server drains, and spawns a task for each.
 async fn accept<F>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     door: Door,
-    serve: impl Fn(TcpStream, SocketAddr, Turn, Drain) -> F + Send + Sync + 'static,
+    serve: impl Fn(Stream, Turn, Drain) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let Door { admission, proxies, trusted, mut drain, limits } = door;
-    // All clients behind a trusted proxy have the address of the proxy, so that address has no limit.
-    let counted = move |peer: SocketAddr| (!trusted.hold(peer.ip())).then(|| peer.ip());
+    let listener = listener.into();
+    // All clients of a proxy have its address: there is no limit for this address. A Unix socket has none.
+    let counted = move |stream: &Stream| {
+        let peer = stream.peer()?;
+        (!trusted.hold(Some(peer))).then(|| peer.ip())
+    };
     let serve = Arc::new(serve);
     loop {
         let accepted = tokio::select! {
@@ -63,31 +69,27 @@ async fn accept<F>(
             _ = drain.wait_for(|drain| *drain) => return,
         };
         let (serve, drain) = (Arc::clone(&serve), drain.clone());
-        match accepted.map(|(stream, peer)| (stream, canonical(peer))) {
-            Ok((mut stream, peer)) if proxies.hold(peer.ip()) => {
+        match accepted {
+            Ok(Stream::Tcp(mut stream, peer)) if proxies.hold(peer.ip()) => {
                 let (admission, counted) = (Arc::clone(&admission), counted.clone());
                 tokio::spawn(async move {
                     let limit = Duration::from_secs(limits.handshake_seconds);
                     let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
                     let Ok(Ok(peer)) = header.await.map(|peer| peer.map(canonical)) else { return };
-                    let Some(admitted) = admission.admit(counted(peer)) else { return };
-                    begin(stream, peer, admitted, drain, &*serve).await;
+                    let stream = Stream::Tcp(stream, peer);
+                    let Some(admitted) = admission.admit(counted(&stream)) else { return };
+                    begin(stream, admitted, drain, &*serve).await;
                 });
             }
-            Ok((stream, peer)) => {
-                // Above the limit the connection is closed at once: without a handshake there is no way to send a reason.
-                let Some(admitted) = admission.admit(counted(peer)) else { continue };
-                tokio::spawn(async move { begin(stream, peer, admitted, drain, &*serve).await });
+            Ok(stream) => {
+                // Over the limit the connection is closed at once: without a handshake there is no way to send a reason.
+                let Some(admitted) = admission.admit(counted(&stream)) else { continue };
+                tokio::spawn(async move { begin(stream, admitted, drain, &*serve).await });
             }
             // There is no free descriptor or memory, or the client has disconnected. Without a pause, the loop would use a whole CPU core.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
-}
-
-/// The address in its canonical form. A socket for IPv6 and IPv4 reports an IPv4 client as `::ffff:192.0.2.7`.
-fn canonical(peer: SocketAddr) -> SocketAddr {
-    SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
 /// A connection that has a slot and is not authenticated yet.
@@ -99,11 +101,10 @@ struct Turn {
 /// Serves a connection once it has a slot, unless the server drains first. Ends the connection if it makes no progress and another connection of its
 /// address needs the slot.
 async fn begin<F: Future<Output = ()>>(
-    stream: TcpStream,
-    peer: SocketAddr,
+    stream: Stream,
     (_admitted, share): (Admitted, Share),
     mut drain: Drain,
-    serve: &impl Fn(TcpStream, SocketAddr, Turn, Drain) -> F,
+    serve: &impl Fn(Stream, Turn, Drain) -> F,
 ) {
     let client = ClientProgress::new();
     let served = async {
@@ -112,10 +113,9 @@ async fn begin<F: Future<Output = ()>>(
             _ = drain.wait_for(|drain| *drain) => None,
         };
         let Some(slot) = slot else { return };
-        // Responses are written in large pieces, and Nagle's algorithm would only delay the last piece.
-        let _ = stream.set_nodelay(true);
+        stream.set_nodelay();
         let turn = Turn { anonymous: AnonymousSlot::new(slot), client: Arc::clone(&client) };
-        serve(stream, peer, turn, drain).await;
+        serve(stream, turn, drain).await;
     };
     tokio::select! {
         () = served => {}
@@ -138,16 +138,19 @@ pub(crate) async fn tls(
     door: Door,
 ) {
     let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
-    accept(listener, door, move |stream, peer, turn: Turn, drain| {
-        // This connection uses the present certificates. Later changes of them apply to later connections.
+    accept(listener, door, move |stream, turn: Turn, drain| {
+        // Later changes of the certificates apply to later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
-        let (now, proxies) = (current.clone(), proxies_of(&trusted, peer));
+        let (now, proxies) = (current.clone(), proxies_of(&trusted, &stream));
         let answers = answers.clone();
         async move {
+            let Stream::Tcp(stream, peer) = stream else { return };
             let handshake = handshake(stream, &certificates, &keeper, answers, router.faces());
-            let limit = Duration::from_secs(limits.handshake_seconds);
-            // After a failed or slow handshake, no response can be sent.
-            let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
+            let (limit, began) = (Duration::from_secs(limits.handshake_seconds), Instant::now());
+            let shaken = tokio::time::timeout(limit, handshake).await;
+            router.faces().metrics().door_took(TimedDoor::Tls, began.elapsed());
+            // After a failed or slow handshake there is no channel for a response.
+            let Ok(Some((stream, permit))) = shaken else { return };
             turn.client.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -271,15 +274,15 @@ async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     let _ = Lingering::new(stream).shutdown().await;
 }
 
-/// Serves HTTP without TLS, behind a proxy.
-pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
+/// Serves HTTP without TLS, for a proxy in front.
+pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
     let trusted = Arc::clone(&door.trusted);
-    accept(listener, door, move |stream, peer, turn, drain| {
+    accept(listener, door, move |stream, turn, drain| {
         let splices = Arc::<Splices>::default();
         let connection = Connection {
-            peer,
+            peer: stream.peer().unwrap_or(UNNAMED),
             cut: Arc::new(Notify::new()),
-            proxies: proxies_of(&trusted, peer),
+            proxies: proxies_of(&trusted, &stream),
             is_https: false,
             anonymous: Arc::new(turn.anonymous),
             last: Arc::default(),
@@ -296,10 +299,11 @@ pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
     let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
     let redirect = Arc::new(redirect);
-    accept(listener, door, move |stream, peer, turn, drain| {
-        let (redirect, proxies) = (Arc::clone(&redirect), proxies_of(&trusted, peer));
+    accept(listener, door, move |stream, turn, drain| {
+        let (redirect, proxies) = (Arc::clone(&redirect), proxies_of(&trusted, &stream));
         async move {
             let _turn = turn;
+            let Some(peer) = stream.peer() else { return };
             let answer = move |request| redirect.answer(&request, (peer, proxies.as_ref()), &limits);
             speak_simply(stream, limits, drain, answer).await;
         }
@@ -317,7 +321,7 @@ pub(crate) async fn operations(
     let limits = router.faces().limits();
     let (proxies, trusted) = (Arc::default(), Arc::default());
     let door = Door { admission: Arc::default(), proxies, trusted, drain, limits };
-    accept(listener, door, move |stream, _, turn, drain| {
+    accept(listener, door, move |stream, turn, drain| {
         let router = router.clone();
         let admission = Arc::clone(&admission);
         async move {
@@ -338,7 +342,7 @@ pub(crate) async fn operations(
 
 /// Serves HTTP/1.1 with responses that need only the head of the request.
 async fn speak_simply(
-    stream: TcpStream,
+    stream: Stream,
     limits: Limits,
     drain: Drain,
     answer: impl Fn(Request<Incoming>) -> Response<Body>,
@@ -356,10 +360,10 @@ async fn speak_simply(
     finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
 }
 
-/// The trusted proxies, if the peer is one of them.
-fn proxies_of(trusted: &Arc<Networks>, peer: SocketAddr) -> Option<Proxies> {
-    let all = trusted.hold(peer.ip()).then(|| Arc::clone(trusted))?;
-    Some(Proxies(Arc::new(move |address| all.hold(address))))
+/// The trusted proxies, if the peer is one.
+fn proxies_of(trusted: &Arc<Trusted>, stream: &Stream) -> Option<Proxies> {
+    let all = trusted.hold(stream.peer()).then(|| Arc::clone(trusted))?;
+    Some(Proxies(Arc::new(move |address| all.networks.hold(address))))
 }
 
 /// Stores the flaw of a request's head in the request.

@@ -99,5 +99,5 @@ impl Body for Received {
 }
 
 fn malformed() -> Box<dyn std::error::Error + Send + Sync> {
-    io::Error::new(io::ErrorKind::InvalidData, "the connection sent malformed fields").into()
+    io::Error::new(io::ErrorKind::InvalidData, "the client sent malformed header or trailer fields").into()
 }

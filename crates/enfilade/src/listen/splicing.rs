@@ -1,5 +1,6 @@
 //! A connection without TLS that sends large files from the page cache to the network without a copy.
 
+use super::sockets::Stream;
 use enfilade_faces::{Sent, Splices};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, IoSlice};
@@ -8,8 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ const FAST: Duration = Duration::from_millis(200);
 
 /// Writes the given bytes; replaces placeholder bytes by the content of pipes.
 pub(super) struct Splicing {
-    stream: TcpStream,
+    stream: Stream,
     splices: Arc<Splices>,
     pace: Pace,
     sending: Option<JoinHandle<io::Result<(usize, bool)>>>,
@@ -36,7 +36,7 @@ enum Pace {
 }
 
 impl Splicing {
-    pub(super) fn new(stream: TcpStream, splices: Arc<Splices>) -> Self {
+    pub(super) fn new(stream: Stream, splices: Arc<Splices>) -> Self {
         Splicing { stream, splices, pace: Pace::Unknown, sending: None }
     }
 
@@ -45,7 +45,9 @@ impl Splicing {
             if let Some(sending) = &mut self.sending {
                 let sent = ready!(Pin::new(sending).poll(cx));
                 self.sending = None;
-                let (sent, is_fast) = sent.unwrap_or_else(|_| Err(io::Error::other("a thread ended")))?;
+                let (sent, is_fast) = sent.unwrap_or_else(|_| {
+                    Err(io::Error::other("the thread that sends data to the client ended unexpectedly"))
+                })?;
                 if !is_fast {
                     self.pace = Pace::Slow;
                 }
@@ -64,8 +66,7 @@ impl Splicing {
                 continue;
             }
             ready!(self.stream.poll_write_ready(cx))?;
-            let sent =
-                self.stream.try_io(Interest::WRITABLE, || self.splices.send(self.stream.as_fd(), at_most));
+            let sent = self.stream.try_write(|| self.splices.send(self.stream.as_fd(), at_most));
             match sent {
                 Ok(Sent::Bytes(sent)) => return Poll::Ready(Ok(sent)),
                 Ok(Sent::Empty) => {

@@ -40,7 +40,11 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
         "the sessions that depend on a member of the removed group",
         "a group has no groups as members",
     ),
-    ("a group is deleted", "the sessions that depend on a member", "the same if it had a role"),
+    (
+        "a group is deleted",
+        "the sessions that depend on a member",
+        "the sessions that depend on a member, if the group had a role",
+    ),
     (
         "a role is taken from a user",
         "the sessions that depend on the user, where the role was given, and in the projects below if it was inherited",
@@ -79,18 +83,18 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ),
     (
         "the secret of an application credential is replaced",
-        "the sessions that were made with it; keys, credentials and trusts that it made are deleted",
+        "the sessions that were made with it; keys, credentials and trusts that were made with it are deleted",
         "the secret cannot be replaced",
     ),
     (
-        "the grace of the old secret of an application credential ends",
+        "the grace period of the old secret of an application credential ends",
         "the sessions that were made with it",
         "the secret cannot be replaced",
     ),
     ("an application credential is disabled", "the sessions that were made with it", "it cannot be disabled"),
     (
         "an application credential is deleted",
-        "the sessions that were made with it; keys, credentials and trusts that it made are deleted",
+        "the sessions that were made with it; keys, credentials and trusts that were made with it are deleted",
         "the same",
     ),
     (

@@ -340,14 +340,15 @@ impl<R: Read> Opened<R> {
         let mut from = BufReader::with_capacity(CHUNK + TAG, from);
         let key = open_header(&mut from, key)?;
         let mut nonce = [0; 16];
-        from.read_exact(&mut nonce).map_err(|_| AgeError::Header("the file ends after it"))?;
+        from.read_exact(&mut nonce)
+            .map_err(|_| AgeError::Header("the file ends directly after the header"))?;
         let stream = Stream::of(&key, &nonce)?;
         Ok(Opened { from, stream, chunk: Zeroizing::new(Vec::new()), read: 0, is_over: false })
     }
 
     fn next_chunk(&mut self) -> io::Result<()> {
         let damaged = || {
-            let why = "the encrypted backup is damaged or was cut: use another backup";
+            let why = "the encrypted backup is damaged or was cut short: use another backup";
             io::Error::new(io::ErrorKind::InvalidData, why)
         };
         let is_first = self.stream.number == 0;
@@ -392,7 +393,7 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
         Ok(line)
     };
     if line()? != FIRST_LINE {
-        return Err(AgeError::Header("the first line is another one"));
+        return Err(AgeError::Header("its first line is not `age-encryption.org/v1`"));
     }
     let (mut signed, mut stanzas) = (format!("{FIRST_LINE}\n"), Stanzas::new());
     let mac = loop {
@@ -401,7 +402,8 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
             signed.push_str("---");
             break decoded(mac)?;
         }
-        let arguments = first.strip_prefix("-> ").ok_or(AgeError::Header("a line is unknown"))?;
+        let arguments =
+            first.strip_prefix("-> ").ok_or(AgeError::Header("a line is not of the age format"))?;
         let mut body = String::new();
         signed.push_str(&format!("{first}\n"));
         loop {
@@ -416,11 +418,11 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
     };
     let key = find_key(&stanzas, key)?;
     let is_whole = hmac::verify(&mac_key(&key)?, signed.as_bytes(), &mac).is_ok();
-    if is_whole { Ok(key) } else { Err(AgeError::Header("its digest is another one")) }
+    if is_whole { Ok(key) } else { Err(AgeError::Header("its checksum (MAC) does not match")) }
 }
 
 fn decoded(text: &str) -> Result<Vec<u8>, AgeError> {
-    STANDARD_NO_PAD.decode(text).map_err(|_| AgeError::Header("it is not base64"))
+    STANDARD_NO_PAD.decode(text).map_err(|_| AgeError::Header("a part of it is not base64"))
 }
 
 fn find_key(stanzas: &Stanzas, key: &Key) -> Result<FileKey, AgeError> {
@@ -433,7 +435,9 @@ fn find_key(stanzas: &Stanzas, key: &Key) -> Result<FileKey, AgeError> {
         (Key::Passphrase(_), None) => Err(AgeError::NeedsIdentity),
         (Key::Identities(_), Some(_)) => Err(AgeError::NeedsPassphrase),
         (Key::Passphrase(passphrase), Some((salt, work, body))) => {
-            let work: u8 = work.parse().map_err(|_| AgeError::Header("its cost is not a number"))?;
+            let work: u8 = work
+                .parse()
+                .map_err(|_| AgeError::Header("the scrypt cost of its passphrase is not a number"))?;
             if WORK_MAX < work {
                 return Err(AgeError::TooExpensive(work));
             }

@@ -35,7 +35,7 @@ impl NewDirectory {
     /// When the directory cannot be made, or another process restores to the same path.
     pub fn begin(path: &Path) -> Result<Self, BackupError> {
         let named = path.file_name().ok_or_else(|| {
-            BackupError::io(path, io::Error::other("this directory has no name: give another --data"))
+            BackupError::io(path, io::Error::other("a restore cannot replace this directory, because its path does not end in a name (it is `/` or ends in `..`): give another --data"))
         })?;
         let new = path.with_file_name(format!("{}.restoring", named.to_string_lossy()));
         let failed = |why| BackupError::io(&new, why);
@@ -136,7 +136,7 @@ fn locked(directory: &Path) -> io::Result<File> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(Errno::WOULDBLOCK) => {
-            Err(io::Error::other("another process restores there: wait until it has ended"))
+            Err(io::Error::other("another process is restoring into this directory: wait until it has ended"))
         }
         Err(why) => Err(why.into()),
     }

@@ -88,7 +88,7 @@ impl Manifest {
         let format: Format = match serde_json::from_slice(line) {
             Ok(format) => format,
             Err(_) if !line.ends_with(b"\n") => {
-                return Err(BackupError::Damaged(format!("`{MANIFEST}` was cut")));
+                return Err(BackupError::Damaged(format!("`{MANIFEST}` was cut short")));
             }
             Err(why) => return Err(named(why)),
         };
@@ -96,7 +96,7 @@ impl Manifest {
             return Err(BackupError::Newer { found: format.enfilade_backup });
         }
         if !is_whole {
-            return Err(BackupError::Damaged(format!("`{MANIFEST}` is not as it was written")));
+            return Err(BackupError::Damaged(format!("the checksum of `{MANIFEST}` does not match")));
         }
         let manifest: Manifest = serde_json::from_slice(line).map_err(named)?;
         manifest.check()?;
@@ -110,7 +110,7 @@ impl Manifest {
             let path = Path::new(path);
             if !is_inside(path) || path == Path::new(MANIFEST) {
                 return Err(BackupError::Damaged(format!(
-                    "it has a file with the path `{}`",
+                    "`{}` is not allowed as the path of a file in it",
                     path.display()
                 )));
             }

@@ -106,7 +106,9 @@ pub fn unpack_into(backup: Backup, directory: &Path) -> Result<Manifest, BackupE
 
 fn damaged(entry: &Entry, why: io::Error) -> BackupError {
     match Differs::of(&why) {
-        Some(path) => BackupError::Damaged(format!("`{path}` is not as its manifest declares it")),
+        Some(path) => {
+            BackupError::Damaged(format!("the length or checksum of `{path}` differs from the manifest"))
+        }
         None => read_failed(&entry.path, why),
     }
 }
@@ -126,7 +128,7 @@ fn open_plain(path: &Path) -> io::Result<BufReader<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok(BufReader::with_capacity(1 << 16, file))
 }
@@ -172,7 +174,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
         receive(entry, &mut Exact::of(&mut member, entry))?;
     }
     if members.next().is_some() {
-        return damaged("it goes on after the last file of its manifest");
+        return damaged("it has more files than its manifest lists");
     }
     // The rest of the end of the archive. The whole end is 1,024 zero bytes.
     let mut rest = Vec::new();
@@ -180,7 +182,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     read.map_err(|why| read_failed("the archive", why))?;
     match rest.len() <= 1024 && rest.iter().all(|byte| *byte == 0) {
         true => Ok(()),
-        false => damaged("it goes on after its end"),
+        false => damaged("there are other bytes after its end mark"),
     }
 }
 

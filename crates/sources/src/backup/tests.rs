@@ -225,15 +225,15 @@ fn an_archive_cannot_write_elsewhere_or_more_than_it_declared() {
     let outside = scratch.path().join("outside");
     let absolute = outside.to_str().unwrap().to_owned();
     for (path, kind, bytes, member, expected) in [
-        ("../outside", Regular, 4, "../outside", "a file with the path `../outside`"),
-        ("a/../../outside", Regular, 4, "a/../../outside", "a file with the path"),
-        (absolute.as_str(), Regular, 4, "x", "a file with the path"),
-        ("./a", Regular, 4, "./a", "a file with the path"),
-        ("manifest.json", Regular, 4, "manifest.json", "a file with the path"),
+        ("../outside", Regular, 4, "../outside", "`../outside` is not allowed as the path of a file"),
+        ("a/../../outside", Regular, 4, "a/../../outside", "is not allowed as the path"),
+        (absolute.as_str(), Regular, 4, "x", "is not allowed as the path"),
+        ("./a", Regular, 4, "./a", "is not allowed as the path"),
+        ("manifest.json", Regular, 4, "manifest.json", "is not allowed as the path"),
         ("a", Symlink, 0, "a", "which is not a regular file"),
         ("a", Regular, 4, "../outside", "`a` was expected, and `../outside` follows"),
-        ("a", Regular, 4, "a", "`a` is not as its manifest declares it"),
-        ("a", Regular, 5000, "a", "`a` is not as its manifest declares it"),
+        ("a", Regular, 4, "a", "the length or checksum of `a` differs from the manifest"),
+        ("a", Regular, 5000, "a", "the length or checksum of `a` differs from the manifest"),
     ] {
         let manifest = declared(path, bytes);
         let content = if kind == Symlink { &[][..] } else { &long };
@@ -274,7 +274,11 @@ fn a_restored_directory_takes_its_place_at_once_and_moves_the_old_one_aside() {
         let made = NewDirectory::begin(&path).unwrap();
         std::fs::write(made.directory().join("file"), text).unwrap();
         assert!(
-            NewDirectory::begin(&path).err().unwrap().to_string().contains("another process restores there")
+            NewDirectory::begin(&path)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("another process is restoring into this directory")
         );
         made.put_in_place(77).unwrap()
     };

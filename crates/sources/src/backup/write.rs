@@ -140,7 +140,11 @@ pub fn write_archive(
         |temp| {
             let key = key.get().cloned().map(Key::OfFile);
             let verified = Backup::open(temp, key.as_ref()).and_then(Backup::verify);
-            verified.map(drop).map_err(|why| io::Error::other(format!("it was read again, and {why}")))
+            verified.map(drop).map_err(|why| {
+                io::Error::other(format!(
+                    "the new file was read again as a check, and {why}; run the backup again"
+                ))
+            })
         },
     );
     written.map_err(|why| failed.take().unwrap_or_else(|| BackupError::io(path, why)))?;

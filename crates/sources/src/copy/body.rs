@@ -23,7 +23,7 @@ const HEADER_BYTES_MAX: usize = 64;
 /// The error for a copy that ends too early.
 pub(super) fn cut(kind: &str) -> CopyError {
     CopyError::Malformed(format!(
-        "the {kind} ends too early: it was cut when it was written or copied; take another {kind}"
+        "the {kind} ends too early: it was cut short when it was written or copied; use another {kind}"
     ))
 }
 
@@ -48,7 +48,8 @@ impl<R: Read> Body<R> {
     /// # Errors
     /// When the next record is damaged or missing.
     pub(super) fn next(&mut self) -> Result<Option<Stored>, CopyError> {
-        let damaged = |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}"));
+        let damaged =
+            |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}; use another backup"));
         let [number] = self.fixed()?;
         if number == END {
             let count = u64::from_be_bytes(self.fixed()?);

@@ -91,7 +91,7 @@ impl Gathered {
             let Some((origin, expected)) = changed.end else { continue };
             for (table, expected) in expected {
                 if expected != tallies.get(&table).copied().unwrap_or_default() {
-                    let why = "the records that were read do not match the digest of this table: run `enfilade facts check`";
+                    let why = "the records that were read do not match the digest of this table";
                     return Err(codec::damaged(table, &[], why).into());
                 }
             }
@@ -122,7 +122,9 @@ impl Gathered {
 fn read<R>(views: Views<'_>, look: impl FnOnce(&View<'_>) -> R) -> Result<R, SourceError> {
     let (mut look, mut answer) = (Some(look), None);
     views(&mut |view| answer = look.take().map(|look| look(view)))?;
-    answer.ok_or_else(|| SourceError::Unavailable("the source did not lend a view".into()))
+    answer.ok_or_else(|| {
+        SourceError::Unavailable("internal error: the store opened no view of the facts".into())
+    })
 }
 
 fn is_of(view: &View<'_>, store: StoreId) -> Result<(), CopyError> {
@@ -133,7 +135,7 @@ fn is_of(view: &View<'_>, store: StoreId) -> Result<(), CopyError> {
 }
 
 fn unknown() -> CopyError {
-    let why = "during the copy all facts were restored, or one change wrote more records than the change log can name; try again";
+    let why = "all facts were restored during the copy, or one change was too large for the change log to list all its records; try again";
     CopyError::Malformed(why.into())
 }
 

@@ -85,9 +85,9 @@ impl AclCfg {
             ("acl", "0") => false,
             ("acl", "1") => true,
             ("acl", other) => {
-                return Err((format!("expected 0 or 1 and not `{}` after `acl:`", shown(other)), named));
+                return Err((format!("expected 0 or 1 after `acl:`, not `{}`", shown(other)), named));
             }
-            (other, _) => return Err((format!("expected `acl` and not `{}`", shown(other)), named)),
+            (other, _) => return Err((format!("expected `acl`, not `{}`", shown(other)), named)),
         };
         let parsed: Result<Vec<Role>, _> = roles.split(',').map(|role| role.trim().parse()).collect();
         match (wrong, parsed) {

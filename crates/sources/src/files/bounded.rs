@@ -12,7 +12,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
 /// Reads the whole file, and fails if it is larger than `bytes_max`.
@@ -43,9 +43,9 @@ mod tests {
         std::fs::write(&path, b"12345678").unwrap();
         assert_eq!(read(&path, 8).unwrap(), b"12345678");
         assert_eq!(read(&path, 7).unwrap_err().to_string(), "it is larger than 1 MiB");
-        assert_eq!(read(scratch.path(), 8).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(read(scratch.path(), 8).unwrap_err().to_string(), "it is not a regular file");
         let fifo = scratch.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-        assert_eq!(read(&fifo, 8).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(read(&fifo, 8).unwrap_err().to_string(), "it is not a regular file");
     }
 }

@@ -291,7 +291,7 @@ fn regular(found: &Stat) -> Result<(), String> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile if found.st_size as u64 <= BYTES_MAX => Ok(()),
         FileType::RegularFile => Err(too_large()),
-        _ => Err("it is no regular file".to_owned()),
+        _ => Err("it is not a regular file".to_owned()),
     }
 }
 

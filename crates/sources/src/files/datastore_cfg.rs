@@ -60,7 +60,13 @@ pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> 
             return Err(at(line, format!("duplicate property '{key}'")));
         }
         if key == "name" && *value != section.id {
-            return Err(at(line, format!("the name `{}` is not the section's", shown(value))));
+            return Err(at(
+                line,
+                format!(
+                    "property 'name': `{}` differs from the name in the header of the section",
+                    shown(value)
+                ),
+            ));
         }
         bytes += key.len() + value.len();
         if SECTION_BYTES_MAX < bytes {
@@ -122,7 +128,7 @@ mod tests {
         assert!(error("datastore: x\n\tpath /a\n").contains("datastore name `x`"));
         assert_eq!(
             error("datastore: tank\n\tpath /a\n\tname other\n"),
-            "3: the name `other` is not the section's"
+            "3: property 'name': `other` differs from the name in the header of the section"
         );
         let long = "x".repeat(100_000);
         assert_eq!(

@@ -139,7 +139,7 @@ impl FernetKeys {
             let name = name.to_string_lossy();
             let number = name.parse::<u32>().ok().filter(|number| number.to_string() == name);
             let Some(number) = number else {
-                found.ignored.push((name.into_owned(), "its name is no number".into()));
+                found.ignored.push((name.into_owned(), "its name is not a number".into()));
                 continue;
             };
             match self.read_key(number) {
@@ -352,7 +352,7 @@ mod tests {
             found.ignored.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
             ["07", "13", "98", "99", "foo"]
         );
-        assert_eq!(why[0], "its name is no number");
+        assert_eq!(why[0], "its name is not a number");
         assert_eq!(why[3], "it is empty");
         rotate(&keys, 3);
         assert_eq!(numbers(&keys), [0, 12, 14], "13 lies in the way");

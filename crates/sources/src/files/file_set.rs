@@ -143,7 +143,10 @@ impl Locked<'_> {
         let path = self.set.path(file);
         let failed = |why: io::Error| EditError::File(format!("`{}`: {why}", path.display()));
         if !self.locks.iter().any(|(locked, _)| *locked == file) {
-            return Err(EditError::File(format!("`{}` is not locked", path.display())));
+            return Err(EditError::File(format!(
+                "internal error: `{}` is edited without its lock; nothing was changed",
+                path.display()
+            )));
         }
         let target = match std::fs::canonicalize(&path) {
             Ok(target) => target,
@@ -193,6 +196,6 @@ mod tests {
         locked.rewrite::<String>(FileName::Users, |bytes| Ok(Some(bytes.to_vec()))).unwrap();
         assert_eq!(std::fs::metadata(set.path(FileName::Users)).unwrap().ino(), inode);
         let unlocked = locked.rewrite::<String>(FileName::Acl, |_| Ok(None)).unwrap_err().to_string();
-        assert!(unlocked.ends_with("acl.cfg` is not locked"), "{unlocked}");
+        assert!(unlocked.contains("acl.cfg` is edited without its lock"), "{unlocked}");
     }
 }

@@ -37,7 +37,7 @@ impl FileLock {
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     let text = format!(
-                        "another process has held the lock `{}` for more than {waited:?}",
+                        "another process has held the lock `{}` for more than {waited:?}; try again, or find the process with `lslocks`",
                         path.display()
                     );
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));

@@ -76,7 +76,7 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     let users = match object(bytes, "`users` and their second factors")?.remove("users") {
         None | Some(Value::Null) => return Ok(SecondFactors::new()),
         Some(Value::Object(users)) => users,
-        Some(_) => return Err(wrong("expected an object as `users`")),
+        Some(_) => return Err(wrong("expected `users` to be an object")),
     };
     let mut found = SecondFactors::new();
     for (userid, factors) in users {

@@ -78,7 +78,9 @@ impl TokenShadow {
         let mut wrong: Vec<(String, &str)> = Vec::new();
         for (key, value) in self.entries {
             if !key.parse::<Authid>().is_ok_and(|token| token.token.is_some()) {
-                found.problems.push(format!("`{}` is no token id (expected USER@REALM!NAME)", shown(&key)));
+                found
+                    .problems
+                    .push(format!("`{}` is not a token id (expected USER@REALM!NAME)", shown(&key)));
                 continue;
             }
             match value {
@@ -247,7 +249,7 @@ mod tests {
                 "e@pbs!t: the hash holds a NUL"
             ]
         );
-        assert_eq!(found.problems, ["`b@pbs` is no token id (expected USER@REALM!NAME)"]);
+        assert_eq!(found.problems, ["`b@pbs` is not a token id (expected USER@REALM!NAME)"]);
         shadow.set(&"d@pbs!t".parse().unwrap(), "$5$new".into());
         shadow.set(&"new@pbs!t".parse().unwrap(), "$5$n".into());
         assert!(shadow.remove(&"a@pbs!two".parse().unwrap()));

@@ -72,7 +72,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
     match (section.kind.as_str(), &authid.token) {
         (USER, None) | (TOKEN, Some(_)) => {}
         (USER | TOKEN, _) => {
-            return Err(at(section.line, format!("`{authid}` is no {} id", section.kind)));
+            return Err(at(section.line, format!("`{authid}` is not a {} id", section.kind)));
         }
         (other, _) => return Err(at(section.line, format!("unknown section type '{}'", shown(other)))),
     }
@@ -85,7 +85,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
         }
         seen.push(key);
         let unknown = |expected: &str| {
-            let reason = format!("`{}` is no value of '{key}'; expected {expected}", shown(value));
+            let reason = format!("`{}` is not a valid value of '{key}'; expected {expected}", shown(value));
             (LineError { line, reason }, false)
         };
         match key.as_str() {
@@ -209,16 +209,16 @@ mod tests {
             (
                 "user: a@pbs\n\tenable flase\n",
                 2,
-                "`flase` is no value of 'enable'; expected true or false",
+                "`flase` is not a valid value of 'enable'; expected true or false",
                 false,
             ),
             (
                 "user: a@pbs\n\texpire -1\n",
                 2,
-                "`-1` is no value of 'expire'; expected seconds since the epoch, or 0",
+                "`-1` is not a valid value of 'expire'; expected seconds since the epoch, or 0",
                 false,
             ),
-            ("token: a@pbs\n\tenable 1\n", 1, "`a@pbs` is no token id", true),
+            ("token: a@pbs\n\tenable 1\n", 1, "`a@pbs` is not a token id", true),
             ("group: a@pbs\n", 1, "unknown section type 'group'", true),
             ("user: a@pbs\n\tenable 1\n\tenable 0\n", 3, "duplicate property 'enable'", true),
             ("user: a@pbs\n\tenable\n", 2, "syntax error (expected a property with a value)", true),

@@ -166,7 +166,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
         io::Error::new(
             why.kind(),
             format!(
-                "it cannot be given to user {uid} and group {gid}, as the old one is: {why}; run this as root or as that user"
+                "its owner cannot be set to user {uid} and group {gid}, as for the old file: {why}; run this as root or as that user"
             ),
         )
     })
@@ -288,7 +288,7 @@ fn each_record(
         })?;
         failed.map_or(Ok(()), Err)?;
         if table.holds_facts() && counted != view.tally(table, &[])? {
-            let why = "the records are not those that were written last; see `enfilade facts check`";
+            let why = "the records are not those that were written last";
             return Err(codec::damaged(table, &[], why));
         }
     }

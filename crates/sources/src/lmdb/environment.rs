@@ -295,9 +295,8 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     within(store, || open_with_tables(path, terms, store))
 }
 
-/// The advice in the message after a fatal signal.
-const ADVICE: &str = "run `enfilade facts check`, then restore a backup: of the facts with `enfilade facts restore FILE --set-aside`, of the \
-     whole house with `enfilade restore FILE --force`\n";
+/// What the message of a fault advises.
+const ADVICE: &str = "run `enfilade facts check`, then restore a backup: one of the facts with `enfilade facts restore FILE --set-aside`, or one made by `enfilade backup` with `enfilade restore FILE --force`\n";
 
 /// Returns an error if pages of the store are damaged. This is checked before LMDB maps the file.
 pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
@@ -390,9 +389,10 @@ mod tests {
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
         });
         assert!(theirs.is_ok());
+        assert!(matches!(tables::find(&env).unwrap(), There::Foreign), "it is not taken for an empty one");
         drop(env);
         let why = open(&path, Terms::default(), Trust::Checked).err().unwrap().to_string();
-        assert!(why.contains("no store of facts"), "{why}");
+        assert!(why.contains("not a store of facts"), "{why}");
     }
 
     #[test]

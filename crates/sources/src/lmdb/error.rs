@@ -17,9 +17,7 @@ pub enum OpenError {
     },
     /// Pages or files of the store are damaged.
     #[error(
-        "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory, then restore a \
-        backup: of the facts with `enfilade facts restore FILE --set-aside` (an older one also needs --accept-rollback), of the whole house \
-        with `enfilade restore FILE --force`"
+        "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory, then restore a backup: one of the facts with `enfilade facts restore FILE --set-aside` (an older one also needs --accept-rollback), or one made by `enfilade backup` with `enfilade restore FILE --force`"
     )]
     Damaged {
         /// The directory.
@@ -29,9 +27,7 @@ pub enum OpenError {
     },
     /// A process ended because LMDB read or wrote damaged pages.
     #[error(
-        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of them (the file `faulted` there says \
-        when); run `enfilade facts check`; if it finds damage, restore a backup: of the facts with `enfilade facts restore FILE --set-aside` (an older one \
-        also needs --accept-rollback), of the whole house with `enfilade restore FILE --force`"
+        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of them (at the time of the file `faulted` in this directory); run `enfilade facts check`; if it finds damage, restore a backup: one of the facts with `enfilade facts restore FILE --set-aside` (an older one also needs --accept-rollback), or one made by `enfilade backup` with `enfilade restore FILE --force`"
     )]
     Faulted(PathBuf),
     /// Another process uses the store exclusively.
@@ -104,14 +100,12 @@ pub enum OpenError {
     },
     /// The directory contains an LMDB environment of another program, which must not be changed.
     #[error(
-        "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
+        "`{0}` holds an LMDB environment that is not a store of facts; choose another directory with --data"
     )]
     Foreign(PathBuf),
     /// Acknowledged changes are missing. Without this error, tokens that these changes revoked would be valid again.
     #[error(
-        "facts in `{path}` are too old: their newest revision is {found}, and {expected} was acknowledged (a \
-        damaged disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
-        are with `enfilade facts restore --accept-rollback`"
+        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before (a damaged disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or accept them as they are with `enfilade facts restore --accept-rollback`"
     )]
     WentBack {
         /// The directory.
@@ -123,8 +117,7 @@ pub enum OpenError {
     },
     /// The files of the store were replaced by those of another store.
     #[error(
-        "facts in `{0}` are not of the store that was there before; put it back, or take them as they are with \
-        `enfilade facts restore --accept-rollback`"
+        "facts in `{0}` belong to another store than the one that was in this directory before; put the former store back, or accept this one as it is with `enfilade facts restore --accept-rollback`"
     )]
     Replaced(PathBuf),
 }
@@ -149,7 +142,7 @@ fn hint(why: &heed::Error) -> &'static str {
             Some(13) => {
                 "; they belong to another user: run as their owner, or share them with `[facts] group`"
             }
-            Some(5) => "; the disk fails: nothing is acknowledged, restore a backup elsewhere",
+            Some(5) => "; the disk has errors: nothing was acknowledged; restore a backup on another disk",
             Some(12) => "; there is too little address space for the map (see `ulimit -v`)",
             _ => "",
         },
@@ -161,7 +154,9 @@ fn hint(why: &heed::Error) -> &'static str {
             "; the file has grown past the map of this process: set `[facts] map_mebibytes` to one number for all \
                 processes on this data directory, then restart this process"
         }
-        heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
+        heed::Error::Mdb(heed::MdbError::ReadersFull) => {
+            "; too many processes and threads read it at once: stop some enfilade processes, or try again"
+        }
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
             "; this thread already has a view open, and it can have only one"
         }
@@ -179,4 +174,37 @@ fn hint(why: &heed::Error) -> &'static str {
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 pub(super) fn unavailable(why: heed::Error) -> SourceError {
     SourceError::Unavailable(format!("{why}{}", hint(&why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heed::MdbError;
+
+    #[test]
+    fn what_an_operator_can_mend_comes_with_advice() {
+        let io = |code| heed::Error::Io(std::io::Error::from_raw_os_error(code));
+        let cases = [
+            (io(libc::ENOSPC), "the disk is full: make room"),
+            (io(libc::EDQUOT), "the disk quota is used up: make room"),
+            (io(libc::EROFS), "the file system is read-only"),
+            (io(libc::EACCES), "run as their owner"),
+            (io(libc::EIO), "the disk has errors"),
+            (io(libc::ENOMEM), "see `ulimit -v`"),
+            (heed::Error::Mdb(MdbError::MapFull), "run `enfilade facts compact`"),
+            (heed::Error::Mdb(MdbError::MapResized), "to one number for all processes"),
+            (heed::Error::Mdb(MdbError::ReadersFull), "too many processes and threads read it at once"),
+            (heed::Error::Mdb(MdbError::BadRslot), "this thread already has a view open"),
+            (heed::Error::Mdb(MdbError::Panic), "start this process again"),
+            (heed::Error::Mdb(MdbError::Corrupted), "see `enfilade facts check`"),
+            (heed::Error::Mdb(MdbError::PageNotFound), "see `enfilade facts check`"),
+            (heed::Error::Mdb(MdbError::Invalid), "see `enfilade facts check`"),
+        ];
+        for (why, advice) in cases {
+            assert!(hint(&why).starts_with("; ") && hint(&why).contains(advice), "{why}{}", hint(&why));
+        }
+        for why in [io(libc::ENOENT), heed::Error::Mdb(MdbError::KeyExist), heed::Error::EnvAlreadyOpened] {
+            assert_eq!(hint(&why), "", "{why}");
+        }
+    }
 }

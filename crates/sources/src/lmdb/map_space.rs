@@ -92,9 +92,8 @@ impl MapSpace {
         }
         let Some(bound) = bound(only_takes(before, writes)?, requester) else { return Ok(()) };
         self.keep(bound, self.used_bytes)?;
-        if self.most(bound) < self.file_bytes && self.bound.is_none_or(|other| bound.percent < other.percent)
-        {
-            self.bound = Some(bound);
+        if self.most(bound) < self.file_bytes {
+            self.bound = self.bound.into_iter().chain([bound]).min_by_key(|bound| bound.percent);
         }
         Ok(())
     }
@@ -121,9 +120,9 @@ mod tests {
     use crate::lmdb::{Lmdb, Terms};
     use crate::scratch::Scratch;
     use enfilade_facts::limits::MAP_BYTES_MIN;
-    use enfilade_facts::tables::{Extra, ExtraKey, ResourceKind, Revoked};
-    use enfilade_facts::vocabulary::UserId;
-    use enfilade_facts::{AuditRecord, Change, Source};
+    use enfilade_facts::tables::{Domain, Extra, ExtraKey, ResourceKind, Revoked};
+    use enfilade_facts::vocabulary::{DomainId, UserId};
+    use enfilade_facts::{AuditRecord, Change, Source, Table};
 
     fn by(requester: Requester) -> Change {
         let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1, request: None };
@@ -133,6 +132,65 @@ mod tests {
     /// A revocation mark. The ids of these marks are distributed evenly.
     fn mark(n: u64) -> Revoked {
         Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
+    }
+
+    /// In a map of a million bytes, with pages of a thousand.
+    fn space(file_bytes: u64) -> MapSpace {
+        MapSpace { map_bytes: 1_000_000, page_bytes: 1_000, file_bytes, used_bytes: None, bound: None }
+    }
+
+    #[test]
+    fn a_write_takes_sixteen_pages_and_four_times_its_bytes() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        for (key, stored, expected) in
+            [(10, Some(20), 16_120), (10, None, 16_040), (1, Some(100_000), 416_004), (1, Some(0), 16_004)]
+        {
+            let write = || Write {
+                table: Table::Extras,
+                key: vec![7; key],
+                stored: stored.map(|length| vec![7; length]),
+            };
+            let mut space = space(5);
+            let taken = lmdb.snapshot(|before| space.take(before, &[write(), write()], Requester::User));
+            assert_eq!((taken.unwrap(), space.file_bytes), (Ok(()), 5 + 2 * expected));
+        }
+    }
+
+    #[test]
+    fn the_strictest_bound_that_may_be_exceeded_is_checked_afterwards() {
+        use Requester::{Administrator, User};
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let domain = Domain::new("x1".parse().unwrap());
+        let gives = Write::put(&DomainId::from_bytes([1; 16]), &domain, lmdb.at());
+        let takes = Write { table: Table::Domains, key: vec![7; 10], stored: None };
+        // The bytes of the file before, and the bound after each change. A change that takes rights away is counted with 16,040 bytes.
+        let cases = [
+            (933_960, vec![(&takes, User, None)]),
+            (953_960, vec![(&takes, User, None)]),
+            (953_961, vec![(&takes, User, Some(97)), (&takes, Administrator, Some(97))]),
+            (990_000, vec![(&takes, User, Some(97)), (&gives, User, Some(95)), (&takes, User, Some(95))]),
+            (990_000, vec![(&takes, Administrator, None), (&gives, Administrator, Some(95))]),
+        ];
+        for (file_bytes, changes) in cases {
+            let mut space = space(file_bytes);
+            for (write, requester, expected) in changes {
+                let taken =
+                    lmdb.snapshot(|before| space.take(before, std::slice::from_ref(write), requester));
+                taken.unwrap().unwrap();
+                assert_eq!(space.bound.map(|bound| bound.percent), expected, "{file_bytes} {requester:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bound_may_be_reached_and_not_exceeded() {
+        for (bound, most) in [(GIVING, 950_000), (OF_USERS, 970_000)] {
+            let kept = [None, Some(most), Some(most + 1)].map(|used_bytes| space(0).keep(bound, used_bytes));
+            let full = CommitError::Full { used_bytes: most + 1, map_bytes: 1_000_000, kept_for: bound.rest };
+            assert_eq!(kept, [Ok(()), Ok(()), Err(full)]);
+        }
     }
 
     #[test]

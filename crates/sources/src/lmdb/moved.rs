@@ -44,7 +44,7 @@ impl Moved<'_> {
             OpenError::io(
                 path,
                 &format!(
-                    "{why}, and {other}; it was not changed; remove `{aside}`, which holds the restored store"
+                    "{why}, and {other}; this store was not changed; the restored store is in `{aside}`: remove it, then restore again"
                 ),
             )
         })?;
@@ -91,7 +91,7 @@ mod tests {
             (None, &[], [NEW, None, OLD], ""),
             (None, &[0], [OLD, NEW, None], "rename 0"),
             (Some(Errno::IO), &[], [OLD, NEW, None], "Input/output error"),
-            (Some(Errno::IO), &[1], [OLD, None, NEW], "remove `"),
+            (Some(Errno::IO), &[1], [OLD, None, NEW], "remove it"),
             (Some(Errno::INVAL), &[], [NEW, None, OLD], ""),
             (Some(Errno::NOSYS), &[], [NEW, None, OLD], ""),
             (Some(Errno::OPNOTSUPP), &[], [NEW, None, OLD], ""),

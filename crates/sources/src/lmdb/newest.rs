@@ -38,7 +38,7 @@ impl Commit {
         match self.head.as_ref()? {
             Ok(head) if head.commit == self.number => None,
             Ok(head) => {
-                Some(format!("the head is of commit {} where {} should be", head.commit, self.number))
+                Some(format!("the head record is of commit {}, expected commit {}", head.commit, self.number))
             }
             Err(why) => Some(why.clone()),
         }
@@ -64,9 +64,47 @@ fn look(path: &Path, map_bytes: usize, flags: EnvFlags) -> heed::Result<Commit> 
 
 #[cfg(test)]
 mod tests {
+    use crate::lmdb::map::MAP_BYTES;
     use crate::lmdb::{Lmdb, place};
     use crate::scratch::Scratch;
     use enfilade_facts::{Read, Source};
+    use std::io::{BufRead, BufReader, Read as _, Write};
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    const PLACE: &str = "ENFILADE_OPEN_PLACE";
+    const IS_OPEN: &str = "the store is open";
+
+    /// Has the store open that the environment names, until its input ends; the test below starts this in a process of its own.
+    #[test]
+    fn another_process() {
+        let Ok(place) = std::env::var(PLACE) else { return };
+        let lmdb = Lmdb::open(Path::new(&place)).unwrap();
+        std::io::stdout().write_all(IS_OPEN.as_bytes()).unwrap();
+        std::io::stdout().write_all(b"\n").unwrap();
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        drop(lmdb);
+    }
+
+    #[test]
+    fn while_another_process_has_the_store_open_it_is_believed_without_the_mark() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let at = crate::conformance::put_something(&Lmdb::open(&path).unwrap());
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "lmdb::newest::tests::another_process", "--nocapture"]).env(PLACE, &path);
+        let mut other = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains(IS_OPEN)), "the other process did not open it");
+        std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();
+        let opened = Lmdb::open(&path).map(|lmdb| lmdb.at());
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success());
+        assert_eq!(opened.unwrap(), at);
+        // Any other failure is one.
+        let nowhere = scratch.path().join("nowhere");
+        assert!(super::damage(&nowhere, MAP_BYTES[2]).is_err());
+    }
 
     /// The offset of LMDB's number of this commit, in the meta page of the commit.
     fn number_in(data: &[u8], commit: u64, page_bytes: usize) -> usize {

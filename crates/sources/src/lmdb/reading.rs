@@ -42,7 +42,7 @@ impl<'t> Reading<'t> {
         if found == here {
             return Ok(head);
         }
-        let why = format!("it is of commit {found} and the store at {here}: pages are damaged");
+        let why = format!("it is of commit {found}, but the store is at commit {here}: pages are damaged");
         Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
 }

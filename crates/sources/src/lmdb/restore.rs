@@ -210,7 +210,7 @@ mod tests {
         let backup = back_up(&lmdb);
         let before = remove_something(&lmdb);
         let why = restore(&lmdb, &backup, false).unwrap_err();
-        assert!(why.to_string().contains("are of revision 1, and 2 was acknowledged"), "{why}");
+        assert!(why.to_string().contains("are of revision 1, but revision 2 was acknowledged"), "{why}");
         assert_eq!((stores(&lmdb), lmdb.at()), (0, before));
         let after = restore(&lmdb, &backup, true).unwrap();
         assert!(after.store != before.store && before.revision < after.revision);
@@ -221,6 +221,23 @@ mod tests {
         put_something(&lmdb);
         drop(lmdb);
         something_is_there(&Lmdb::open(&path).unwrap());
+    }
+
+    #[test]
+    fn each_record_is_told_when_it_is_written_and_when_it_is_counted() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let mut change = crate::conformance::change();
+        for n in 0..2 {
+            let id = enfilade_facts::vocabulary::DomainId::from_bytes([n; 16]);
+            change.put(&id, &enfilade_facts::tables::Domain::new("x1".parse().unwrap()));
+        }
+        lmdb.commit(&change).unwrap();
+        put_something(&lmdb);
+        let (backup, mut told) = (back_up(&lmdb), Vec::new());
+        let copy = read_backup(backup.as_slice()).unwrap();
+        lmdb.restore(copy, &audit(), true, &mut |done, all| told.push((done, all))).unwrap();
+        assert_eq!(told, [(1, 6), (2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]);
     }
 
     #[test]
@@ -293,7 +310,7 @@ mod tests {
         assert!(Lmdb::open(&path).is_err());
         // If the new store cannot be filled, it does not replace the old one.
         for (file, accept_rollback, expected) in
-            [(&backup[..], false, "say --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
+            [(&backup[..], false, "add --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
         {
             let fill = |lmdb: &Lmdb| restore(lmdb, file, accept_rollback);
             let filled = Lmdb::set_aside(&path, Terms::default(), 77, accept_rollback, fill);
@@ -309,6 +326,18 @@ mod tests {
         let lmdb = Lmdb::open(&path).unwrap();
         assert_eq!((lmdb.at(), at.revision), (at, Revision(3)));
         something_is_there(&lmdb);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_moved_away_stays_where_it_is_without_a_new_one() {
+        let scratch = Scratch::new();
+        // The name of the new store is short enough, that of the old one is not: file systems allow 255 bytes.
+        let path = scratch.path().join("f".repeat(245));
+        put_something(&Lmdb::open(&path).unwrap());
+        let why = Lmdb::set_aside(&path, Terms::default(), 77, true, |_| Ok(())).unwrap_err();
+        assert!(why.to_string().contains("File name too long"), "{why}");
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
+        something_is_there(&Lmdb::open(&path).unwrap());
     }
 
     /// Without the high-water mark, it is unknown whether the backup is older than the last acknowledged revision.
@@ -335,7 +364,7 @@ mod tests {
                 Some(content) => std::fs::write(&mark, content).unwrap(),
             }
             let why = filled(false).unwrap_err().to_string();
-            assert!(why.contains("high-water`") && why.contains("say --accept-rollback"), "{why}");
+            assert!(why.contains("high-water`") && why.contains("add --accept-rollback"), "{why}");
             assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
         }
         filled(true).unwrap();

@@ -10,8 +10,7 @@ use std::path::PathBuf;
 pub enum RestoreError {
     /// The copy is older than the store, so a restore would undo later revocations.
     #[error(
-        "these facts are of revision {found}, and {expected} was acknowledged: all later revocations and removals would be undone; \
-        to accept that, say --accept-rollback"
+        "these facts are of revision {found}, but revision {expected} was acknowledged: all later revocations and removals would be undone; to accept that, add --accept-rollback"
     )]
     GoesBack {
         /// The revision of the facts in the copy.
@@ -21,8 +20,7 @@ pub enum RestoreError {
     },
     /// It is unknown whether the copy is older than the store, so a restore might undo later revocations.
     #[error(
-        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so it is unknown whether these facts are \
-        older, and later revocations and removals would be undone; to accept that, say --accept-rollback"
+        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so it is unknown whether these facts are older; if they are, later revocations and removals would be undone; to accept that, add --accept-rollback"
     )]
     UnknownAge {
         /// The file of the high-water mark.

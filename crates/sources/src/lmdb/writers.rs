@@ -59,7 +59,9 @@ impl Writers {
                 }
             }
             let place = queue.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, &mine));
-            let gone = || SourceError::Unavailable("the thread that wrote this change has ended".into());
+            let gone = || {
+                SourceError::Unavailable("the thread that wrote this change failed, so it is unknown whether the change was made: check, and repeat it if it was not".into())
+            };
             queue.waiting.remove(place.ok_or_else(gone)?);
         }
         queue.is_led = true;
@@ -105,7 +107,10 @@ impl From<NoTurn> for CommitError {
     fn from(why: NoTurn) -> Self {
         match why {
             NoTurn::Busy(said) => CommitError::Busy(said),
-            NoTurn::Failed(why) => SourceError::Unavailable(format!("the writers' lock: {why}")).into(),
+            NoTurn::Failed(why) => SourceError::Unavailable(format!(
+                "the lock for writing (`writer.lock`) cannot be taken: {why}"
+            ))
+            .into(),
         }
     }
 }

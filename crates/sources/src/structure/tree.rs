@@ -109,7 +109,7 @@ impl<'f> Trees<'f> {
         match (what, record.kind) {
             (What::Main, Kind::Tree) => match Root::read(value, 0) {
                 Some(root) => self.root(root, What::Records),
-                None => damaged(number, "describes a tree that cannot be"),
+                None => damaged(number, "describes a tree that cannot exist"),
             },
             (_, Kind::Tree) => damaged(number, "has a wrong form"),
             (What::Free, Kind::Inside) => self.free(number, value),

@@ -70,7 +70,10 @@ pub(super) fn run(
             }
         }
     })?;
-    anyhow::ensure!(bad == 0, "{bad} ACLs are malformed; every access to their objects is refused");
+    anyhow::ensure!(
+        bad == 0,
+        "{bad} ACLs are invalid, and every access to their objects is refused; see the warnings above"
+    );
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub(super) fn check(
         steps.extend(name.map(|name| {
             let file = data.join(&entry.path);
             format!(
-                "after the content of datastore `{name}` is there, restore its ACLs: enfilade --data '{}' acl restore {name} < '{}'",
+                "when the content of datastore `{name}` is restored, restore its ACLs: enfilade --data '{}' acl restore {name} < '{}'",
                 data.display(),
                 file.display()
             )
@@ -64,13 +64,13 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
     let (data, path) = (data.display(), path.display());
     match part {
         "enfilade.toml" => format!(
-            "the configuration was `{path}`, and is `{data}/enfilade.toml` now: start without --config, or copy it there"
+            "the configuration was `{path}`, and is `{data}/enfilade.toml` now: start without --config, or copy it to `{path}`"
         ),
         "the edited files" => format!(
             "the configuration keeps the edited files in `{path}`: copy {data}/*.cfg and {data}/token.shadow there, or remove `[facts] files`"
         ),
         part => format!(
-            "the configuration names `{path}`, and its files are in `{data}/{part}`: copy them there, or change the key in `{data}/enfilade.toml`"
+            "the configuration names `{path}`, but the restored files are in `{data}/{part}`: copy them to `{path}`, or change the path in `{data}/enfilade.toml`"
         ),
     }
 }

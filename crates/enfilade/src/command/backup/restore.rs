@@ -35,7 +35,7 @@ pub(in crate::command) fn restore(
         output::done(
             json,
             &described(&manifest),
-            &format!("{}: every byte is as it was written", about(&manifest)),
+            &format!("{}: the backup is complete and undamaged", about(&manifest)),
         );
         return Ok(());
     }
@@ -54,7 +54,7 @@ fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
         return Ok(Some(Key::Passphrase(prompt::hidden("passphrase of the backup: ")?)));
     }
     let Some(path) = &command.identity else { return Ok(None) };
-    let named = || format!("private key file `{}`", path.display());
+    let named = || format!("private key file `{}` cannot be used", path.display());
     let text = std::fs::read_to_string(path).with_context(named)?;
     Ok(Some(Key::Identities(identities(&text).with_context(named)?)))
 }
@@ -65,8 +65,12 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
         return Ok(std::fs::canonicalize(data)?);
     }
     let data = std::path::absolute(data)?;
-    let (above, name) =
-        (data.parent().context("it has no parent")?, data.file_name().context("it has no name")?);
+    let (above, name) = (
+        data.parent().context("the data directory has no parent directory: give another one with --data")?,
+        data.file_name().context(
+            "the path of the data directory does not end with a name: give another one with --data",
+        )?,
+    );
     let named = || {
         format!(
             "`{}`, in which the data directory is made, cannot be opened: make it with `mkdir -p`",
@@ -98,7 +102,7 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     let made = NewDirectory::begin(data)?;
     let new = made.directory();
     let manifest = unpack_into(backup, new)?;
-    let config = config::read(new, None).context("the configuration of the backup")?;
+    let config = config::read(new, None).context("the configuration of the backup cannot be used")?;
     restore_facts(new, &config, command)?;
     let steps = fit::check(data, new, &config, &manifest)?;
     made.give_to(Owners { owner, group: config.facts.group }, &manifest)?;
@@ -118,7 +122,8 @@ fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
 /// Refuses a mount point: the data directory is replaced by a rename, which is not possible for a mount point.
 fn refuse_mount(data: &Path) -> anyhow::Result<()> {
     let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev());
-    let above = data.parent().context("it has no parent")?;
+    let above =
+        data.parent().context("the data directory has no parent directory: give another one with --data")?;
     if data.exists() && device(data)? != device(above)? {
         bail!(
             "`{}` is a mount point, which cannot be replaced in one step: restore into a directory in it, such as \
@@ -173,7 +178,7 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
     lines.push(format!(
-        "what was revoked, disabled or deleted after {} is valid again, also sessions and credentials: revoke it again before you serve",
+        "everything that was revoked, disabled or deleted after {} is valid again, also sessions and credentials: revoke it again before you start a server",
         output::time(manifest.unix_seconds)
     ));
     lines.extend(aside.iter().map(|aside| format!("the old data directory is in `{}`", aside.display())));

@@ -70,7 +70,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let opened = std::fs::File::open(file).with_context(unread)?;
     opened.take(BYTES_MAX + 1).read_to_end(&mut bytes).with_context(unread)?;
     match bytes.len() as u64 > BYTES_MAX {
-        true => bail!("`{}` is larger than 1 MiB: it is no certificate or key", file.display()),
+        true => bail!("`{}` is larger than 1 MiB, so it is not a certificate or key", file.display()),
         false => Ok(bytes),
     }
 }

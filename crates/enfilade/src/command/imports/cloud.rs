@@ -84,7 +84,7 @@ impl Cloud {
                 (None, name) => json!({ "name": name.unwrap_or("Default") }),
             };
         let password = text("password").ok_or_else(|| {
-            anyhow!("expected `username` and `password`, or `application_credential_id` and `application_credential_secret`, under `auth:`")
+            anyhow!("clouds.yaml: expected `username` and `password`, or `application_credential_id` and `application_credential_secret`, under `auth:` of the cloud")
         })?;
         let user = match (text("user_id"), text("username")) {
             (Some(id), _) => json!({ "id": id, "password": password }),
@@ -124,8 +124,10 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) async fn login(cloud: Cloud) -> anyhow::Result<Self> {
-        let uri: Uri =
-            cloud.auth_url.parse().with_context(|| format!("`{}` is not a URL", cloud.auth_url))?;
+        let uri: Uri = cloud
+            .auth_url
+            .parse()
+            .with_context(|| format!("the `auth_url:` `{}` in clouds.yaml is not a URL", cloud.auth_url))?;
         let login = cloud.login()?;
         let mut api = Api { cloud, uri, connection: None, token: String::new() };
         let (status, token, body) = api.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
@@ -182,7 +184,11 @@ impl Api {
         path: &str,
         body: &str,
     ) -> anyhow::Result<(StatusCode, Option<String>, Value)> {
-        let host = self.uri.authority().ok_or_else(|| anyhow!("`{}` has no host", self.uri))?.to_string();
+        let host = self
+            .uri
+            .authority()
+            .ok_or_else(|| anyhow!("the `auth_url:` `{}` in clouds.yaml has no host", self.uri))?
+            .to_string();
         let prefix = self.uri.path().trim_end_matches('/');
         let path = if path.starts_with(prefix) { path.to_owned() } else { format!("{prefix}{path}") };
         // If the server has closed the connection, a new one is opened, once.
@@ -208,7 +214,9 @@ impl Api {
             self.connection = Some(connection);
             return Ok((status, subject, serde_json::from_slice(&whole).unwrap_or_default()));
         }
-        bail!("`{host}` closes every connection");
+        bail!(
+            "`{host}` closes every connection without an answer: check `auth_url:` in clouds.yaml, also `http` or `https`"
+        );
     }
 
     async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
@@ -236,7 +244,7 @@ impl Api {
                     connector
                         .connect(name, stream)
                         .await
-                        .with_context(|| format!("TLS with {host}:{port}"))?,
+                        .with_context(|| format!("TLS with {host}:{port} failed; if its certificate is not trusted, name its CA with `cacert:`"))?,
                 )
             }
         };

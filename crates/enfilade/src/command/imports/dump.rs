@@ -122,7 +122,9 @@ fn columns(text: &str) -> (Vec<String>, &str) {
 impl Table {
     /// Reads `(…),(…);` after an optional list of columns. Returns the rest of the text.
     fn read<'t>(&mut self, text: &'t str) -> anyhow::Result<&'t str> {
-        let Some((between, mut rest)) = text.split_once("VALUES") else { bail!("a statement has no VALUES") };
+        let Some((between, mut rest)) = text.split_once("VALUES") else {
+            bail!("an INSERT statement has no VALUES")
+        };
         if let Some(listed) = between.trim().strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
             self.columns = listed.split(',').map(|name| identifier(name).0.to_owned()).collect();
         }

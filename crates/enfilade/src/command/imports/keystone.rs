@@ -70,9 +70,7 @@ fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
     ensure!(
         taken.is_empty(),
-        "nothing was imported: {} of the cloud would be left out with every role assignment that needs them, because records with other ids have \
-         their names here: {}; import into an empty data directory (--data DIR), and run `enfilade bootstrap` after the import; or add \
-         --leave-out-taken",
+        "nothing was imported: the names of {} of the cloud belong to records with other ids here: {}; import into an empty data directory (--data DIR), and run `enfilade bootstrap` after the import; or add --leave-out-taken, which leaves them out with every role assignment that needs them",
         counted(taken.len(), "record", "records"),
         some(&names)
     );
@@ -101,7 +99,7 @@ fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Opt
     urls.sort();
     urls.dedup();
     let why = format!(
-        "the catalog still names the identity service of the source ({}); when clients are to use this server at another address, change it",
+        "the catalog still contains the URLs of the identity service of the source ({}); if clients are to use this server at another address, change them",
         urls.join(", ")
     );
     Ok((!commands.is_empty()).then_some(Step { why, commands }))
@@ -144,10 +142,10 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
     if let Some(first) = credentials.first() {
         let count = counted(
             credentials.len(),
-            "application credential works only after it",
-            "application credentials work only after each",
+            "application credential needs a new secret before it works",
+            "application credentials need a new secret each before they work",
         );
-        let why = format!("{count} got a new secret: {}", some(&credentials));
+        let why = format!("{count}: {}", some(&credentials));
         let commands = vec![command(&format!("token regenerate {}", example::quoted(first)))];
         next.push(Step { why, commands });
     }
@@ -416,12 +414,17 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
 
 /// Lists of Keystone that are not imported: the path, the key of the list, the kind of record, and the reason.
 const OTHERS: [(&str, &str, &str, &str); 9] = [
-    ("OS-TRUST/trusts", "trusts", "trust", "trusts are not imported: let its trustor create it again"),
+    (
+        "OS-TRUST/trusts",
+        "trusts",
+        "trust",
+        "trusts are not imported: the trustor must create the trust again",
+    ),
     (
         "credentials",
         "credentials",
         "credential",
-        "keys of EC2 and other credentials are not imported: let its user create it again",
+        "EC2 keys and other credentials are not imported: their user must create them again",
     ),
     ("policies", "policies", "policy", "stored policies are not imported: no service reads them"),
     ("registered_limits", "registered_limits", "registered limit", "limits of services are not imported"),

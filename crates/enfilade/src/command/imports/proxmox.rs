@@ -24,7 +24,7 @@ fn notes(directory: &Path) -> Vec<String> {
     let is_absent = |name: &&str| !directory.join(name).exists();
     let told = [
         (SHADOW, "no password can be imported"),
-        (SECOND_FACTORS, "this import takes it that no user has a second factor there"),
+        (SECOND_FACTORS, "this import assumes that no user has a second factor there"),
     ];
     let absent = told.into_iter().filter(|(name, _)| is_absent(name));
     absent.map(|(name, then)| format!("{name} is not in `{}`: {then}.", directory.display())).collect()

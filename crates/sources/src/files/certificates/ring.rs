@@ -82,9 +82,11 @@ impl Engine for Ring {
             let run = &run;
             let shares = names.chunks(share).enumerate();
             let running: Vec<_> = shares.map(|(n, names)| scope.spawn(move || run(n, names))).collect();
-            let ended = running
-                .into_iter()
-                .map(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a ring's thread ended"))));
+            let ended = running.into_iter().map(|one| {
+                one.join().unwrap_or_else(|_| {
+                    Err(io::Error::other("internal error: a thread that reads files with io_uring failed"))
+                })
+            });
             ended.fold(Ok(()), io::Result::and)
         })
     }
@@ -217,8 +219,9 @@ impl<'r> Run<'r> {
 
     fn open(&mut self, at: usize) -> io::Result<()> {
         let Some(slot) = self.slots.get(at) else { return Ok(()) };
-        let target =
-            DestinationSlot::try_from_slot_target(at as u32).map_err(|_| io::Error::other("no such slot"))?;
+        let target = DestinationSlot::try_from_slot_target(at as u32).map_err(|_| {
+            io::Error::other("internal error: the number of a file slot is too large for io_uring")
+        })?;
         let open = opcode::OpenAt::new(Fd(self.directory.as_raw_fd()), slot.path.as_ptr())
             .file_index(Some(target))
             .flags(FLAGS.bits() as i32)

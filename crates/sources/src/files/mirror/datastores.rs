@@ -52,8 +52,8 @@ impl Datastores {
         let known = match draft.view.list::<Datastore>(&[]) {
             Ok(rows) => rows.into_iter().map(|(name, row)| (name, Some(row))).collect(),
             Err(why @ SourceError::Damaged { .. }) => {
-                // One record is damaged. The datastores with sound records still follow the file. No datastore is removed from the facts.
-                draft.problem(FILE, format!("{why}; see `enfilade facts check`"));
+                // The other datastores still follow the file, and none is removed.
+                draft.problem(FILE, format!("{why}"));
                 self.known_alone(draft)
             }
             Err(why) => return Err(why),
@@ -82,7 +82,7 @@ impl Datastores {
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
-            let reason = "its section is gone from a file that has errors";
+            let reason = "its section is missing, and the file has errors: correct them first";
             let means = mark(draft, name, Some(before), (0, reason));
             draft.problem(FILE, format!("datastore {name}: {reason}; {means}"));
         }

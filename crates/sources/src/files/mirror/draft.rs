@@ -86,9 +86,9 @@ impl<'v, 's> Draft<'v, 's> {
     /// A text that says whether the last good facts are still used.
     pub(super) fn means(&self, fault: &FileFault, had_facts: bool) -> String {
         match (fault.refuses, had_facts) {
-            (false, _) => format!("last good facts are kept for {} s", self.stale_limit),
+            (false, _) => format!("the last good facts are kept for {} s", self.stale_limit),
             (true, true) => "refused".to_owned(),
-            (true, false) => "it was never good, so there are no facts to keep".to_owned(),
+            (true, false) => "it was never valid before, so there are no facts to keep".to_owned(),
         }
     }
 

@@ -52,8 +52,8 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
         Some(changed) if changed as u64 <= few => People::one_by_one(draft.view),
         _ => match People::all(draft.view) {
             Err(why @ SourceError::Damaged { .. }) => {
-                // The other entries are still mirrored, but no user is removed.
-                draft.problem(FileName::Users, format!("{why}; see `enfilade facts check`"));
+                // The other entries are mirrored, and no user is removed.
+                draft.problem(FileName::Users, format!("{why}"));
                 People::one_by_one(draft.view)
             }
             other => other?,
@@ -116,7 +116,7 @@ impl Comparison<'_, '_, '_, '_> {
     ) -> Result<(), SourceError> {
         match compare(self) {
             Err(why @ SourceError::Damaged { .. }) => {
-                self.draft.problem(FileName::Users, format!("{authid}: {why}; see `enfilade facts check`"));
+                self.draft.problem(FileName::Users, format!("{authid}: {why}"));
                 Ok(())
             }
             other => other,
@@ -345,7 +345,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn nobody_yet(&mut self, authid: &Authid, LineError { line, reason }: &LineError) {
-        let means = "it was never good, so there are no facts to keep";
+        let means = "it was never valid before, so there are no facts to keep";
         self.draft.problem(FileName::Users, format!("line {line}: {reason} ({authid}: {means})"));
     }
 
@@ -361,7 +361,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason = "its section is gone from a file that has errors";
+        let reason = "its section is missing, and the file has errors: correct them first";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));

@@ -40,7 +40,7 @@ fn a_broken_section_keeps_its_last_good_facts_and_its_neighbours() {
     let problems = bench.look().problems;
     assert!(
         problems[0].ends_with(
-            "datastore.cfg: line 3: unknown property 'foo' (datastore aaa: last good facts are kept for 60 s)"
+            "datastore.cfg: line 3: unknown property 'foo' (datastore aaa: the last good facts are kept for 60 s)"
         ),
         "{problems:?}"
     );
@@ -65,7 +65,7 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     let problems = bench.look().problems;
     assert_eq!(problems.len(), 1);
     assert!(problems[0].contains("datastore.cfg: cannot be read: No such file"), "{problems:?}");
-    assert!(problems[0].contains("the whole file: last good facts are kept for 60 s"), "{problems:?}");
+    assert!(problems[0].contains("the whole file: the last good facts are kept for 60 s"), "{problems:?}");
     assert!(bench.store("aaa").is_some() && !bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 60);
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
@@ -122,7 +122,7 @@ fn a_section_gone_from_a_file_with_errors_is_stale_not_deleted() {
     let outcome = bench.look();
     assert_eq!((outcome.changed, outcome.removed, outcome.problems.len()), (1, 0, 2));
     assert!(outcome.problems[0].ends_with("datastore.cfg: line 1: syntax error (expected header)"));
-    assert!(outcome.problems[1].contains("datastore aaa: its section is gone"), "{outcome:?}");
+    assert!(outcome.problems[1].contains("datastore aaa: its section is missing"), "{outcome:?}");
     assert!(!bench.fault("aaa").refuses);
     assert_eq!(bench.store("bbb").unwrap().fault, None);
     assert_eq!(bench.look().problems, outcome.problems);
@@ -148,7 +148,7 @@ fn what_could_not_be_read_is_looked_at_again() {
     std::fs::remove_file(bench.path(FILE)).unwrap();
     std::fs::create_dir(bench.path(FILE)).unwrap();
     let problems = bench.look().problems;
-    assert!(problems[0].contains("cannot be read: it is no regular file"), "{problems:?}");
+    assert!(problems[0].contains("cannot be read: it is not a regular file"), "{problems:?}");
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
     assert_eq!(bench.look().committed, None);
 }

@@ -1,0 +1,185 @@
+//! The file of a Unix socket on which the server listens.
+//!
+//! A file that an ended process left is replaced; one on which a process listens is an error, and so is a file of any other kind. Servers that
+//! start at the same time take turns: each holds a lock on the directory while it looks at the file and makes its own.
+
+use std::fmt;
+use std::fs::{File, Permissions, TryLockError, remove_file, set_permissions, symlink_metadata};
+use std::io::{self, Error, ErrorKind};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+/// What a value that is the path of a Unix socket begins with.
+pub(super) const PREFIX: &str = "unix:";
+/// The longest path, in bytes: `sun_path` has 108, of which the last one is 0 (unix(7)).
+const PATH_BYTES_MAX: usize = 107;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// How often another server's turn is waited for: five seconds.
+const TURNS: u32 = 50;
+const TURN: Duration = Duration::from_millis(100);
+
+/// The path of a Unix socket as the configuration has it. `None` if the text is no Unix socket.
+pub(super) fn path_in(text: &str) -> Option<Result<&Path, String>> {
+    let path = text.strip_prefix(PREFIX)?;
+    let example = "expected for example `unix:/run/enfilade/http.sock`";
+    Some(match path.len() {
+        _ if !path.starts_with('/') => Err(format!("`{text}`: the path is not absolute; {example}")),
+        _ if path.ends_with('/') || path.contains([',', '\0']) => {
+            Err(format!("`{text}` is not the path of a file without a comma; {example}"))
+        }
+        bytes if bytes > PATH_BYTES_MAX => Err(format!(
+            "`{text}`: the path has {bytes} bytes, and a Unix socket takes at most {PATH_BYTES_MAX}; choose a shorter one"
+        )),
+        _ => Ok(Path::new(path)),
+    })
+}
+
+/// The file of a listening socket; dropping it removes the file, if it is still this one.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    id: (u64, u64),
+}
+
+/// Listens on a new socket at this path.
+pub(super) async fn bind(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
+    let directory = path.parent().unwrap_or(path);
+    let _turn = turn(directory).await?;
+    remove_stale(path).await?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let found = symlink_metadata(path)?;
+    let file = SocketFile { path: path.to_owned(), id: (found.dev(), found.ino()) };
+    // The group is that of the process, or that of the directory. Nobody can connect before `listen`.
+    set_permissions(path, Permissions::from_mode(0o660))?;
+    Ok((file, socket.listen(BACKLOG)?))
+}
+
+async fn turn(directory: &Path) -> io::Result<File> {
+    let opened = File::open(directory).map_err(|why| {
+        let advice = match why.kind() {
+            ErrorKind::NotFound => "; systemd creates it with `RuntimeDirectory=enfilade` in the unit",
+            _ => "",
+        };
+        Error::new(why.kind(), format!("the directory `{}`: {why}{advice}", directory.display()))
+    })?;
+    for _ in 0..TURNS {
+        match opened.try_lock() {
+            Ok(()) => return Ok(opened),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(TURN).await,
+            Err(TryLockError::Error(why)) => return Err(why),
+        }
+    }
+    let why = format!("another process holds a lock on the directory `{}`", directory.display());
+    Err(Error::new(ErrorKind::TimedOut, why))
+}
+
+/// Removes a socket on which nobody listens.
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    let other = |what: &str| Error::new(ErrorKind::AlreadyExists, what.to_owned());
+    match symlink_metadata(path) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(why) => return Err(why),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(other("the file there is not a socket, and is not removed"));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Err(why) if why.kind() == ErrorKind::ConnectionRefused => remove_file(path),
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+        // The queue of the other process is full.
+        Err(why) if why.kind() == ErrorKind::WouldBlock => Err(in_use()),
+        Err(why) => Err(Error::new(why.kind(), format!("the socket there cannot be examined: {why}"))),
+        Ok(_) => Err(in_use()),
+    }
+}
+
+fn in_use() -> Error {
+    Error::new(ErrorKind::AddrInUse, "the socket is in use by another process (`ss -xlp` shows it)")
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // The socket still listens: no other server takes the file for stale in between.
+        if symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id) {
+            let _ = remove_file(&self.path);
+        }
+    }
+}
+
+impl fmt::Display for SocketFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_testkit::Scratch;
+    use std::os::unix::net::UnixListener as Blocking;
+
+    async fn said(path: &Path) -> String {
+        bind(path).await.err().map(|why| why.to_string()).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_nothing_else_is() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("http.sock");
+        drop(Blocking::bind(&path).unwrap());
+        let listener = bind(&path).await.unwrap();
+        assert_eq!(symlink_metadata(&path).unwrap().mode() & 0o777, 0o660);
+        assert!(said(&path).await.contains("in use by another process"));
+        // A full queue does not make it stale.
+        let full = scratch.path().join("full.sock");
+        let socket = UnixSocket::new_stream().unwrap();
+        socket.bind(&full).unwrap();
+        let _full = socket.listen(0).unwrap();
+        let _waiting = UnixStream::connect(&full).await.unwrap();
+        assert!(said(&full).await.contains("in use by another process"));
+        drop(listener);
+        assert!(!path.exists());
+        // Files of other kinds, and what a link leads to.
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "content").unwrap();
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink("http.sock", &link).unwrap();
+        for other in [&file, &link, &scratch.path().to_owned()] {
+            assert!(said(other).await.contains("is not a socket"), "{other:?}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "content");
+        assert!(said(&scratch.path().join("none/x")).await.contains("RuntimeDirectory"));
+    }
+
+    #[tokio::test]
+    async fn only_the_own_file_is_removed_at_the_end() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("http.sock");
+        let first = bind(&path).await.unwrap();
+        std::fs::rename(&path, scratch.path().join("moved")).unwrap();
+        let second = bind(&path).await.unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn paths_as_people_write_them() {
+        assert!(path_in("127.0.0.1:1").is_none());
+        assert_eq!(path_in("unix:/run/a.sock").unwrap().unwrap(), Path::new("/run/a.sock"));
+        let of = |bytes: usize| format!("unix:/{}", "a".repeat(bytes - 1));
+        assert!(path_in(&of(107)).unwrap().is_ok());
+        let long = path_in(&of(108)).unwrap().unwrap_err();
+        assert!(long.contains("has 108 bytes") && long.contains("at most 107"), "{long}");
+        for wrong in ["unix:", "unix:run/a", "unix:@a", "unix:/", "unix:/run/", "unix:/a,b", "unix:/a\0"] {
+            assert!(path_in(wrong).unwrap().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Connections over TCP and over a Unix socket: what the two have in common.
+
+use super::socket_file::SocketFile;
+use rustix::net::{RecvFlags, recv};
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// A listening socket.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    /// The file is removed before the socket is closed.
+    Unix(SocketFile, UnixListener),
+}
+
+/// A connection. One over TCP has the address of its peer, or the one that a PROXY header names.
+pub(crate) enum Stream {
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
+}
+
+/// Where clients reach a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Address(SocketAddr),
+    /// `unix:` with a path.
+    Socket(String),
+}
+
+impl Listener {
+    pub(super) async fn accept(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Listener::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Stream::Tcp(stream, canonical(peer))
+            }
+            Listener::Unix(_, listener) => Stream::Unix(listener.accept().await?.0),
+        })
+    }
+
+    /// Where clients reach it; a port 0 is replaced by the assigned one.
+    pub(crate) fn place(&self) -> io::Result<Place> {
+        Ok(match self {
+            Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
+            Listener::Unix(file, _) => Place::Socket(file.to_string()),
+        })
+    }
+}
+
+/// The address in its one form: a socket for IPv6 and IPv4 has an IPv4 client as `::ffff:192.0.2.7`.
+pub(super) fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Listener::Tcp(listener)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Address(address) => address.fmt(f),
+            Place::Socket(path) => path.fmt(f),
+        }
+    }
+}
+
+/// Calls the same method of either stream.
+macro_rules! of_either {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream {
+            Stream::Tcp($inner, _) => $call,
+            Stream::Unix($inner) => $call,
+        }
+    };
+}
+
+impl Stream {
+    /// The address of the peer; a Unix socket has none.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Stream::Tcp(_, peer) => Some(*peer),
+            Stream::Unix(_) => None,
+        }
+    }
+
+    /// Waits for the first byte, and leaves it there. `false` if the connection is closed.
+    pub(super) async fn begins(&self) -> io::Result<bool> {
+        let peek = || Ok(recv(self, &mut [0], RecvFlags::PEEK)?.1 > 0);
+        of_either!(self, stream => stream.async_io(Interest::READABLE, peek).await)
+    }
+
+    /// Responses are written in large pieces; Nagle's algorithm would only delay the last one. A Unix socket has none.
+    pub(super) fn set_nodelay(&self) {
+        if let Stream::Tcp(stream, _) = self {
+            let _ = stream.set_nodelay(true);
+        }
+    }
+
+    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_either!(self, stream => stream.poll_write_ready(cx))
+    }
+
+    /// Writes with a function that does not wait. After `WouldBlock` the stream counts as not ready.
+    pub(super) fn try_write<R>(&self, write: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        of_either!(self, stream => stream.try_io(Interest::WRITABLE, write))
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        of_either!(self, stream => stream.as_fd())
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        of_either!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        of_either!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        of_either!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        of_either!(self, stream => stream.is_write_vectored())
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_either!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_either!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
