@@ -1,15 +1,16 @@
-//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a full disk, a file system that is
+//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a running server, a full disk, a file system that is
 //! read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of these situations a
 //! command ends by a signal, reports success although it did nothing, or fails without giving the reason.
 
 use crate::command::{preload, why};
-use crate::server::{BINARY, Scratch, short_passwords};
+use crate::curl;
+use crate::server::{BINARY, Scratch, Server, short_passwords};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A kind of command, by its needs and effects.
@@ -144,11 +145,15 @@ struct House {
     scratch: Scratch,
     service: String,
     endpoint: String,
+    /// The login of a token that no command of the table names.
+    login: String,
 }
 
 impl House {
     fn new() -> Self {
-        let mut house = House { scratch: Scratch::new(), service: String::new(), endpoint: String::new() };
+        let scratch = Scratch::new();
+        let mut house =
+            House { scratch, service: String::new(), endpoint: String::new(), login: String::new() };
         for line in [
             "init",
             "user add ann@local",
@@ -164,9 +169,12 @@ impl House {
             "role assign --path / --auth-id @staff DatastoreAudit",
             "token create ann@local!one",
             "acl map S-1-5-21-1-2-3-1111 ann@local",
+            "user add ben@local",
         ] {
             house.must(line);
         }
+        let token = house.must("token create ben@local!one");
+        house.login = format!("ben@local!one:{}", token["value"].as_str().unwrap());
         house.service = house.must("catalog service image glance")["id"].as_str().unwrap().to_owned();
         let line = format!("catalog endpoint {} admin https://127.0.0.1/", house.service);
         house.endpoint = house.must(&line)["id"].as_str().unwrap().to_owned();
@@ -222,13 +230,17 @@ impl House {
     }
 
     /// A copy of the prepared data directory, for one command.
-    fn copy(&self, name: &str) -> std::path::PathBuf {
+    fn copy(&self, name: &str) -> PathBuf {
         let place = self.scratch.path().join(name);
-        let copied = Command::new("cp").arg("-a").arg(self.scratch.path().join("data")).arg(&place).status();
+        self.copy_to(&place);
+        place
+    }
+
+    fn copy_to(&self, place: &Path) {
+        let copied = Command::new("cp").arg("-a").arg(self.scratch.path().join("data")).arg(place).status();
         assert!(copied.unwrap().success());
         // This command makes the facts follow the copied files, which have new inodes and times.
-        assert!(self.run(&place, "user list", |_| {}).status.success());
-        place
+        assert!(self.run(place, "user list", |_| {}).status.success());
     }
 
     fn revision(&self, data: &Path) -> u64 {
@@ -270,6 +282,28 @@ fn every_command_works_where_everything_is_right() {
         assert!(output.status.success() || line.starts_with("doctor"), "{line}: {}", why(&output));
         let after = house.revision(&data);
         assert_eq!(after > before, kind == Changes, "{line}: revision {before}, then {after}");
+    }
+}
+
+/// A server does not stop a command, and a command that succeeded is true for the server at once: the server's own revision is the new one.
+#[test]
+fn every_command_works_while_a_server_runs() {
+    let house = House::new();
+    for (line, kind) in lines(&[Free, Reads, Changes]) {
+        let mut server = Server::start_on(|data| house.copy_to(data), &[]);
+        let data = server.data();
+        std::fs::write(data.with_file_name("acls"), "").unwrap();
+        let before = house.revision(&data);
+        let output = house.run(&data, &line, |_| {});
+        assert!(output.status.success() || line.starts_with("doctor"), "{line}: {}", why(&output));
+        let after = house.revision(&data);
+        assert_eq!(after > before, kind == Changes, "{line}: revision {before}, then {after}");
+        assert!(server.is_running(), "{line} ended the server: {}", server.log());
+        // Without TLS, because `certs remove` removes the only certificate.
+        let whoami = format!("http://{}/whoami", server.plain);
+        let whoami = curl::command(&server, &house.login).arg(whoami).output().unwrap();
+        let whoami: Value = serde_json::from_slice(&whoami.stdout).unwrap();
+        assert_eq!(whoami["revision"].as_u64(), Some(after), "{line}: the server works with older facts");
     }
 }
 

@@ -38,12 +38,13 @@ struct Waiting {
     events: Vec<Event>,
     /// The number of events that were dropped: the queue was full, or there were too many refusals.
     lost: u64,
-    /// A second, and how many refusals without a valid credential came in it.
-    refusals: (i64, u64),
+    /// A second, and how many refusals without a valid credential came in it: first failed logins, then all others.
+    refusals: (i64, [u64; 2]),
 }
 
 impl Waiting {
-    /// Whether a line is left out. Anybody can cause refusals without a credential, so their lines are limited.
+    /// Whether a line is left out. Anybody can cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
+    /// own, so that no flood of other refusals hides them; the delay after failed logins keeps each address far below it.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> bool {
         if self.events.len() >= EVENTS_MAX {
             return true;
@@ -54,10 +55,11 @@ impl Waiting {
         }
         let now = now();
         if self.refusals.0 != now {
-            self.refusals = (now, 0);
+            self.refusals = (now, [0; 2]);
         }
-        self.refusals.1 += 1;
-        self.refusals.1 > per_second
+        let count = &mut self.refusals.1[usize::from(!event.is_failed_login)];
+        *count += 1;
+        *count > per_second
     }
 }
 
@@ -241,11 +243,13 @@ mod tests {
         let stranger = Event { code: "ID01", ..Event::default() };
         let user = Event { code: "AC03", revision: 7, ..Event::default() };
         let granted = Event::default();
+        let failed_login = Event { code: "ID05", is_failed_login: true, ..Event::default() };
         let mut waiting = Waiting::default();
         let mut written = |events: &[&Event], second| {
             events.iter().filter(|event| !waiting.leaves_out(event, 2, || second)).count()
         };
         assert_eq!(written(&[&stranger; 5], 1), 2);
+        assert_eq!(written(&[&failed_login; 5], 1), 2);
         assert_eq!(written(&[&user, &granted, &stranger, &user], 1), 3);
         assert_eq!(written(&[&stranger; 3], 2), 2);
     }

@@ -33,6 +33,8 @@ pub struct Event {
     pub door: &'static str,
     /// The refusal's code.
     pub code: &'static str,
+    /// Whether door 2 refused a name or a secret that may be a guess.
+    pub is_failed_login: bool,
     /// The side that must act on the refusal: client, operator or source.
     pub fault: &'static str,
     /// The reason for the refusal, in the words for the operator.
@@ -53,6 +55,7 @@ impl Event {
         self.verdict = "refuse";
         self.door = refusal.door().name();
         self.code = refusal.code();
+        self.is_failed_login = matches!(refusal, Refusal::Identity(identity) if identity.is_failure());
         self.fault = refusal.fault().name();
         self.reason = refusal.to_string();
     }

@@ -163,7 +163,8 @@ limits! {
     deep_locks_per_tree = 1, 1, MANY, "locks", "507 (`CT20`)";
     /// Time that a lock lasts without being refreshed.
     lock_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "a longer `Timeout` is shortened";
-    /// Refused requests without a valid credential in the log, all clients together. Metrics and delays count all of them.
+    /// Refused requests without a valid credential in the log, all clients together; failed logins are counted apart, with the same limit.
+    /// Metrics and delays count all of them.
     refusals_logged_per_second = 200, 1, MANY, "lines per second", "the line is left out; `lost_before` of the next line says how many were";
     /// Time for running requests after SIGTERM.
     drain_seconds = 30, 0, HOUR, "seconds", "connections are closed";
