@@ -4,16 +4,18 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
-use enfilade_admin::{NewUser, Target, TokenEdit, UserEdit};
+use enfilade_admin::{NewUser, Target, TokenEdit, TokenTerms, UserEdit};
 use enfilade_facts::limits::CLOCK_SKEW_SECONDS;
-use enfilade_facts::tables::{Blob, BlobId, Domain, ENDINGS, Ec2Key, Project, Revoked};
+use enfilade_facts::tables::{Blob, BlobId, Domain, ENDINGS, Ec2Key, Name, NameKey, Project, Revoked, Trust};
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, GroupName, ProjectId, Realm, Secret, TrustId, UserId, Userid,
 };
-use enfilade_facts::{Read as _, View};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Read as _, View};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Claim, HashKey, Lent, Methods, Scope, chain_of};
+use enfilade_identity::{
+    Claim, Context, HashKey, IdentityMemo, Lent, Methods, Scope, SessionState, chain_of, check_session,
+};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
 
@@ -99,6 +101,15 @@ impl World {
 
     /// Issues a session of this kind.
     fn session(&self, what: &str, own: u8) -> String {
+        self.seal(&self.claim(what, own))
+    }
+
+    fn seal(&self, claim: &Claim) -> String {
+        let issued_at = u64::try_from(claim.issued_at).unwrap();
+        frame::seal(&keys(), issued_at, claim.audit.own, &claim.to_payload()).unwrap()
+    }
+
+    fn claim(&self, what: &str, own: u8) -> Claim {
         let (mut user, mut methods, mut lent, mut chain) = (self.ann.1, Methods::PASSWORD, None, None);
         match what {
             "by a credential" => {
@@ -109,7 +120,7 @@ impl World {
             _ => {}
         }
         let now = self.house.clock.now().unix_seconds;
-        let claim = Claim {
+        Claim {
             user,
             methods,
             scope: Scope::Project(self.project),
@@ -117,8 +128,7 @@ impl World {
             issued_at: now,
             expires_at: now + 3_600,
             audit: Audit { own: [own; 16], chain },
-        };
-        frame::seal(&keys(), u64::try_from(now).unwrap(), [own; 16], &claim.to_payload()).unwrap()
+        }
     }
 
     /// The roles of a session; none if it has ended.
@@ -385,4 +395,93 @@ fn a_refusal_says_what_was_revoked() {
         let why = world.house.come_in_by(token.as_bytes()).map(drop).unwrap_err();
         assert!(why.to_string().ends_with(said), "{kind}: {why}");
     }
+}
+
+/// The sessions and ways in of Ann that are refused, with the reason.
+fn refused(world: &World, sessions: &[Claim]) -> Vec<String> {
+    let (now, key) = (world.house.clock.now(), HashKey::new(&[42; 32]));
+    let (sessions_known, memo) = (SessionState::default(), IdentityMemo::new(MemoSeed([1; 16]), 1 << 16));
+    let context = Context { hash_key: &key, sessions: &sessions_known, memo: &memo };
+    let look = |view: &View<'_>| {
+        let ways = enfilade_admin::ways_of(view, &world.ann.1).unwrap().into_iter();
+        let ways = ways.map(|way| (way.name.clone(), way.check(view, now, &context)));
+        let sessions = sessions.iter().map(|claim| check_session(view, now, claim, &context));
+        let sessions = sessions.map(|judged| ("session".to_owned(), judged));
+        let refused = ways.chain(sessions).filter_map(|(name, judged)| Some((name, judged.err()?)));
+        refused.map(|(name, why)| format!("{}: {why}", name.split(' ').next().unwrap())).collect()
+    };
+    world.house.facts().read(look).unwrap()
+}
+
+/// `user access` and `revoke` report what a login would get.
+#[test]
+fn ways_in_are_refused_as_logins_are() {
+    let world = World::new();
+    let ctx = world.house.change_context();
+    let password = Secret::new(b"correct horse").unwrap();
+    enfilade_admin::set_password(&ctx, &world.ann.0, &password).unwrap();
+    let terms = TokenTerms::default();
+    enfilade_admin::create_token(&ctx, &HashKey::new(&[42; 32]), &world.ann.0, &"t".parse().unwrap(), &terms)
+        .unwrap();
+    // A new password ends the sessions issued before it.
+    world.house.clock.advance_seconds(60);
+    let (ctx, session) = (world.house.change_context(), world.claim("in person", 1));
+    let of = |sessions: &[Claim]| refused(&world, sessions);
+    assert_eq!(of(&[session.clone()]), Vec::<String>::new());
+
+    let set_domain = |enabled| admin::set_domain(&ctx, &world.domain.0, enabled).unwrap();
+    set_domain(false);
+    let all = of(&[session.clone()]);
+    assert_eq!(all.len(), 6, "password, token, application credential, key, trust, session: {all:?}");
+    assert!(all.iter().filter(|why| why.contains("its realm")).count() >= 2, "{all:?}");
+    set_domain(true);
+    let ended = of(&[session]);
+    assert!(ended.iter().all(|why| why.starts_with("session")) && ended.len() == 1, "{ended:?}");
+
+    let set_token = |enabled| {
+        let edit = TokenEdit { enabled: Some(enabled), ..TokenEdit::default() };
+        enfilade_admin::set_token(&ctx, &world.ann.0, &"t".parse().unwrap(), &edit).unwrap();
+    };
+    set_token(false);
+    let why = of(&[]);
+    assert!(why.len() == 1 && why[0].contains("the token"), "{why:?}");
+    set_token(true);
+
+    let row = admin::find_trust(world.house.facts(), &world.trust).unwrap().unwrap();
+    for (uses, refused) in [(Some(1), 0), (Some(0), 1), (None, 0)] {
+        let record =
+            AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0, request: None };
+        let mut change = Change::new(record);
+        change.put(&world.trust, &Trust { uses, ..row.clone() });
+        world.house.facts().commit(&change).unwrap();
+        assert_eq!(of(&[]).len(), refused, "{uses:?}: {:?}", of(&[]));
+    }
+}
+
+#[test]
+fn a_trust_gives_nothing_while_the_trustor_lacks_one_of_its_roles() {
+    let world = World::new();
+    let (ctx, on) = (world.house.change_context(), On::Project(world.project));
+    assert_eq!(world.roles(&world.session("by a trust", 1)), ["own"]);
+    admin::take_role(&ctx, &world.ann(), &on, "own").unwrap();
+    world.house.clock.advance_seconds(CLOCK_SKEW_SECONDS.unsigned_abs() + 1);
+    assert!(world.roles(&world.session("by a trust", 2)).is_empty());
+    admin::grant_role(&ctx, &world.ann(), &on, "own").unwrap();
+    assert_eq!(world.roles(&world.session("by a trust", 3)), ["own"]);
+}
+
+#[test]
+fn a_mark_of_the_domain_of_the_project_ends_a_session_of_a_user_of_another_domain() {
+    let world = World::new();
+    let ctx = world.house.change_context();
+    let crews: Realm = "crews".parse().unwrap();
+    let (project, _) = admin::add_project(&ctx, &crews, "q", None).unwrap();
+    admin::grant_role(&ctx, &world.ann(), &On::Project(project), "own").unwrap();
+    let claim = Claim { scope: Scope::Project(project), ..world.claim("in person", 1) };
+    let token = world.seal(&claim);
+    assert_eq!(world.roles(&token), ["own"]);
+    let find = |view: &View<'_>| view.get::<Name>(&NameKey::domain(&crews));
+    let domain = world.house.facts().read(find).unwrap().unwrap().unwrap().domain();
+    world.revoke(Revoked::Domain(domain));
+    assert!(world.roles(&token).is_empty());
 }

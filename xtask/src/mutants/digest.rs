@@ -10,7 +10,7 @@ pub(super) fn digest(content: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |state, byte| (state ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A digest of the code of a file: comments, documentation, layout and modules of tests do not count.
+/// A digest of the code of a file: comments, documentation, the words of messages, layout and modules of tests do not count.
 ///
 /// # Errors
 /// If the text is not Rust.
@@ -49,10 +49,20 @@ fn write_code(tokens: TokenStream, code: &mut String) {
                 write_code(group.stream(), code);
                 code.push_str(close);
             }
-            other => code.push_str(&other.to_string()),
+            other => code.push_str(&without_words(&other)),
         }
         code.push('\n');
     }
+}
+
+/// A token as text. Of a string of four or more words, only the placeholders are left: such a string is a message for people.
+fn without_words(token: &TokenTree) -> String {
+    let text = token.to_string();
+    if !text.starts_with('"') || text.split(' ').count() < 4 {
+        return text;
+    }
+    let placeholders = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    placeholders.map(|(placeholder, _)| format!("{{{placeholder}}}")).collect()
 }
 
 /// Consumes the rest of an attribute after its `#`. Returns the tokens in its brackets, separated by one space.
@@ -67,7 +77,14 @@ fn attribute(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> 
         return None;
     }
     tokens.by_ref().take(taken).for_each(drop);
-    let words: Vec<String> = group.stream().into_iter().map(|token| token.to_string()).collect();
+    let word = |token: TokenTree| match token {
+        TokenTree::Group(inside) if inside.delimiter() == Delimiter::Parenthesis => {
+            let words: Vec<String> = inside.stream().into_iter().map(|token| without_words(&token)).collect();
+            format!("({})", words.join(" "))
+        }
+        other => without_words(&other),
+    };
+    let words: Vec<String> = group.stream().into_iter().map(word).collect();
     Some(words.join(" "))
 }
 
@@ -119,6 +136,21 @@ mod tests {
             ("#[must_use] fn f(a: u8) -> bool { a == 1 } #[cfg(unix)] mod tests {}", false),
         ] {
             assert_eq!(of_code(code).unwrap() == of_code(other).unwrap(), is_same, "{other}");
+        }
+        for (one, other, is_same) in [
+            ("the file {x} is absent now", "there is no file {x} at all", true),
+            ("the file {x} is absent now", "the file {y} is absent now", false),
+            ("no file at {}", "nothing is at {}", true),
+            ("not here", "not there", false),
+        ] {
+            for around in [
+                "fn f() { say(\"TEXT\") }",
+                "#[error(\"TEXT\")] struct A;",
+                "#[expect(a, reason = \"TEXT\")] fn f() {}",
+            ] {
+                let of = |text: &str| of_code(&around.replace("TEXT", text)).unwrap();
+                assert_eq!(of(one) == of(other), is_same, "{around}: {one}");
+            }
         }
         assert!(of_code("fn f( {").is_err());
         // Digests are stored in the repository, so every later build must compute the same ones.
