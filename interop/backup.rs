@@ -236,12 +236,12 @@ fn what_cannot_be_restored_changes_nothing() {
         (
             vec!["facts", "restore", text(&file), "--force"],
             "",
-            "with more than the facts: run `enfilade restore",
+            "contains more than the records of the store: run `enfilade restore",
         ),
         (
             vec!["facts", "restore", text(&closed), "--set-aside"],
             "",
-            "with more than the facts: run `enfilade restore",
+            "contains more than the records of the store: run `enfilade restore",
         ),
     ] {
         let why = server.cli_output(&arguments, input);
@@ -265,7 +265,7 @@ fn what_cannot_be_restored_changes_nothing() {
     for (data, arguments, input, expected) in [
         (&new, vec![text(&cut)], "", "the backup is damaged"),
         (&new, vec![text(&damaged)], "", "differs from the manifest"),
-        (&new, vec![text(&closed)], "", "it is encrypted: give its passphrase"),
+        (&new, vec![text(&closed)], "", "the backup is encrypted: use --passphrase"),
         (&new, vec![text(&closed), "--passphrase-stdin"], "wrong horse\n", "the passphrase is wrong"),
         (&new, vec![text(&here.join("nowhere"))], "", "No such file or directory"),
         (&new, vec![text(&server.data())], "", "has no `manifest.json`"),

@@ -174,7 +174,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     }
     for told in [
         "0b.pem` is left out: the private key belongs to another certificate",
-        "readme` is left out: it holds no certificate",
+        "readme` is left out: the file contains no certificate",
     ] {
         until("it is logged", &server, || server.log().contains(told));
     }

@@ -168,7 +168,7 @@ fn a_copy_that_was_cut_changes_nothing_and_one_from_a_pipe_is_taken_in() {
     let before = revision();
     for (whole, verb, expected) in [
         (&backup, "restore", "the backup ends too early: it was cut short when it was written or copied"),
-        (&dump, "load", "and line 1 says"),
+        (&dump, "load", "but its first line says"),
     ] {
         let bytes = std::fs::read(whole).unwrap();
         let end = bytes.trim_ascii_end().len() - 30;

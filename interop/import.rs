@@ -57,14 +57,14 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         ("user ann@pbs", "taken"),
         ("user root@pam", "taken"),
         ("token ann@pbs!backup", "taken"),
-        ("token ann@pbs!lost", "token.shadow has no hash of its secret"),
-        ("token ann@pbs!weak", "the hash of its secret cannot be used: unknown scheme"),
+        ("token ann@pbs!lost", "token.shadow has no hash of the token's secret"),
+        ("token ann@pbs!weak", "the hash of the token's secret cannot be used: unknown scheme"),
         ("user bob@pbs", "user.cfg, line 13: unknown property 'foo'"),
         ("roles ann@pbs on /datastore/old", "taken"),
         ("roles ann@pbs!backup on /datastore/old", "taken"),
         ("roles @staff on /datastore/old", "there is no group `staff@local`"),
         ("datastore old", "taken"),
-        ("datastore main", "it already exists in this store"),
+        ("datastore main", "the record already exists in this store"),
         ("datastore inside", "the path `"),
     ] {
         assert!(became(what).starts_with(expected), "{what}: {}", became(what));
@@ -116,7 +116,7 @@ fn a_token_that_was_taken_over_is_upgraded_when_its_secret_is_used() {
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
     assert_eq!(curl(&server, &login.replace("550e", "650e"), "/whoami", &[]).status, 401);
     let again = server.cli(&["token", "upgrade", "--all"]);
-    assert_eq!(again[0]["left_as_it_is"], "its hash is a fast one already");
+    assert_eq!(again[0]["left_as_it_is"], "the token already has a fast hash");
 }
 
 #[test]

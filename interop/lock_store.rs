@@ -121,7 +121,8 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     let own = format!("process {}", std::process::id());
     // The error names the lock store, not the facts.
     let told = |line: &&str| {
-        line.contains("the locks of files cannot be used: ") && line.contains("writing locks of files")
+        line.contains("the locks of files cannot be used: ")
+            && line.contains("writing to the store of file locks")
     };
     let said = || server.log().lines().filter(told).count();
     while said() < 12 {

@@ -99,32 +99,32 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         (
             "password bob@pbs",
             "left_out",
-            "it needs a second factor in Proxmox (totp), and this server checks none",
+            "the user needs a second factor in Proxmox (totp), and this server checks no second factors",
         ),
         (
             "second factor bob@pbs",
             "left_out",
-            "totp: no second factor is checked here; so the password was left out as well",
+            "totp: no second factor is checked here; the user's password was left out, too",
         ),
         (
             "second factor root@pam",
             "left_out",
-            "recovery: no second factor is checked here; the user has no password here either",
+            "recovery: no second factor is checked here; no password was imported for the user",
         ),
         (
             "user carl@corp",
             "differs",
-            "without a password: Proxmox checks its realm with ldap, which this server does not support",
+            "without a password: Proxmox checks passwords of the realm with ldap, which this server does not support",
         ),
         ("user dan@pbs", "differs", "without a password: shadow.json has no password of this user"),
         (
             "user root@pam",
             "differs",
-            "without a password: its password is that of a system account of the Proxmox server",
+            "without a password: the password belongs to a system account of the Proxmox server",
         ),
-        ("realm corp", "differs", "logins are not checked with ldap here"),
+        ("realm corp", "differs", "this server does not check logins with ldap"),
         ("password ghost@pbs", "left_out", "user.cfg has no such user"),
-        ("file remote.cfg", "left_out", "remotes: this server pulls from no other"),
+        ("file remote.cfg", "left_out", "remotes: this server does not pull data from other servers"),
         ("datastore plain", "differs", ""),
         (
             "roles ann@pbs on /datastore",
@@ -281,7 +281,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     said(&data, &["init"]);
     let text = bootstrap(&data, &[]);
     for expected in [
-        "user admin@Default created, and has the role admin on project admin and on the system\n",
+        "user admin@Default created; the user has the role admin on project admin and on the system\n",
         "another user has the name admin: admin@local;",
         "openstack user show --domain Default admin\n",
         "OS_AUTH_URL=https://localhost:8443/v3 ",
@@ -290,7 +290,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!text.contains("0.0.0.0"), "{text}");
-    assert!(bootstrap(&data, &[]).contains("already existed and has the new password"));
+    assert!(bootstrap(&data, &[]).contains("already existed, and the password of the user was replaced"));
     // If `bootstrap` runs before the first start, there is one administrator, and the first start adds none.
     let alone = there.path().join("alone");
     let made: Value = serde_json::from_str(&bootstrap(&alone, &["--json"])).unwrap();

@@ -43,7 +43,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     let pem = server.data().join("tls/localhost.pem");
     let good = std::fs::read(&pem).unwrap();
     let is_told = |file: &std::path::Path| {
-        let said = format!("certificate `{}` is left out: it holds no certificate", file.display());
+        let said = format!("certificate `{}` is left out: the file contains no certificate", file.display());
         server.log().contains(&said)
     };
     std::fs::write(&pem, "no certificate").unwrap();

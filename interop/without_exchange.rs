@@ -96,7 +96,7 @@ fn a_restore_over_a_store_of_unknown_age_says_so() {
         let refused = run(&data, &["facts", "restore", &backup, "--force"], None);
         let why = why(&refused);
         let said =
-            ["facts/high-water`", "it is unknown whether these facts are older", "nothing was changed"];
+            ["facts/high-water`", "the backup may be older than the current facts", "nothing was changed"];
         assert!(!refused.status.success() && said.iter().all(|said| why.contains(said)), "{why}");
         assert!(is_damaged(&data.join("facts")));
     }

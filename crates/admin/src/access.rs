@@ -1,5 +1,5 @@
-//! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts. Each way in is listed whether it works or not.
-//! [`Way::check`] asks door 2 whether it works.
+//! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts. The list also contains ways in that door 2
+//! refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
 use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
@@ -17,7 +17,7 @@ use enfilade_facts::{Clocks, Read, Source, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
-/// A kind of way in.
+/// The kind of a [`Way`]: what the user logs in with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WayKind {
     /// The user's password.
@@ -30,13 +30,13 @@ pub enum WayKind {
     ApplicationCredential,
     /// A key with which the user signs requests to other services.
     Ec2Key,
-    /// A trust by which another user lends roles to this user. The user needs a session in person to use it.
+    /// A trust by which another user lends roles to this user. To use the trust, the user needs a session that was not issued for a lent credential.
     TrustFromAnother,
     /// A trust by which this user lends roles to another user.
     TrustToAnother,
 }
 
-/// The record in the facts to which a way in belongs.
+/// The stored record of a [`Way`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WayRecord {
     Password,
@@ -45,7 +45,7 @@ pub(crate) enum WayRecord {
     Trust(TrustId),
 }
 
-/// A way in of a user.
+/// Something that a user can log in with, such as a password, an API token or a trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The kind of the way in.
@@ -154,7 +154,7 @@ fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Erro
     };
     let gives = match delegation {
         Some(delegation) => roles_on(view, &delegation.roles, &delegation.project)?,
-        None if row.own_roles => "its own roles, within those of its owner".to_owned(),
+        None if row.own_roles => "the token's own roles, limited by the roles of its owner".to_owned(),
         None => "all roles of its owner".to_owned(),
     };
     let (name, record) = (authid.to_string(), WayRecord::Token(*id, authid));
@@ -318,7 +318,7 @@ pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error
 pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
     source.read(|view| {
         let is_live = |user: &User| user.enabled && (user.expires == 0 || now < user.expires);
-        // A name that does not exist has no user.
+        // If no user has the name, the result is `None`.
         let named = |user: &Userid| match user_id(view, user) {
             Ok(id) => Ok(Some(id)),
             Err(Error::Missing { .. }) => Ok(None),

@@ -10,7 +10,8 @@ use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
 
-/// Creates the realm `local` and the space of SIDs, if they do not exist yet. A new space records the key of token hashes.
+/// Creates the realm `local` and the space of SIDs, if they do not exist yet. The record of a new SID space also contains a check value of `key`, the
+/// key of token hashes.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -44,8 +45,8 @@ pub fn is_empty(source: &dyn Source) -> Result<bool, Error> {
     Ok(!source.read(|view| view.any::<User>(&[]))??)
 }
 
-/// Whether the data directory is set up, so that it needs no first start. This is so if users exist, and also a datastore, a role assignment, or a
-/// user of `user.cfg`. Other users alone do not count: commands can create them after a first start that failed.
+/// Whether the data directory is set up, so that it needs no first start. A data directory is set up if the facts contain a user, and also a
+/// datastore, a role assignment, or a user of `user.cfg`. Other users alone do not count: commands can create them after a first start that failed.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -17,7 +17,7 @@ pub struct ChangeContext<'a> {
     pub files: &'a FileSet,
     /// The rules for passwords.
     pub passwords: &'a PasswordRules,
-    /// The reserved paths. No datastore may contain one or lie in one.
+    /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,
     /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make them anywhere.
     pub roots: Option<&'a [PathBuf]>,
@@ -31,7 +31,7 @@ pub struct ChangeContext<'a> {
     pub now: Clocks,
 }
 
-/// The most attempts to commit one change. Concurrent writers alone do not cause this many conflicts in a row.
+/// The maximum number of attempts to commit one change. Concurrent writers alone do not cause this many conflicts in a row.
 const TRIES: usize = 64;
 
 impl ChangeContext<'_> {

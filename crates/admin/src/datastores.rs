@@ -151,7 +151,8 @@ pub fn edit_profile(
     Ok(at)
 }
 
-/// Refuses a path that overlaps with another datastore, because one of them could permit what the other refuses, or with the server's own files.
+/// Refuses a path that overlaps with the server's own files or with another datastore. If two datastores overlapped, one datastore could permit what
+/// the other datastore refuses.
 fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
     if !Path::new(said).is_absolute() || said.split('/').any(|part| part == "..") {
         return Err(Error::Invalid(format!("the path `{said}` is not absolute, or contains `..`")));
@@ -195,12 +196,12 @@ fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> 
     })
 }
 
-/// Creates the directory if it does not exist. In a new directory only roles decide until an ACL is set. `made` receives the created
+/// Creates the directory if it does not exist. In a new directory, only roles determine access until an ACL is set. `made` receives the created
 /// directories, outermost first.
 fn make_content_directory(ctx: &ChangeContext<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
-    // If root runs the command, the owner of the data directory gets the new directories, because the server runs as that owner.
+    // If root runs the command, the owner of the new directories is set to the owner of the data directory, because the server runs as this user.
     made.iter().try_for_each(|new| owner::give(new, ctx.files.directory())).map_err(failed)?;
     open_to_roles(ctx, path, AclDialect::default())
 }
@@ -263,7 +264,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     check_section(section)
 }
 
-/// Refuses to write a section that could not be read again.
+/// Refuses to write a section that cannot be parsed when the file is read.
 fn check_section(section: &Section) -> Result<(), String> {
     if let Some((key, _)) = section.properties.iter().find(|(_, value)| value.contains(['\n', '\r'])) {
         return Err(format!("property `{key}` contains a line break: expected one line"));

@@ -56,5 +56,5 @@ pub enum Error {
 }
 
 pub(crate) fn missing(what: &'static str, id: impl std::fmt::Display) -> Error {
-    Error::Missing { what, name: id.to_string(), hint: "list the existing ones" }
+    Error::Missing { what, name: id.to_string(), hint: "list the existing records" }
 }

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 const ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Default"];
 /// The datastore of a first start.
 const FIRST_DATASTORE: &str = "main";
-/// The most records that are read to find an example.
+/// The maximum number of records that are read to find an example.
 const LOOKED_AT_MAX: usize = 1_000;
 
 /// A user or token for an example.

@@ -33,12 +33,12 @@ impl Imported {
         Imported { left_out: Some(why.into()), ..Imported::taken(kind, name) }
     }
 
-    /// A record that was imported, or left out for this reason.
+    /// A record that was imported, or that was left out for the reason `left_out`.
     pub fn of(kind: &'static str, name: impl Into<String>, left_out: Option<String>) -> Self {
         Imported { left_out, ..Imported::taken(kind, name) }
     }
 
-    /// The same record with a difference.
+    /// Adds the difference between the imported record and the record in the source.
     #[must_use]
     pub fn but(self, differs: Option<String>) -> Self {
         Imported { differs, ..self }
@@ -51,4 +51,4 @@ impl Imported {
 }
 
 /// The reason for which an existing record is left out.
-const HERE: &str = "it already exists in this store";
+const HERE: &str = "the record already exists in this store";

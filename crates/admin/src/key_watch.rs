@@ -1,5 +1,5 @@
 //! Follows the directory of Fernet keys at run time, by the same rule as the files that people edit (`docs/files.md`). If the directory becomes
-//! unreadable, the last keys stay in use for the stale limit. After that, every request that needs a key is refused.
+//! unreadable, the last keys are used until the stale limit is over. After that, every request that needs a key is refused.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
@@ -28,9 +28,10 @@ enum State {
     Gone,
 }
 
-/// The result of one look.
+/// The result of one check of the key directory.
 pub struct KeyLook {
-    /// The keys to use from now on, if they changed. It is [`KeyNews::Same`] also while the last good keys stay in use.
+    /// The keys to use from now on, if they changed. While the directory is unreadable and the last good keys are used, the value is
+    /// [`KeyNews::Same`].
     pub news: KeyNews,
     /// Problems and what to do; the texts do not change while a problem lasts.
     pub problems: Vec<String>,
@@ -47,7 +48,8 @@ pub enum KeyNews {
 }
 
 impl KeyWatch {
-    /// Watches this directory, with the stale limit in seconds. `maker` digests the keys, to compare their states without storing them.
+    /// Watches this directory, with the stale limit in seconds. `maker` computes digests of the keys, so that a change of the keys is noticed without
+    /// a copy of the old keys.
     pub fn new(directory: &Path, stale_seconds: i64, maker: KeyMaker) -> Self {
         let stale_millis = u64::try_from(stale_seconds).unwrap_or(0).saturating_mul(1_000);
         KeyWatch { directory: directory.to_owned(), stale_millis, maker, state: State::Never }
@@ -80,7 +82,7 @@ impl KeyWatch {
         if tick_millis.saturating_sub(since) < self.stale_millis {
             self.state = State::Stale(good, since);
             let problem = format!(
-                "the Fernet keys in `{}` cannot be read: {why}; the last good keys are used for {} s from the first failed read, then no session token is accepted or issued; {}",
+                "the Fernet keys in `{}` cannot be read: {why}; the last good keys are used for {} s from the first failed read; after this time, no session token is accepted or issued; {}",
                 self.directory.display(),
                 self.stale_millis / 1_000,
                 RESTORE

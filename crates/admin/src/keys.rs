@@ -8,7 +8,7 @@ use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysErr
 /// The settings that decide how long keys are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyTerms {
-    /// The most keys, including the staged and the primary key.
+    /// The maximum number of keys, including the staged and the primary key.
     pub max_active: usize,
     /// How long a token is valid, in seconds.
     pub token_seconds: i64,
@@ -37,7 +37,7 @@ pub enum KeyUse {
 }
 
 impl KeyUse {
-    /// The name of the use.
+    /// The use of the key as a word: `staged`, `primary` or `secondary`.
     pub fn name(self) -> &'static str {
         match self {
             KeyUse::Staged => "staged",
@@ -56,7 +56,7 @@ pub struct KeySummary {
     pub used_for: KeyUse,
     /// When the key got this number, in seconds since the epoch.
     pub since: i64,
-    /// Until when tokens that the key signed are valid, in seconds since the epoch; `None` for the primary and the staged key.
+    /// When the last token that the key signed can no longer be used, in seconds since the epoch; `None` for the primary and the staged key.
     pub needed_until: Option<i64>,
 }
 
@@ -101,7 +101,7 @@ pub fn list_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<KeySummary>,
     Ok(found.keys.iter().map(summary).collect())
 }
 
-/// Creates missing keys. Returns whether any was missing.
+/// Creates missing keys. Returns whether any key was missing.
 ///
 /// # Errors
 /// When a key cannot be created.
@@ -111,7 +111,8 @@ pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
     })
 }
 
-/// Creates keys if no session was ever issued from these facts, so that no token can need keys that were lost. Returns whether keys were created.
+/// Creates keys if no session was ever issued with these facts. If a session was issued, its key may be lost, so no new keys are created. Returns
+/// whether keys were created.
 ///
 /// # Errors
 /// When the facts cannot be read, or a key cannot be created.

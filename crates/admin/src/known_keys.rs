@@ -1,5 +1,5 @@
-//! Checks which keys the facts need. A key is not in the facts, so it can be lost, or be another key after a restore. Its tokens would then be
-//! refused as wrong.
+//! Checks which keys the facts need. Keys are not stored in the facts. So a key can be lost, or a restore can replace the key by another key. Then
+//! all tokens that need the lost key are refused as invalid.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use enfilade_facts::{Read, Source};
 use enfilade_identity::HashKey;
 use std::ops::ControlFlow;
 
-/// The record of a key of token hashes in the facts: a check value, and the time since which it is in use.
+/// The stored record of a key of token hashes: a check value of the key, and the time when the key came into use.
 pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
     KnownKey { check: key.check_value(), since }
 }
@@ -25,9 +25,9 @@ pub enum TokenKey {
     Unrecorded,
     /// Some tokens need another key.
     Lost {
-        /// How many tokens have a hash that the other key made.
+        /// The number of tokens whose hashes were made with the lost key.
         tokens: u64,
-        /// Since when the other key was in use, in seconds since the epoch, if the facts record it.
+        /// When the lost key came into use, in seconds since the epoch, if the facts record this time.
         since: Option<i64>,
     },
 }
@@ -42,7 +42,7 @@ pub fn judge_token_key(source: &dyn Source, key: Option<&HashKey>) -> Result<Tok
         let is_another = |key: &HashKey| recorded.is_some_and(|known| known.check != key.check_value());
         match key {
             Some(key) if recorded.is_some() && !is_another(key) => return Ok(TokenKey::Known),
-            // The store is from before keys were recorded, so the present key is accepted.
+            // The store was created by an older version, which did not record keys. So the present key is accepted.
             Some(_) if recorded.is_none() => return Ok(TokenKey::Unrecorded),
             _ => {}
         }
@@ -89,7 +89,7 @@ pub fn record_token_key(ctx: &ChangeContext<'_>, key: &HashKey) -> Result<(), Er
     Ok(())
 }
 
-/// Whether sessions were issued from these facts. Their tokens need the keys of sessions.
+/// Whether sessions were issued from these facts. The tokens of these sessions need the Fernet keys.
 ///
 /// # Errors
 /// When the facts cannot be read.

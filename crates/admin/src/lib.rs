@@ -1,4 +1,4 @@
-//! The only writer of facts: every validated change is one function here, called by the faces and the command line alike.
+//! The only writer of facts. Every validated change is a function of this crate. Both the faces and the command line call these functions.
 //!
 //! A change is built on a view together with its expectations, and committed as a whole. If another change was committed first, the change is built
 //! again.

@@ -105,7 +105,7 @@ pub(crate) fn descriptor_of(
     })?
 }
 
-/// Gives an empty directory an ACL under which only roles decide. A directory with content or with an ACL is not changed.
+/// Sets an ACL on an empty directory, so that only roles determine access. A directory with content or with an ACL is not changed.
 ///
 /// # Errors
 /// When the ACL cannot be written.

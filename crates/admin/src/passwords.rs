@@ -5,7 +5,7 @@ use enfilade_facts::tables::{Password, Profile};
 use enfilade_facts::vocabulary::Secret;
 use std::sync::{Mutex, PoisonError};
 
-/// The maximum of [`PasswordRules::unlike_last`]: for each of these passwords a slow hash is computed when a user chooses a new one.
+/// The maximum of [`PasswordRules::unlike_last`]. When a user chooses a new password, a slow hash is computed for each earlier password.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
 /// The configured rules. This server has some of the rules in Keystone's `[security_compliance]`.
@@ -30,11 +30,11 @@ pub struct PasswordRules {
 pub enum ChosenBy {
     /// The user of the password, with the present password as proof.
     User(Secret),
-    /// An administrator of users. In this case, the age of the old password and the earlier passwords are not checked.
+    /// An administrator of users. If an administrator chooses the password, the age of the old password and the earlier passwords are not checked.
     Another,
 }
 
-/// The inputs of the choice of a password.
+/// A new password, and the data for checking the password against the rules.
 pub(crate) struct Choice<'a> {
     pub(crate) password: &'a Secret,
     pub(crate) by: &'a ChosenBy,
@@ -43,7 +43,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) now: i64,
 }
 
-/// Held while a new password is hashed: one at a time, so that new passwords keep at most one core busy.
+/// The lock that a thread holds while it hashes a new password. Only one new password is hashed at a time, so new passwords keep at most one core
+/// busy.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl PasswordRules {

@@ -97,7 +97,7 @@ pub(crate) fn role_id(view: &View<'_>, name: &str) -> Result<RoleId, Error> {
         return Ok(id);
     }
     let found = view.get::<Name>(&NameKey::role(name))?.map(Name::role);
-    let hint = "see `enfilade role list --named`, or make it with `enfilade role define`";
+    let hint = "see `enfilade role list --named`, or create the role with `enfilade role define`";
     found.ok_or_else(|| Error::Missing { what: "role", name: name.to_owned(), hint })
 }
 

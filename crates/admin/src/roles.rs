@@ -148,7 +148,8 @@ enum Location {
     Facts,
 }
 
-/// Chooses `acl.cfg`, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
+/// Decides where an assignment is stored. If the facts already contain roles of the grantee on the path, the assignment is stored in the facts.
+/// Otherwise the assignment is stored in `acl.cfg`, if this file is in use and can express the assignment.
 fn location_of(ctx: &ChangeContext<'_>, path: &RolePath, target: &Target) -> Result<Location, Error> {
     if *target == Target::User(Userid::root_pam()) {
         return Err(Error::Invalid("root@pam always has every role, so its roles cannot be changed".into()));

@@ -150,7 +150,8 @@ pub fn create_certificate_token(
             return Err(exists(&tokenid));
         }
         let verifier = Verifier::Certificate(*fingerprint);
-        // The certificate is free if the token of its name record was deleted or has another verifier.
+        // The name record of a certificate refers to a token. A new token may use the certificate if the old token was deleted or has another
+        // verifier.
         let before = view.get::<Name>(&by_print)?;
         let theirs = before.map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
         if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
@@ -294,7 +295,7 @@ pub fn regenerate_token(
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     if matches!(find(ctx, owner, name)?.verifier, Verifier::Certificate(_)) {
-        let what = "has a client certificate instead of a secret: create a token for the new certificate, then delete this one";
+        let what = "has a client certificate instead of a secret: create a token for the new certificate, then delete the old token";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
     let (is_mirrored, mut at) = ctx.commit(&format!("token regenerate {tokenid}"), |view, change| {
@@ -370,14 +371,16 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
         for (id, before) in rows {
             let left = match &before.verifier {
                 _ if before.mirrored.is_some() => {
-                    Some("it is defined in token.shadow, where other programs read its slow hash")
+                    Some("the token is defined in token.shadow, where other programs read its slow hash")
                 }
-                Verifier::Keyed(_) => Some("its hash is a fast one already"),
-                Verifier::Upgrading(_) => Some("it is already marked: its hash is replaced at its next use"),
+                Verifier::Keyed(_) => Some("the token already has a fast hash"),
+                Verifier::Upgrading(_) => {
+                    Some("the token is already marked: the hash is replaced when the token is used next")
+                }
                 Verifier::Certificate(_) => {
-                    Some("it has a client certificate instead of a secret, so there is no hash")
+                    Some("the token has a client certificate instead of a secret, so there is no hash")
                 }
-                Verifier::Missing => Some("it has no hash"),
+                Verifier::Missing => Some("the token has no hash"),
                 Verifier::Crypt(hash) => {
                     let after = Credential { verifier: Verifier::Upgrading(hash.clone()), ..before.clone() };
                     change.expect_same(&id, &before).put(&id, &after);
@@ -505,7 +508,7 @@ fn checked_by(verifier: &Verifier) -> String {
             let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("the client's certificate, SHA-256 {digits}")
         }
-        Verifier::Missing => "nothing: it has no hash".to_owned(),
+        Verifier::Missing => "nothing: the token has no hash".to_owned(),
     }
 }
 

@@ -116,7 +116,7 @@ impl Propagator<String> for Command<'_> {
             Outcome::Changed => return self.propagated.changed += 1,
             Outcome::Same => return self.propagated.same += 1,
             Outcome::Protected => return self.propagated.protected.push(path),
-            Outcome::Damaged(why) => format!("its ACL is damaged: {why}"),
+            Outcome::Damaged(why) => format!("the ACL is damaged: {why}"),
             Outcome::Inexpressible(why) => why.to_string(),
             Outcome::Refused(why) => why.to_string(),
             Outcome::Unopened(why) => why.to_string(),

@@ -1,4 +1,5 @@
-//! Takes back the credentials of users, so that no way in is left. Records are deleted for good; users, their roles and their memberships stay.
+//! Deletes all credentials of a user or for a project, so that no client can log in with them. Records are deleted for good; users, their roles and
+//! their memberships stay.
 
 use crate::access::{Way, WayRecord, ways_for, ways_of};
 use crate::change_context::ChangeContext;
@@ -10,8 +11,8 @@ use enfilade_facts::tables::Blob;
 use enfilade_facts::vocabulary::{ProjectId, UserId};
 use enfilade_facts::{Read, View};
 
-/// The most attempts to delete all ways in. Each attempt after the first deletes what a session or token created during the attempt before, which
-/// takes milliseconds.
+/// The maximum number of attempts to delete all ways in. Each later attempt deletes what a session or token created during the previous attempt. An
+/// attempt takes milliseconds.
 const ATTEMPTS: usize = 16;
 
 /// Deletes the record of a way in (API token, application credential, EC2 key or trust), with all records that were made with it. If the way in is a

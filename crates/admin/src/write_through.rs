@@ -24,7 +24,7 @@ impl ChangeContext<'_> {
         files: &[FileName],
         edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
-        // If the facts have no room, the file must not be changed either, because a changed file is not changed back.
+        // If the store has no room for the change, the file must not be changed, because nothing undoes the change of the file.
         self.facts.has_room_for(self.requester)?;
         let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
 
-/// The ask to door 1, made from a ClientHello and the address of the connection.
+/// The question to door 1: the needed fields of a ClientHello, and the address of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,
@@ -15,13 +15,13 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// An ask for the name as sent, from a client that accepts every kind of key. Names are compared in lower case, without a final dot.
+    /// Asks for the server name `name`, for a client that accepts every kind of key. Names are compared in lower case, without a final dot.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
         Ask { name, address: None, takes_ecdsa: true, takes_rsa: true }
     }
 
-    /// The ask of a ClientHello.
+    /// Reads the question from a ClientHello.
     pub fn of(hello: &ClientHello<'_>) -> Self {
         let schemes = hello.signature_schemes();
         let takes_ecdsa = schemes.iter().any(|scheme| {
@@ -48,14 +48,14 @@ impl Ask {
         Ask::new(hello.server_name()).taking(takes_ecdsa, takes_rsa)
     }
 
-    /// The same ask, but on a connection to this address.
+    /// Adds the address to which the client connected. The address is used only if the client sent no name.
     #[must_use]
     pub fn at(self, address: IpAddr) -> Self {
         let address = self.name.is_none().then(|| address.to_canonical().to_string());
         Ask { address, ..self }
     }
 
-    /// The same ask, but from a client that accepts these kinds of keys.
+    /// Sets which kinds of keys the client accepts.
     #[must_use]
     pub fn taking(self, ecdsa: bool, rsa: bool) -> Self {
         Ask { takes_ecdsa: ecdsa, takes_rsa: rsa, ..self }

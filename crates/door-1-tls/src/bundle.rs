@@ -41,17 +41,21 @@ impl Bundle {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
             .map_err(|why| format!("the PEM cannot be read: {}", pem_fault(&why)))?;
-        let first =
-            chain.first().ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
+        let first = chain
+            .first()
+            .ok_or("the file contains no certificate; expected a leaf, its intermediates and its key")?;
         let leaf = Leaf::of_der(first)?;
         let mut amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
             (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| {
-                format!("its `.key` file holds no private key that can be read: {}", unread(key, &why))
+                format!("the `.key` file contains no private key that can be read: {}", unread(key, &why))
             })?,
             (Err(why), None) => {
-                return Err(format!("it holds no private key that can be read: {}", unread(pem, &why)));
+                return Err(format!(
+                    "the file contains no private key that can be read: {}",
+                    unread(pem, &why)
+                ));
             }
         };
         let mut stapled_until = None;
@@ -62,11 +66,11 @@ impl Bundle {
                     Some(ocsp.to_vec())
                 }
                 Ok(_) => {
-                    amiss = Some("its `.ocsp` file is out of date, and is not stapled".to_owned());
+                    amiss = Some("the `.ocsp` file is out of date, and is not stapled".to_owned());
                     None
                 }
                 Err(why) => {
-                    amiss = Some(format!("its `.ocsp` file is not stapled: {why}"));
+                    amiss = Some(format!("the `.ocsp` file is not stapled: {why}"));
                     None
                 }
             });
@@ -168,10 +172,10 @@ mod tests {
         assert_eq!(read(&format!("{one}{key}"), None).unwrap().leaf.names[0], "a.example");
         assert!(read(&one, Some(&key)).is_ok());
         for (pem, key, why) in [
-            ("nothing".to_owned(), None, "it holds no certificate"),
-            (one.clone(), None, "it holds no private key"),
+            ("nothing".to_owned(), None, "the file contains no certificate"),
+            (one.clone(), None, "the file contains no private key"),
             (one.replace("-----END", ""), None, "a PEM block has no end"),
-            (one.clone(), Some("nothing"), "its `.key` file"),
+            (one.clone(), Some("nothing"), "the `.key` file"),
             (format!("{one}{other}"), None, "the private key belongs to another certificate"),
             (one.clone(), Some(other.as_str()), "the private key belongs to another certificate"),
             (

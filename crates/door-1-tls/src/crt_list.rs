@@ -24,7 +24,7 @@ pub enum Verify {
     /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// A client may present a certificate. If it is not trusted, the handshake fails.
+    /// A client may present a certificate. If the certificate is not trusted, the handshake fails.
     Optional,
     /// Clients must present a trusted certificate.
     Required,
@@ -123,7 +123,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
     }
     let has_wildcard = line.names.iter().flatten().any(|name| name.starts_with("*."));
     if !line.excluded.is_empty() && !has_wildcard {
-        warnings.push("it excludes names and has no wildcard to exclude them from".to_owned());
+        warnings.push("the line excludes names, but contains no wildcard".to_owned());
     }
     // A line with `*` alone is the default, and keeps the certificate's names.
     if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {
@@ -135,15 +135,18 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
 const NOT_HERE: [(&str, &str); 8] = [
     (
         "sigalgs",
-        "the TLS library chooses among what the certificate's key and the client allow; remove the option",
+        "the TLS library chooses a signature algorithm that the certificate's key and the client allow; remove the option",
     ),
     ("client-sigalgs", "the TLS library decides which signatures of clients it accepts; remove the option"),
     ("crt", "name the file at the beginning of the line"),
     ("key", "put the key into the bundle, or into `FILE.key` in the same directory"),
     ("ocsp", "put the OCSP response into `FILE.ocsp` in the directory of the bundle"),
     ("issuer", "put the issuer's certificate into the bundle, after the leaf"),
-    ("sctl", "the TLS library does not send timestamps; they can be in the certificate; remove the option"),
-    ("ocsp-update", "let another program renew `FILE.ocsp`; a new one is seen at once"),
+    (
+        "sctl",
+        "the TLS library does not send certificate timestamps, but a certificate can contain timestamps; remove the option",
+    ),
+    ("ocsp-update", "let another program renew `FILE.ocsp`; the server notices a new file at once"),
 ];
 
 fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {

@@ -42,10 +42,11 @@ const SHA_2DES: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 
 const SHA_RC2_128: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x05];
 const SHA_RC2_40: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01, 0x06];
 
-/// A key derivation with more iterations is refused. This number takes about ten seconds. OpenSSL uses 2,048, and other programs use up to 1,000,000.
+/// The maximum number of iterations of a key derivation. A derivation with this number of iterations takes about ten seconds. OpenSSL uses 2,048, and
+/// other programs use up to 1,000,000.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
-const UNPARSED: Sealed = Sealed::Unsupported("the parameters of its encryption cannot be parsed");
+const UNPARSED: Sealed = Sealed::Unsupported("the parameters of the encryption cannot be parsed");
 
 /// Decrypts `content`. `algorithm` contains the bytes of an AlgorithmIdentifier after its tag and length.
 pub(crate) fn decrypt(algorithm: &[u8], content: &[u8], passphrase: &str) -> Opened {
@@ -63,7 +64,7 @@ pub(crate) fn decrypt(algorithm: &[u8], content: &[u8], passphrase: &str) -> Ope
         SHA_2DES => older(16, |key, iv, content| triple_des(&two_keys(key), iv, content)),
         SHA_RC2_128 => older(16, rc2),
         SHA_RC2_40 => older(5, rc2),
-        _ => Err(Sealed::Unsupported("its encryption is not supported")),
+        _ => Err(Sealed::Unsupported("the encryption algorithm is not supported")),
     }
 }
 
@@ -81,9 +82,15 @@ fn pbes2(parameters: &[u8], content: &[u8], passphrase: &str) -> Opened {
     match derivation.expect(tag::OID) {
         Some(PBKDF2) => {}
         Some(SCRYPT) => {
-            return Err(Sealed::Unsupported("its key is derived with scrypt, which is not supported"));
+            return Err(Sealed::Unsupported(
+                "the encryption key is derived with scrypt, which is not supported",
+            ));
         }
-        _ => return Err(Sealed::Unsupported("its key is derived with a function that is not supported")),
+        _ => {
+            return Err(Sealed::Unsupported(
+                "the encryption key is derived with a function that is not supported",
+            ));
+        }
     }
     let mut terms = Der(derivation.expect(tag::SEQUENCE).ok_or(UNPARSED)?);
     let (salt, iterations) = salt_and_iterations(&mut terms).ok_or(UNPARSED)?;
@@ -96,7 +103,9 @@ fn pbes2(parameters: &[u8], content: &[u8], passphrase: &str) -> Opened {
         Some(Some(HMAC_SHA384)) => pbkdf2::PBKDF2_HMAC_SHA384,
         Some(Some(HMAC_SHA512)) => pbkdf2::PBKDF2_HMAC_SHA512,
         Some(_) => {
-            return Err(Sealed::Unsupported("its key is derived with a hash function that is not supported"));
+            return Err(Sealed::Unsupported(
+                "the encryption key is derived with a hash function that is not supported",
+            ));
         }
     };
     let key = |bytes: usize| {
@@ -111,7 +120,7 @@ fn pbes2(parameters: &[u8], content: &[u8], passphrase: &str) -> Opened {
         AES_192_CBC => aes(&AES_192, &key(24), iv, content),
         AES_256_CBC => aes(&AES_256, &key(32), iv, content),
         DES_EDE3_CBC => triple_des(&key(24), iv, content),
-        _ => Err(Sealed::Unsupported("its cipher is not supported")),
+        _ => Err(Sealed::Unsupported("the encryption cipher is not supported")),
     }
 }
 
@@ -178,7 +187,7 @@ fn derive(passphrase: &str, salt: &[u8], iterations: NonZeroU32, id: u8, bytes: 
     derived
 }
 
-/// Adds `addend` and 1 to `number`. Both are big-endian and of the same length. The last carry is dropped.
+/// Adds `addend` and 1 to `number`. `addend` and `number` are big-endian and have the same length. The last carry is dropped.
 fn add_and_one(number: &mut [u8], addend: &[u8]) {
     let mut carry = 1_u16;
     for (digit, other) in number.iter_mut().zip(addend).rev() {

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 /// When the file contains no certificate that can be read.
 pub fn fingerprint(pem: &[u8]) -> Result<[u8; 32], String> {
     let certificate = CertificateDer::from_pem_slice(pem)
-        .map_err(|why| format!("it holds no certificate in PEM that can be read: {why}"))?;
+        .map_err(|why| format!("the file contains no readable PEM certificate: {why}"))?;
     Ok(of(&certificate))
 }
 

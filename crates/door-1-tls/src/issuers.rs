@@ -1,4 +1,5 @@
-//! Certificates of authorities, found by their subject. They are added to a bundle that contains only a leaf, as with HAProxy's `issuers-chain-path`.
+//! Certificates of authorities, found by their subject. A bundle that contains only a leaf is completed with these certificates, as with HAProxy's
+//! `issuers-chain-path`.
 
 use crate::leaf::{issuer_and_subject, pem_fault};
 use rustls::pki_types::CertificateDer;
@@ -9,7 +10,8 @@ use std::sync::{PoisonError, RwLock};
 /// A chain is completed up to this number of certificates.
 const CHAIN_MAX: usize = 8;
 
-/// The greatest number of authorities' certificates that bundles share. A bundle has its own copy of any further certificate.
+/// The maximum number of CA certificates in the table that all bundles share. When the table is full, a bundle stores its own copy of a CA
+/// certificate that is not in the table.
 const SHARED_MAX: usize = 1_024;
 
 /// The certificates of authorities.
@@ -32,12 +34,12 @@ impl Issuers {
             let certificate =
                 certificate.map_err(|why| format!("the PEM cannot be read: {}", pem_fault(&why)))?;
             let (_, subject) =
-                issuer_and_subject(&certificate).ok_or("a certificate in it cannot be read")?;
+                issuer_and_subject(&certificate).ok_or("a certificate in the file cannot be parsed")?;
             self.known.entry(subject.to_vec()).or_insert(certificate);
             count += 1;
         }
         match count {
-            0 => Err("it holds no certificate".into()),
+            0 => Err("the file contains no certificate".into()),
             _ => Ok(()),
         }
     }
@@ -81,8 +83,8 @@ impl Issuers {
     }
 }
 
-/// Whether the first certificate of `pem` was issued under the subject's name of the first certificate of `issuer`. If the first certificate of `pem`
-/// signed itself, the two must be the same certificate. Signatures are not verified.
+/// Whether the issuer named in the first certificate of `pem` is the subject of the first certificate of `issuer`. If the first certificate of `pem`
+/// is self-signed, the first certificate of `issuer` must be the same certificate. Signatures are not verified.
 pub fn is_issued_by(pem: &[u8], issuer: &[u8]) -> bool {
     let first = |pem: &[u8]| CertificateDer::from_pem_slice(pem).ok();
     let (Some(one), Some(other)) = (first(pem), first(issuer)) else { return false };

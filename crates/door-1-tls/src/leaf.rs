@@ -59,8 +59,8 @@ impl Leaf {
                 break;
             }
         }
-        let base64 =
-            base64.ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
+        let base64 = base64
+            .ok_or("the file contains no certificate; expected a leaf, its intermediates and its key")?;
         decode(base64, &mut room.0)?;
         Ok(Leaf { has_key, ..Self::of_der(&room.0)? })
     }
@@ -92,7 +92,7 @@ impl<'p> Blocks<'p> {
         self.0 = rest;
         match label == end {
             true => Ok(Some((label, inside))),
-            false => Err("a PEM block ends with another label than it began with"),
+            false => Err("the BEGIN and END lines of a PEM block have different labels"),
         }
     }
 }
@@ -118,8 +118,11 @@ fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
 const SPACE: u8 = 0xfe;
 const NONE: u8 = 0xff;
 
-/// The value of each letter of base64.
-#[expect(clippy::indexing_slicing, reason = "made when it is compiled, where nothing else can be done")]
+/// The 6-bit value of each base64 character.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the table is computed at compile time, when only indexing is possible"
+)]
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -139,7 +142,7 @@ fn value(letter: u8) -> u8 {
     VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
 }
 
-/// The number of letters in a line of PEM (RFC 7468 §2).
+/// The number of base64 characters in a line of PEM (RFC 7468 §2).
 const LINE: usize = 64;
 
 /// The first line of `base64`, and the bytes after this line.
@@ -161,7 +164,7 @@ pub(crate) fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static s
     while !rest.is_empty() {
         let (mut letters, further) = line(rest);
         rest = further;
-        // Four letters at once, as long as all are plain base64.
+        // Decodes four characters at once, as long as all four are base64 digits.
         if held == 0 && padding == 0 {
             let (fours, _) = letters.as_chunks::<4>();
             let (threes, _) = into.get_mut(written..).unwrap_or_default().as_chunks_mut::<3>();
@@ -504,10 +507,10 @@ mod tests {
                 .has_key
         );
         for (text, why) in [
-            ("", "it holds no certificate"),
-            (key, "it holds no certificate"),
+            ("", "the file contains no certificate"),
+            (key, "the file contains no certificate"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n", "has no end"),
-            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END X-----", "another label"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END X-----", "different labels"),
             ("-----BEGIN CERTIFICATE-----\nA*AA\n-----END CERTIFICATE-----", "not base64"),
             ("-----BEGIN CERTIFICATE-----\nAAA=A\n-----END CERTIFICATE-----", "not base64"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "cannot be parsed"),

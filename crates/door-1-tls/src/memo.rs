@@ -1,7 +1,7 @@
 //! Keeps a bounded number of parsed certificates and keys that recent handshakes needed.
 //!
 //! When the memo is full, its entries are examined in order. An entry that was used since its last examination stays. The first unused entry is
-//! dropped. So a client that asks for a hundred thousand names once displaces its own entries, and not those of names in use.
+//! dropped. So a client that asks once for each of many thousand names displaces only its own entries. Entries that other clients use stay.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -20,7 +20,7 @@ pub struct KeyMemo {
 #[derive(Default)]
 struct Hot {
     slots: HashMap<MemoKey, Slot>,
-    /// The keys in the order in which the entries are examined.
+    /// The keys of `slots`, in the order in which the slots are examined.
     order: VecDeque<MemoKey>,
 }
 
@@ -30,12 +30,12 @@ struct Slot {
 }
 
 impl KeyMemo {
-    /// A memo of at most `most` files, and of at least one.
+    /// Creates a memo for at most `most` files. If `most` is 0, the memo has room for one file.
     pub fn new(most: usize) -> Self {
         KeyMemo { hot: RwLock::default(), most: most.max(1) }
     }
 
-    /// The memo key of the permit's file.
+    /// The key under which the memo stores the certificate file of this permit.
     pub fn key(&self, permit: &TlsPermit, digest: &Digest) -> MemoKey {
         permit.file.key(digest)
     }

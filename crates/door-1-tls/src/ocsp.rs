@@ -13,14 +13,15 @@ const NEXT_UPDATE: u8 = 0xa0;
 /// # Errors
 /// The reason why the response cannot be stapled, for example that it is about another certificate.
 pub(crate) fn good_until(response: &[u8], leaf: &[u8]) -> Result<i64, &'static str> {
-    let mut outer = Der(Der(response).expect(tag::SEQUENCE).ok_or("it is not an OCSP response in DER")?);
+    let mut outer =
+        Der(Der(response).expect(tag::SEQUENCE).ok_or("the file is not an OCSP response in DER")?);
     match outer.expect(ENUMERATED) {
         Some([0]) => {}
         Some(_) => return Err("the authority answered with an error"),
-        None => return Err("it is not an OCSP response in DER"),
+        None => return Err("the file is not an OCSP response in DER"),
     }
     let serial = serial(leaf).ok_or("the certificate has no serial number")?;
-    single(outer, serial).ok_or("it is not about this certificate, or cannot be read")?
+    single(outer, serial).ok_or("the response is for another certificate, or cannot be parsed")?
 }
 
 fn single(mut outer: Der<'_>, serial: &[u8]) -> Option<Result<i64, &'static str>> {
@@ -46,7 +47,7 @@ fn single(mut outer: Der<'_>, serial: &[u8]) -> Option<Result<i64, &'static str>
             continue;
         }
         if status != GOOD {
-            return Some(Err("it says that the certificate is revoked or unknown"));
+            return Some(Err("the response says that the certificate is revoked or unknown"));
         }
         let until = match answer.next_if(NEXT_UPDATE) {
             Some(inside) => time(Der(inside).next()?)?,

@@ -63,7 +63,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// These files. If there is none for a kind of key, the file of `other` for that kind.
+    /// These files. For a kind of key for which these files contain no file, `other` provides the file.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),
@@ -78,7 +78,7 @@ impl<'v> Kinds<'v> {
         ecdsa.or(self.rsa.filter(|_| ask.takes_rsa)).or(self.other)
     }
 
-    /// A file with an ECDSA or RSA key, although the client claims that it does not accept this kind of key. The claim may be wrong.
+    /// Returns a file with an ECDSA or RSA key, even if the client claims not to accept this kind of key. The claim may be wrong.
     fn any(self) -> Option<&'v Arc<CertificateFile>> {
         self.ecdsa.or(self.rsa)
     }

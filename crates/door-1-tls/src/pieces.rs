@@ -206,7 +206,7 @@ impl Pieces {
             }
             _ => {
                 return Err(format!(
-                    "there are several certificates with keys in {}: add one at a time",
+                    "several certificates in {} have keys: add one certificate at a time",
                     listed(&files)
                 ));
             }
@@ -218,11 +218,9 @@ impl Pieces {
             .iter()
             .map(|file| format!("the key in `{file}` belongs to another certificate, and is left out"))
             .collect();
-        warnings.extend(
-            unused.iter().map(|file| {
-                format!("a certificate in `{file}` is not an issuer of this one, and is left out")
-            }),
-        );
+        warnings.extend(unused.iter().map(|file| {
+            format!("a certificate in `{file}` is not an issuer of the leaf certificate, and is left out")
+        }));
         warnings.extend(of_validity(&says, now));
         warnings.extend(of_chain(&chain));
         Ok(Joined { leaf: says, file: file.clone(), pem: bundle(&chain, key), warnings })
@@ -266,7 +264,7 @@ fn listed(files: &[String]) -> String {
     names.join(", ")
 }
 
-/// The tag of the first value in a DER sequence, and the tag of the first value inside that value.
+/// The tag of the first value in a DER sequence. If this value contains values, also the tag of the first of them.
 fn first_tags(der: &[u8]) -> Option<(u8, Option<u8>)> {
     let (tag, inside) = Der(Der(der).expect(tag::SEQUENCE)?).next()?;
     Some((tag, Der(inside).next().map(|(tag, _)| tag)))

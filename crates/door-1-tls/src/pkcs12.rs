@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 #[derive(Default)]
 pub(crate) struct Content {
     pub(crate) certificates: Vec<Vec<u8>>,
-    /// In the form of PKCS #8.
+    /// The private keys, as PKCS #8.
     pub(crate) keys: Vec<Zeroizing<Vec<u8>>>,
 }
 
@@ -23,7 +23,7 @@ const X509: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x16, 0x01
 const FIRST: u8 = 0xa0;
 const FIRST_OCTETS: u8 = 0x80;
 
-const UNPARSED: Sealed = Sealed::Unsupported("it cannot be parsed as PKCS #12");
+const UNPARSED: Sealed = Sealed::Unsupported("the file cannot be parsed as PKCS #12");
 
 /// Whether the bytes look like a PKCS #12 file: a sequence that begins with the version 3.
 pub(crate) fn is_pkcs12(der: &[u8]) -> bool {
@@ -53,7 +53,7 @@ pub(crate) fn read(der: &[u8], passphrase: &str) -> Result<Content, Sealed> {
             }
             _ => {
                 return Err(Sealed::Unsupported(
-                    "it is encrypted for the key of a recipient, not with a passphrase",
+                    "the file is encrypted with a recipient's public key, not with a passphrase",
                 ));
             }
         }
@@ -109,7 +109,7 @@ pub(crate) fn decrypt_key(der: &[u8], passphrase: &str) -> Result<Zeroizing<Vec<
         let mut info = Der(Der(der).expect(tag::SEQUENCE)?);
         Some((info.expect(tag::SEQUENCE)?, info.expect(tag::OCTETS)?))
     };
-    let (algorithm, sealed) = parts(der).ok_or(Sealed::Unsupported("its encrypted key cannot be parsed"))?;
+    let (algorithm, sealed) = parts(der).ok_or(Sealed::Unsupported("the encrypted key cannot be parsed"))?;
     let key = decrypt(algorithm, sealed, passphrase)?;
     // About one in 256 wrong passphrases results in valid padding. So content that cannot be parsed also means a wrong passphrase.
     let mut whole = Der(&key);

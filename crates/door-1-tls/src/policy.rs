@@ -63,7 +63,9 @@ impl Policy {
     /// # Errors
     /// When the TLS library rejects its own defaults.
     pub fn usual(tickets: &Tickets) -> Result<Self, String> {
-        Self::new(&Options::default(), tickets, |path| Err(format!("`{path}` is not read")))
+        Self::new(&Options::default(), tickets, |path| {
+            Err(format!("the usual policy does not read the file `{path}`"))
+        })
     }
 
     /// The policy of a line of a crt-list. `read` reads the files that its options name.
@@ -141,7 +143,7 @@ impl Policy {
         Ready::with(&self.config, bundle)
     }
 
-    /// A digest that distinguishes the policy from every other one, in every process and after every change.
+    /// A digest of the policy's options and of the contents of the files that the options name. Equal policies have the same digest in every process.
     pub fn epoch(&self) -> &[u8; 32] {
         &self.epoch
     }
@@ -158,7 +160,7 @@ fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<V
         let found = known.iter().find(|(known, _)| *known == name.as_str());
         found.map(|(_, found)| *found).ok_or_else(|| {
             let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            format!("`{what}`: `{name}` is not known here; known are {}", known.join(", "))
+            format!("`{what}`: `{name}` is not supported; the supported values are {}", known.join(", "))
         })
     };
     wanted.iter().filter(|name| !name.is_empty()).map(one).collect()
@@ -292,10 +294,10 @@ mod tests {
         let asking = policy("verify required ca-file /ca", &ca).unwrap();
         assert_eq!(asking.config.send_tls13_tickets, 0);
         for (options, why) in [
-            ("ciphers HIGH", "known are ECDHE"),
-            ("curves brainpool", "`brainpool` is not known here"),
+            ("ciphers HIGH", "the supported values are ECDHE"),
+            ("curves brainpool", "`brainpool` is not supported"),
             ("ssl-max-ver TLSv1.1", "no version is left"),
-            ("ssl-min-ver TLSv1.9", "not known here"),
+            ("ssl-min-ver TLSv1.9", "is not supported"),
             ("alpn spdy/3", "only h2 and http/1.1"),
             ("ssl-max-ver TLSv1.2 ciphers :", "no protocol version or cipher is left"),
             ("verify required ca-file /gone", "`ca-file /gone`: No such file"),

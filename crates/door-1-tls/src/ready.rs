@@ -55,7 +55,7 @@ impl Ready {
         }
     }
 
-    /// Whether this reading of the file can still be used at the second `now`. If not, the file has to be read again.
+    /// Whether the content that was read is still usable at the time `now`, in seconds since the epoch. If not, the file has to be read again.
     pub fn is_good(&self, now: i64) -> bool {
         match self {
             Ready::Serves { good_until, .. } => now <= *good_until,

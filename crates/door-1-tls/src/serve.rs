@@ -1,4 +1,4 @@
-//! The configuration that continues a handshake, and the alert that ends one.
+//! Returns the TLS configuration for the rest of a handshake, and defines the alert that refuses a handshake.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -12,14 +12,14 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The configuration that continues the handshake. The certificate must have the name of the permit, because its file may have changed since its
-    /// names were read.
+    /// The TLS configuration for the rest of the handshake. The certificate must contain the name that the permit is for. The certificate file may
+    /// have changed after its names were read.
     ///
     /// # Errors
     /// [`Refusal::Unusable`].
     pub fn config(&self, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let unusable = |why: String| Refusal::Unusable { file: permit.certificate().to_owned(), why };
-        // Names that a crt-list gives need not be in the certificate.
+        // If a line of a crt-list lists the names of the file, the certificate need not contain them.
         let name = permit.name().filter(|_| !permit.is_default && !permit.file.is_named());
         match (self, name) {
             (Ready::Unusable(why), _) => Err(unusable(why.to_string())),
@@ -31,6 +31,6 @@ impl Ready {
     }
 }
 
-/// The alert that is sent before a connection for an unknown name is closed: a fatal `unrecognized_name` (RFC 6066 §3, RFC 8446 §6). It does
+/// The alert that is sent before a connection for an unknown name is closed: a fatal `unrecognized_name` (RFC 6066 §3, RFC 8446 §6). This alert does
 /// not depend on the certificates.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];

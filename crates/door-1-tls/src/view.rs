@@ -1,5 +1,5 @@
-//! The index from names to certificate files, as an immutable snapshot. After a change of some files, a new snapshot is made. It shares the unchanged
-//! parts with the previous snapshot.
+//! The index from names to certificate files, as an immutable snapshot. After a change of some files, a new snapshot is made. The new snapshot shares
+//! the unchanged parts with the previous snapshot.
 //!
 //! A name is stored as 64 bits of a keyed digest with the number of its file. So the digests of a million certificates with five names each take less
 //! memory than the names themselves. Without the key of the digest, a client cannot find two names with equal digests. A handshake also compares the
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The index of names is divided into this number of parts. A change copies only the parts in which it changes an entry.
 const PARTS: usize = 4096;
-/// With fewer names or files than this, one core is faster than several.
+/// The minimum number of names or files for which the work is divided among several cores. For fewer of them, one core is faster.
 const SHARED_MIN: usize = 65_536;
 /// The number of files in a chunk. A chunk is copied when one of its files changes.
 const CHUNK: usize = 256;
@@ -43,10 +43,10 @@ pub struct Rules {
 pub struct CertificateFile {
     /// The path of the file. Without a crt-list, files are ordered by path, and the first one is the default.
     pub path: Box<str>,
-    /// The number of this reading of the file. After each change of the file the number is different.
+    /// The version number of the file's content. After each change of the file the number is different.
     pub version: u64,
-    /// The inode number, size, modification time and change time of the file, set once they are certain. If one of them differs, the file was
-    /// changed.
+    /// The inode number, size, modification time and change time of the file. They are set when the file was verified and had not changed recently.
+    /// If one of them differs, the file was changed.
     pub identity: OnceLock<[u64; 4]>,
     /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
@@ -66,7 +66,7 @@ pub struct CertificateFile {
 struct Listed {
     /// The number of the line. If several lines have the same name, the line with the lowest number is preferred.
     order: u32,
-    /// Whether the line gives the names.
+    /// Whether the line lists the names for which the file is served.
     is_named: bool,
     /// Digests of the names that the line excludes from its wildcards.
     excluded: Box<[u64]>,
@@ -321,15 +321,14 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl CertificateFile {
-    /// A file that was read, under this policy.
+    /// Returns the record of a certificate file that was read. Connections that get this certificate have the policy `policy`.
     pub fn new(path: &str, version: u64, leaf: DigestedLeaf, policy: Arc<Policy>) -> Self {
         let DigestedLeaf { not_before, not_after, algorithm, names } = leaf;
         let (path, identity, listed) = (path.into(), OnceLock::new(), None);
         CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
     }
 
-    /// The fields of the file's leaf. If a crt-list gives the names of the file, `names` is empty, because the certificate's own names are not
-    /// stored.
+    /// The fields of the file's leaf. If a crt-list lists the names of the file, `names` is empty. The names in the certificate are not stored then.
     pub fn leaf(&self) -> DigestedLeaf {
         let CertificateFile { not_before, not_after, algorithm, .. } = *self;
         let names = if self.is_named() { Box::default() } else { self.names.clone() };
@@ -343,14 +342,15 @@ impl CertificateFile {
         }
     }
 
-    /// Whether another reading of the file found the same validity, kind of key and names. Names that a crt-list gives are not compared.
+    /// Whether `leaf` has the same validity, kind of key and names as the stored data of this file. If a crt-list lists the names of the file, the
+    /// names are not compared.
     pub fn says_the_same(&self, leaf: &DigestedLeaf) -> bool {
         let is_same_name = self.is_named() || self.names == leaf.names;
         let dates = (leaf.not_before, leaf.not_after, leaf.algorithm);
         (self.not_before, self.not_after, self.algorithm) == dates && is_same_name
     }
 
-    /// Whether a crt-list gives the names of this file.
+    /// Whether the names of this file come from a crt-list, not from the certificate.
     pub fn is_named(&self) -> bool {
         self.listed.as_ref().is_some_and(|listed| listed.is_named)
     }
@@ -370,13 +370,13 @@ impl CertificateFile {
         (self.order(), &self.path)
     }
 
-    /// The file with the least rank is the default.
+    /// The file with the lowest rank is the default.
     fn rank(&self) -> (u32, u32, &str) {
         let is_other = self.listed.as_ref().is_none_or(|listed| !listed.is_default);
         (u32::from(is_other), self.order(), &self.path)
     }
 
-    /// The memo key of this reading of the file.
+    /// The memo key of this version of the file under its policy.
     pub(crate) fn key(&self, digest: &Digest) -> MemoKey {
         digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).bytes(self.policy.epoch()).key()
     }
@@ -447,7 +447,7 @@ fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
     one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
 
-/// Calls `of` for one share of `all` on each core, and returns the results in order.
+/// Divides the items of `all` among `cores` threads, and calls `of` once on each thread. Returns the results in the order of the items.
 fn shared<T: Sync, R: Send>(all: &[T], cores: usize, of: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
     if cores < 2 {
         return of(all);
@@ -500,7 +500,7 @@ impl<T: Clone> Edited<T> {
         }
         match self {
             Edited::Own(own) => own,
-            Edited::Shared(_) => unreachable!("it was copied above"),
+            Edited::Shared(_) => unreachable!("the shared slice was copied above"),
         }
     }
 
@@ -513,7 +513,7 @@ impl<T: Clone> Edited<T> {
 }
 
 impl Draft {
-    /// The file at this path. If `order` is given, the file must be of the crt-list line with this number.
+    /// The file at this path. If `order` is given, the line of the crt-list with this number must name the file.
     fn find(&self, digest: u64, path: &str, order: Option<u32>) -> Option<(u32, Arc<CertificateFile>)> {
         let part = self.parts.get(part_of(digest))?;
         entries(part.all(), digest).iter().find_map(|entry| {

@@ -1,4 +1,4 @@
-//! The account of a name in the facts, and a decoy for a name that does not exist.
+//! Looks up the account of a name, and a decoy account for a name that does not exist.
 //!
 //! Every refusal does the same work: for a name that does not exist, the door does the same lookups and computes the same hash as for a name that
 //! exists. So the time of a refusal does not tell which names exist.
@@ -17,7 +17,7 @@ type Ids = (UserId, Option<CredentialId>);
 
 /// The ids of the user or token with this name.
 pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, SourceError> {
-    // If the realm or the user does not exist, the parts after it are looked up under an id that no record has.
+    // If the realm or the user does not exist, the user or the token is looked up under an id that no record has.
     let domain = view.domain_named(authid.user.realm())?;
     let in_domain = domain.unwrap_or(DomainId::from_bytes([0; 16]));
     let user = view.user_named(&in_domain, authid.user.name())?;
@@ -36,8 +36,8 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
     }
 }
 
-/// The chain of application credentials with which an application credential was made, its direct maker first. `None` if one of them was deleted:
-/// then the given credential is not valid either.
+/// The application credentials that created an application credential: its creator, then the creator of the creator, and so on. `None` if one of them
+/// was deleted: then the given credential is not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,
@@ -57,14 +57,14 @@ fn makers(
     Ok(Some(found))
 }
 
-/// A user or API token in the facts, without regard to its secret.
+/// A stored user or API token, without a check of its secret.
 pub(crate) struct AccountState {
     pub(crate) authid: Authid,
     pub(crate) id: UserId,
     pub(crate) user: User,
     realm_enabled: bool,
     pub(crate) credential: Option<(CredentialId, Credential)>,
-    /// The application credentials with which `credential` was made, the direct maker first.
+    /// The application credentials that created `credential`: its creator, then the creator of the creator, and so on.
     makers: Vec<Credential>,
 }
 
@@ -94,7 +94,7 @@ impl AccountState {
         Ok(Some(AccountState { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
     }
 
-    /// The verifiers that a secret can match now, each with the last second in which it counts.
+    /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.
     pub(crate) fn verifiers(&self, now: Clocks) -> Vec<(Verifier, i64)> {
         let Some((_, credential)) = &self.credential else {
             let until = |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
@@ -110,8 +110,8 @@ impl AccountState {
         both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
     }
 
-    /// Checks that the files which define the account are valid, and that the account is enabled and not expired. The result is never remembered
-    /// without a revision.
+    /// Checks that the files which define the account are valid, and that the account is enabled and not expired. The result is cached only as part
+    /// of a verdict, which contains its revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
@@ -121,7 +121,7 @@ impl AccountState {
             () if !self.user.enabled => Some("the user"),
             () if token.is_some_and(|token| !token.enabled) => Some("the token"),
             () if self.makers.iter().any(|maker| !maker.enabled) => {
-                Some("the application credential that created it")
+                Some("the application credential that created the token")
             }
             () => None,
         };
@@ -132,7 +132,7 @@ impl AccountState {
             () if over(self.user.expires) => Some("the user"),
             () if token.is_some_and(|token| over(token.expires)) => Some("the token"),
             () if self.makers.iter().any(|maker| over(maker.expires)) => {
-                Some("the application credential that created it")
+                Some("the application credential that created the token")
             }
             () => None,
         };
@@ -148,7 +148,7 @@ impl AccountState {
         }
     }
 
-    /// Checks the files that define the account. The last good facts of a file count until the stale limit.
+    /// Checks the files that define the account. If a file is unreadable or invalid, its last valid records stay valid until the stale limit.
     fn check_mirrored(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         let of_token = self.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref());
         let check = |mirrored: Option<&Mirrored>, files: &[FileName]| {

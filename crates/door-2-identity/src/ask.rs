@@ -1,4 +1,4 @@
-//! What a client presents. The faces parse it, so a credential reaches this door in one form only.
+//! What a client presents. The faces parse each credential, so this door receives a credential in one form only.
 
 use enfilade_facts::vocabulary::{Authid, Secret};
 

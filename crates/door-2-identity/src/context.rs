@@ -1,4 +1,4 @@
-//! What door 2 needs for its judgement in addition to the facts. All of it is state of the process.
+//! The state of the process that door 2 needs to judge a credential, in addition to the stored facts.
 
 use crate::fernet::KeyRing;
 use crate::generated::HashKey;
@@ -22,19 +22,21 @@ pub struct Context<'a> {
 /// The keys that sign and verify tokens, as they were last read, and the index of revocations.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
-    /// The generation of the ring; 0 when there is no ring. For a session whose verdict is remembered, this number is read without the lock.
+    /// The generation of the ring; 0 when there is no ring. For a session whose verdict is cached, only the generation is read, without the lock of
+    /// `ring`.
     generation: AtomicU64,
     readings: AtomicU64,
     /// The index of revocations.
     pub revocations: Index<Revocations>,
 }
 
-/// One reading of the keys. A remembered verdict on a session admits a request only if its token was opened with the current reading.
+/// The keys as they were read at one time. A cached verdict on a session admits a request only if the session's token was opened with the current
+/// ring.
 #[derive(Debug)]
 pub struct Ring {
     /// The keys.
     pub keys: KeyRing,
-    /// The number of this reading. No two readings of a process have the same number, and none has 0.
+    /// The generation of this ring: a number greater than 0. Each ring of a process has another number.
     pub(crate) generation: u64,
 }
 
@@ -46,7 +48,7 @@ impl Default for SessionState {
 }
 
 impl SessionState {
-    /// Replaces the keys. `None` means that there are none: then every token is refused.
+    /// Replaces the keys. `None` means that there are no keys: then every token is refused.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         let generation = self.readings.fetch_add(1, Ordering::Relaxed);
         let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));

@@ -21,10 +21,10 @@ pub enum HashRefused {
     )]
     Scheme,
     /// The hash does not have the form of its scheme.
-    #[error("it does not have the form of a {0} hash")]
+    #[error("the hash does not have the form of a {0} hash")]
     Form(&'static str),
     /// The hash is more expensive than allowed.
-    #[error("its cost is over the limit: {0}")]
+    #[error("the cost of the hash is over the limit: {0}")]
     Cost(String),
 }
 
@@ -84,7 +84,10 @@ fn sha(fields: &[&str], name: &'static str, digest_length: usize) -> Result<Sche
         return Err(HashRefused::Form(name));
     }
     if rounds > limits::SHA_CRYPT_ROUNDS_MAX {
-        return Err(HashRefused::Cost(format!("{rounds} rounds, at most {}", limits::SHA_CRYPT_ROUNDS_MAX)));
+        return Err(HashRefused::Cost(format!(
+            "the hash has {rounds} rounds, at most {} are allowed",
+            limits::SHA_CRYPT_ROUNDS_MAX
+        )));
     }
     Ok(Scheme::Sha)
 }
@@ -98,7 +101,7 @@ fn yescrypt(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     let bytes = u64::from(params.r()).saturating_mul(128).saturating_mul(params.n());
     if bytes > limits::HASH_MEMORY_BYTES_MAX || params.p() > 4 {
         return Err(HashRefused::Cost(format!(
-            "{bytes} bytes of memory, at most {}",
+            "the hash needs {bytes} bytes of memory, at most {} are allowed",
             limits::HASH_MEMORY_BYTES_MAX
         )));
     }
@@ -112,7 +115,10 @@ fn bcrypt(cost: &str, rest: &str) -> Result<Scheme, HashRefused> {
     }
     let cost: u32 = cost.parse().map_err(|_| form)?;
     if cost > limits::BCRYPT_COST_MAX {
-        return Err(HashRefused::Cost(format!("bcrypt cost {cost}, at most {}", limits::BCRYPT_COST_MAX)));
+        return Err(HashRefused::Cost(format!(
+            "the bcrypt cost is {cost}, at most {} is allowed",
+            limits::BCRYPT_COST_MAX
+        )));
     }
     Ok(Scheme::Bcrypt)
 }
@@ -135,7 +141,7 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     }
     let bytes = u64::from(kibibytes) * 1024;
     if bytes > limits::HASH_MEMORY_BYTES_MAX || passes > limits::ARGON2_PASSES_MAX || lanes > 8 {
-        return Err(HashRefused::Cost(format!("{bytes} bytes and {passes} passes")));
+        return Err(HashRefused::Cost(format!("the hash needs {bytes} bytes of memory and {passes} passes")));
     }
     Ok(Scheme::Argon2id)
 }

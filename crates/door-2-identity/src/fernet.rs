@@ -1,6 +1,6 @@
 //! Fernet tokens in Keystone's form: their content ([`payload`]), the signed frame ([`frame`]), and the keys ([`KeyRing`]).
 //!
-//! Tokens are not stored. The content of a token was true when the token was issued. It is judged on the facts at each use.
+//! Tokens are not stored. The content of a token was true when the token was issued. At each use, the token is judged on the current facts.
 
 pub mod frame;
 pub mod payload;
@@ -31,7 +31,7 @@ pub struct KeyRing {
 pub enum RingError {
     /// No key.
     #[error(
-        "there is no Fernet key; restore `keys/` from the backup; only if the keys are lost, or there never were any, run `enfilade keys init`"
+        "there is no Fernet key: restore `keys/` from the backup; run `enfilade keys init` only if the keys are lost or were never created"
     )]
     Empty,
     /// The library refused a key.

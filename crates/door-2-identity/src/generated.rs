@@ -11,15 +11,15 @@ pub const SECRET_RANDOM_BYTES: usize = 20;
 
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The secret of these random bytes.
+/// Returns the secret that encodes the bytes of `random`.
 pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     let body = format!("enf_{}", base62(&random, 27));
     let sum = crc32(body.as_bytes());
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
-/// Whether a secret has a form that machines generate from at least 120 random bits: the form of [`generate`], or a version 4 UUID (RFC 9562 §5.4:
-/// 122 bits), which is the form of Proxmox's secrets. The form is no proof: a person can also choose a secret of this form.
+/// Whether a secret has a form that machines generate from at least 120 random bits. This is the form of [`generate`], or the form of Proxmox's
+/// secrets: a version 4 UUID with 122 random bits (RFC 9562 §5.4). The form is no proof: a person can also choose a secret of this form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     is_ours(text) || is_uuid(text)
@@ -70,7 +70,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 pub struct HashKey(hmac::Key);
 
 impl HashKey {
-    /// The key of these 32 bytes of the key file.
+    /// Creates the key from the 32 bytes of the key file.
     pub fn new(bytes: &[u8; 32]) -> Self {
         HashKey(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }

@@ -1,4 +1,4 @@
-//! The verdict on a credential that was proven: its principal, and how long the verdict counts.
+//! The verdict on a credential that was proven: its principal, and how long the verdict stays valid.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -53,7 +53,7 @@ pub(crate) fn grant(
     Ok(Granted { validity, used: Used::default(), proof, principal: Arc::new(principal), session: None })
 }
 
-/// The verdict on a session. `keys` is the number of the reading of the keys that opened its token. A session that expired less than
+/// The verdict on a session. `keys` is the generation of the key ring that opened the session's token. A session that expired less than
 /// `expired_seconds` seconds ago is accepted, too.
 pub(crate) fn grant_session(
     view: &View<'_>,
@@ -123,14 +123,14 @@ pub(crate) fn principal(
 }
 
 impl Proof {
-    /// The same proof after the upgrade replaced the hash.
+    /// Returns this proof with the verifier that replaces the old hash in the upgrade. `None` if there is no upgrade.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
         let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })
     }
 }
 
-/// The digest of a verifier, by which a proof is compared with the facts.
+/// The digest of a verifier. A proof is valid if its digest equals the digest of a stored verifier.
 pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     match verifier {
         Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),

@@ -38,8 +38,8 @@ pub enum Basis<'a> {
 pub enum Unissued {
     /// The door refuses.
     Refused(Refusal),
-    /// The session would be issued at this second, which is later than the horizon in the facts. When the horizon has been moved, the session must be
-    /// judged again, so that a revocation in between counts for it.
+    /// The session would be issued at this second, which is later than the stored horizon. After the horizon was moved, the session must be judged
+    /// again, because a revocation that was committed in between may end the session.
     Beyond(i64),
 }
 
@@ -49,9 +49,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session, of the caller or of the user who signed. The caller's permit must be valid at this view. The session lasts `lifetime`
-/// seconds at most; `own` is its audit id, which is random. Its second of issue is later than the seconds of all marks that are not timeless
-/// (`Revoked::is_timeless`), so none of these marks ends the session.
+/// Judges a new session for the caller, or for the user who signed a request. The caller's permit must be valid at this view. The session lasts
+/// `lifetime` seconds at most; `own` is its audit id, which is random. The session is issued later than the second of every mark that is not timeless
+/// (`Revoked::is_timeless`). So none of these marks ends the session.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -70,7 +70,7 @@ pub fn issue(
         Basis::Permit(wanted) => {
             let (first, second) = claims(view, now, issued_at, caller, wanted, lifetime, own)?;
             match (judge_claim(view, now, &first, revocations), second) {
-                // If the usual scope is not available, a session with the second claim is issued instead.
+                // If the default project is not available to the user, an unscoped session is issued instead.
                 (Err(Refusal::NoScope(_)), Some(second)) => judge_claim(view, now, &second, revocations),
                 (judged, _) => judged,
             }
@@ -79,8 +79,8 @@ pub fn issue(
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
     };
     let judged = match judge(issuing.first) {
-        // All sessions of an EC2 key have the same audit chain. So a mark on such a chain is not timeless: it does not end a session with a later
-        // second of issue.
+        // All sessions of an EC2 key have the same audit chain. So a mark on such a chain ends only the sessions that were issued up to the second of
+        // the mark.
         Err(Refusal::TokenRevoked { .. }) => judge(issuing.later),
         judged => judged,
     };
@@ -95,7 +95,8 @@ pub fn issue(
     }
 }
 
-/// The claim of the new session. If its scope is a default that the client did not ask for, there is a second claim, to try if the first is refused.
+/// Returns the claim of the new session. If the client asked for no scope and the user has a default project, also returns an unscoped claim. The
+/// caller tries the unscoped claim if the claim for the project is refused.
 fn claims(
     view: &View<'_>,
     now: Clocks,
@@ -139,8 +140,8 @@ fn claims(
                     ));
                 }
             }
-            // In Keystone a system-scoped session can be exchanged for an unscoped session, and that session for one of any project. This server
-            // refuses that.
+            // In Keystone, a system-scoped session can be exchanged for an unscoped session, and the unscoped session for a session of any project.
+            // This server refuses to exchange a system-scoped session for a session with another scope.
             if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
                 return Err(Refusal::Delegated(
                     "a system-scoped session cannot be exchanged for a session with another scope",

@@ -12,8 +12,8 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Real
 use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
 
-/// Whether it is certain that a session, which was valid at the earlier revision `judged`, is valid at this revision, too. It is certain if only
-/// revocations were committed since, and none of them ends the session. Otherwise the session must be judged anew.
+/// Whether a session that was valid at the earlier revision `judged` is certainly still valid at the revision of the view. The session is still valid
+/// if only revocations were committed after `judged`, and no revocation ends the session. Otherwise the session must be judged anew.
 pub(crate) fn is_still_valid(
     view: &View<'_>,
     session: &Session,
@@ -81,8 +81,8 @@ pub(crate) fn judge_claim(
     Ok((account, session))
 }
 
-/// Returns the trust of a session, after checking that it exists for this user and this project, and that every user who lends roles by it is
-/// enabled.
+/// Returns the trust of a session. Checks that the trust exists for this user and this project. Checks that every user who lends roles through the
+/// trust is enabled.
 pub(crate) fn trusted(
     view: &View<'_>,
     now: Clocks,
@@ -100,7 +100,7 @@ pub(crate) fn trusted(
     let (domain, last_second) = lender(view, now, &trust.trustor, trust.by)?;
     let mut trusted =
         Trusted { lenders: vec![(trust.trustor, domain)], last_second: last_second.min(end), trust };
-    // A trust that was lent on depends on each trust above it, and on each user who lent it on.
+    // A redelegated trust depends on each trust from which it was redelegated, and on each user who redelegated such a trust.
     let mut above = trusted.trust.parent;
     while let Some(id) = above {
         let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
@@ -115,8 +115,8 @@ pub(crate) fn trusted(
     Ok(trusted)
 }
 
-/// The domain of a user who lends, and the last second in which the user is valid. If the trust was made with an application credential (`by`), the
-/// credential must be valid in that second, too.
+/// The domain of a user who lends roles by a trust, and the last second in which the user is valid. If the trust was made with an application
+/// credential (`by`), the credential must be valid in that second, too.
 fn lender(
     view: &View<'_>,
     now: Clocks,
@@ -169,7 +169,8 @@ pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
     format!("{name}@{realm}").parse().ok()
 }
 
-/// The reach of a request with the secret of an application credential. It is the reach that a session of this credential would have.
+/// The reach of the principal of a request with the secret of an application credential. A session of the same application credential would have the
+/// same reach.
 pub(crate) fn reach_of(
     view: &View<'_>,
     user: &UserId,

@@ -1,11 +1,11 @@
 //! Door 2: who is this?
 //!
-//! It has four entrances: [`open`] for a client that presents a credential, [`reopen`] for a permit when the facts changed, [`validate`] for a
-//! service that asks about a session, and [`issue`] for a new session.
+//! Door 2 has four entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored facts.
+//! [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session.
 //!
-//! Read in this order: what a client presents ([`Ask`]), the facts that may be read (`view`), what else the door needs ([`Context`]), the decision
-//! (`open`), the permit ([`IdentityPermit`]) and how long it counts ([`Validity`]), or the reason why there is none ([`Closed`]), and what the door
-//! remembers ([`IdentityMemo`]).
+//! Read first what a client presents ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door needs
+//! ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]), or
+//! the reason why there is no permit ([`Closed`]). Finally, read what the door caches ([`IdentityMemo`]).
 
 mod ask;
 mod view;

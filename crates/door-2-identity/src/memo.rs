@@ -2,7 +2,7 @@
 //!
 //! - The verdict on a credential. The revision is not a part of the key; it is compared when a verdict is found. So a later verdict on the same
 //!   credential replaces the earlier one, and commits do not fill the memo.
-//! - That a secret matches a hash. The key is made of the secret and the hash, so the secret and another hash have another entry.
+//! - That a secret matches a hash. The key depends on the secret and on the hash, so the same secret with another hash has another entry.
 //!
 //! Only successes are remembered, so wrong credentials displace nothing.
 
@@ -18,7 +18,7 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// The beginning of the memo key of a name and a secret. The next three fields are the beginnings for the other kinds of credential.
+    /// Starts the memo key of a name and a secret. The next three fields start the memo keys of the other kinds of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
@@ -36,10 +36,11 @@ impl Weigh for Granted {
 }
 
 impl IdentityMemo {
-    /// Memos of at most `bytes` bytes together.
+    /// Creates memos that use at most `bytes` bytes in total.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         IdentityMemo {
-            // A match takes a few words, a verdict some hundred bytes and the groups of its principal.
+            // An entry of `matches` needs only a few machine words. A verdict needs some hundred bytes, plus the memory for the groups of its
+            // principal.
             verdicts: Memo::new(seed, bytes - bytes / 8),
             matches: WordMemo::new(seed, bytes / 8),
             sets: Sets::default(),
@@ -50,7 +51,7 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a memo key for a named step. The key of the digest is random per process.
+    /// Starts a memo key. `step` names the computation whose result is stored under the key. The key of the digest is random per process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }
@@ -77,12 +78,13 @@ impl IdentityMemo {
         self.unread.bytes(name).bytes(value).key()
     }
 
-    /// Remembers that the secret of this work matched.
+    /// Stores that a secret matched a hash. `work` is the memo key of the secret and the hash.
     pub fn remember_match(&self, work: MemoKey, now: Clocks) {
         self.matches.put(work, now.tick_millis);
     }
 
-    /// The tick at which the secret of this work was found to match, if that is remembered.
+    /// The time of the monotonic clock, in milliseconds, at which the match with the memo key `work` was stored. `None` if the memo does not contain
+    /// the match.
     pub(crate) fn matched_at(&self, work: MemoKey) -> Option<u64> {
         self.matches.get(work)
     }

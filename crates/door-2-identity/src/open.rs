@@ -19,10 +19,10 @@ use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::{Authid, Realm};
 use enfilade_facts::{Clocks, Held, MemoKey, Read};
 
-/// Identifies a client by its credential. `facts` is a source or a view.
+/// Identifies a client by its credential. `facts` is a source of facts, or a view of a source.
 ///
 /// # Errors
-/// [`Closed`]: a refusal, or for a secret the slow hash that is missing.
+/// [`Closed`]: a refusal, or the slow hash that must be computed before the secret can be judged.
 pub fn open(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -36,7 +36,7 @@ pub fn open(
 /// result admits nobody.
 ///
 /// # Errors
-/// When none of the keys signed the token, it has expired or is revoked, or its user or scope is not valid any more.
+/// When the token was not signed with any of the keys, or is expired or revoked, or when its user or scope is no longer valid.
 pub fn validate(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -48,8 +48,8 @@ pub fn validate(
     granted.map(|granted| Validated { granted }).map_err(Closed::refuse)
 }
 
-/// Judges again, at this revision and time, a permit that was granted earlier. The secret is not needed: the proof in the permit is compared with the
-/// verifier that the facts have now. A session stays valid even if the key that signed its token was deleted.
+/// Judges an earlier permit again, at the revision of the view and at the time `now`. The secret is not needed: the proof in the permit is compared
+/// with the verifier that is stored now. A session stays valid even if the key that signed its token was deleted.
 ///
 /// # Errors
 /// When the credential is deleted, changed, disabled, expired or revoked, or the facts cannot be read.
@@ -76,7 +76,7 @@ fn permit(granted: Held<Granted>) -> IdentityPermit {
     IdentityPermit { granted }
 }
 
-/// The verdict of the newest revision, by one lookup in the memo. If the memo has none, a view is opened.
+/// The verdict of the newest revision, by one lookup in the memo. If the memo contains no verdict that is still valid, a view is opened.
 fn enter(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -84,7 +84,7 @@ fn enter(
     expired_seconds: i64,
     context: &Context<'_>,
 ) -> Result<Held<Granted>, Closed> {
-    // The revision is read first. A change that is acknowledged after this line is obeyed by the next request.
+    // The revision is read first. If a change is acknowledged after the revision was read, the change takes effect with the next request.
     let (at, keys) = (facts.newest(), context.sessions.generation());
     let key = context.memo.key_of(ask);
     let known = context.memo.verdicts.get(key);
@@ -129,7 +129,7 @@ fn judge_anew(
 }
 
 /// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them ends the session. So after many
-/// revocations every other session needs only a few probes of the index.
+/// revocations, a session that is not revoked needs only a few lookups in the index.
 fn renew(
     view: &View<'_>,
     now: Clocks,
@@ -166,7 +166,7 @@ fn judge_certificate(
     let account = AccountState::of(view, &authid, token.owner, Some(id))?.ok_or_else(unknown)?;
     account.check(view, now)?;
     let shown = Verifier::Certificate(ask.fingerprint);
-    // The name record of a certificate may still lead to a token that has another verifier now.
+    // The record of a certificate's fingerprint may still point to a token that now has another verifier.
     let verifier = account.verifiers(now).into_iter().map(|(verifier, _)| verifier).find(|it| *it == shown);
     let verifier = digest(memo, verifier.ok_or_else(unknown)?);
     let proof = Proof { credential: Some(id), verifier, upgrade: None };

@@ -78,8 +78,8 @@ impl IdentityPermit {
         self.granted.proof.credential.as_ref()
     }
 
-    /// Whether this is the first use of the verdict in this minute. The last use of a token is recorded only then, so most requests need not record
-    /// it. After a change of the facts this can be true twice in a minute.
+    /// Whether this is the first use of the verdict in this minute. The last use of a token is recorded only at its first use in a minute, so most
+    /// requests record nothing. After a change of the stored facts, the function can return true again in the same minute.
     pub fn is_first_use(&self, now: Clocks) -> bool {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
     }

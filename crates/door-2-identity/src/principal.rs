@@ -5,18 +5,19 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The id of a set: of everything in a principal that entries of ACLs and mode bits are compared with (user, groups, SIDs, uid, gids). Principals with
-/// the same id get the same result from every ACL. A process gives no id to two sets.
+/// Identifies the data of a principal that ACL entries and mode bits are compared with: the SIDs of the user and of the groups, the uid and the gids.
+/// Principals with the same id get the same result from every ACL. A process never uses the same id for different data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
 
-/// Where the roles of a principal count.
+/// Where the roles of a principal grant rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// On every path on which they were assigned: after a login with a password, or for an API token that is not for one project.
+    /// On every path on which the roles were assigned. A login with a password has this reach, and so has an API token that is not for one project.
     #[default]
     Everything,
-    /// In the datastores that are bound to a project. There these roles of Keystone count instead of the roles that were assigned on paths.
+    /// In the datastores that are bound to a project. In these datastores, the Keystone roles in `roles` grant rights, and roles that were assigned
+    /// on paths grant none.
     Project {
         /// The project.
         project: ProjectId,
@@ -36,7 +37,7 @@ pub struct Principal {
     pub user: UserId,
     /// The API token, if it has roles of its own. These roles grant only the rights that the owner's roles grant, too.
     pub narrowed_to: Option<CredentialId>,
-    /// Where the roles of the principal count.
+    /// Where the roles of the principal grant rights.
     pub reach: Reach,
     /// The user's own SID: the owner of files that this principal creates.
     pub sid: Sid,
@@ -44,7 +45,7 @@ pub struct Principal {
     pub groups: Vec<GroupId>,
     /// Every SID by which an ACL entry can match the principal.
     pub sids: SidSet,
-    /// The uid, for files without an ACL. There a user without a uid is in the class "other".
+    /// The uid, for files without an ACL. A user without a uid is never in the class "owner" of a file.
     pub uid: Option<u32>,
     /// The gids, for files without an ACL, sorted.
     pub gids: Vec<u32>,

@@ -1,4 +1,5 @@
-//! Principals that presented no credential: for explanations, reviews, and locks whose owner is absent. They get no permits.
+//! Principals that presented no credential: for explanations, reviews, and locks whose owner is absent. A principal that this module returns gets no
+//! permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -29,8 +30,9 @@ pub fn who_would(
     principal(&view, &account, memo)
 }
 
-/// The principals that sessions of this user can have now: the user in person, and, if `project` is given, sessions for this project in person and by
-/// each trust. Credentials that the user made give no further rights. Empty for a user who is deleted, disabled or expired.
+/// The principals that sessions of this user can have now. The first is the user in person. If `project` is given, the principals of sessions for the
+/// project follow: the user in person, and the user through each trust. Credentials that the user made give no further rights. Empty for a user who
+/// is deleted, disabled or expired.
 ///
 /// # Errors
 /// When the facts cannot be read, or a file that defines the user is stale or invalid.

@@ -21,7 +21,7 @@ pub enum Refusal {
     #[error("there is no user or token `{0}`")]
     Unknown(Authid),
     /// A user without a password. The client gets the answer for an unknown user.
-    #[error("user `{0}` has no password here: set one with `enfilade user passwd`")]
+    #[error("user `{0}` has no password on this server: set one with `enfilade user passwd`")]
     NoPassword(Authid),
     /// The secret or password does not match.
     #[error("wrong secret for `{0}`")]
@@ -90,7 +90,7 @@ pub enum Refusal {
     },
     /// No session can be issued, because the clock is behind: the revocations of sessions that would expire this early may already be deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind: no session is issued, because a revocation that applies to it might be deleted already; set the clock of the server, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: the session's revocation may already be deleted; set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -113,10 +113,10 @@ pub enum Refusal {
     /// The signature was not made with the named key, or the key does not exist.
     #[error("the signature was not made with the named EC2 key, or the key does not exist")]
     WrongSignature,
-    /// A change with a ticket and without its CSRF token.
+    /// A change that was requested with a login ticket, but without the ticket's CSRF token.
     #[error("the CSRF token is missing or does not belong to the ticket")]
     CsrfToken,
-    /// The password is correct, but it has expired. With it the user can only choose another password.
+    /// The password is correct, but it has expired. With an expired password, the user can only choose another password.
     #[error("the password of `{authid}` must be changed")]
     PasswordExpired {
         /// The user.
@@ -126,13 +126,13 @@ pub enum Refusal {
     },
     /// No session can be issued without a key.
     #[error(
-        "there is no Fernet key to sign tokens; restore `keys/` from the backup; only if the keys are lost, or there never were any, run `enfilade keys init`"
+        "there is no Fernet key to sign tokens: restore `keys/` from the backup; run `enfilade keys init` only if the keys are lost or were never created"
     )]
     NoKeys,
     /// Every hashing slot is taken and the queue is full.
     #[error("too many secrets are being checked at once")]
     Busy,
-    /// Too many logins from this address failed. The passage refuses before the door does any work.
+    /// Too many logins from this address failed. The passage refuses the request before door 2 does any work.
     #[error("too many failed logins from this address; it is blocked for {seconds} s")]
     Blocked {
         /// Seconds until the address is no longer blocked.
@@ -144,7 +144,7 @@ pub enum Refusal {
     /// More groups than the limit.
     #[error("the user is in more than {} groups", enfilade_facts::limits::GROUPS_PER_USER_MAX)]
     TooManyGroups,
-    /// The facts could not be read.
+    /// The stored facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
 }
@@ -156,23 +156,23 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
     RefusalRow::new("ID04", Fault::Client, "no such user or token", "check name and realm: `enfilade user list`, `enfilade token list`"),
-    RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the right one; if all tokens fail, restore `keys/` from the backup"),
-    RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "`enfilade user enable`, `enfilade token set --enable`, or enable the domain"),
+    RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the correct secret or password; if all tokens fail, restore `keys/` from the backup"),
+    RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "run `enfilade user enable` or `enfilade token set --enable`, or enable the domain"),
     RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "`enfilade user set --expires`, `enfilade token set --expires`"),
     RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
     RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
-    RefusalRow::new("ID12", Fault::Source, "the facts about the user could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "`enfilade facts check`; see the log for the disk's error"),
     RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
     RefusalRow::new("ID14", Fault::Operator, "the user or token is defined in `user.cfg` or `token.shadow`, and that file has been broken for longer than the stale limit", "`enfilade doctor` names file and line; correct the line"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
-    RefusalRow::new("ID16", Fault::Client, "the session token has a kind or content that is not supported here", "log in again; the log says which kind or content"),
+    RefusalRow::new("ID16", Fault::Client, "this server does not support the kind or content of the session token", "log in again; the log says which kind or content"),
     RefusalRow::new("ID17", Fault::Client, "the session token has expired", "log in again"),
     RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
     RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable the project or domain, or assign a role (`enfilade role assign`)"),
     RefusalRow::new("ID20", Fault::Client, "a delegated credential or session cannot get more rights or a longer lifetime than its origin", "log in with a password, or ask for less"),
-    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; only if the keys are lost, or there never were any, `enfilade keys init`, which ends all sessions"),
+    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; run `enfilade keys init`, which ends all sessions, only if the keys are lost or were never created"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "`enfilade token create --certificate FILE`"),
     RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),

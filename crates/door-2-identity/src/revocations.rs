@@ -8,30 +8,30 @@ use enfilade_facts::{Horizon, Index, IndexError, Indexed, LastMarks, Revision, S
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The fan-out of a tree of two levels. With a million marks, a part has 15 of them, and a change copies a few kilobytes.
+/// The fan-out of a tree of two levels. With a million marks, each part of the tree contains about 15 marks, and a change copies a few kilobytes.
 const FAN: usize = 256;
 
 /// The number of newest marks that are also kept in a list. If all marks since the last judgement of a session are in the list, the session is
 /// compared with these marks alone.
 const NEWEST: usize = 8;
 
-/// Every revocation mark, with the last second of issue that it covers.
+/// The index of all revocation marks. Each mark is stored with a second: it ends sessions that were issued up to that second.
 #[derive(Clone)]
 pub struct Revocations {
     /// The tree of marks; `None` when there are more marks than `most`. Then marks are read from the view, in which each mark is one record.
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The last second of issue that any mark covers or covered.
+    /// The latest second up to which any stored or deleted mark ends sessions.
     last: LastMarks,
     horizon: Horizon,
     /// Marks of tokens that expire in this second or earlier may have been purged.
     purged: i64,
-    /// The newest marks, the latest last, each with the revision at which the index learned of it.
+    /// The newest marks, from older to newer, each with the revision at which the index read the mark.
     newest: Vec<(Revision, Revoked)>,
-    /// Every mark of a later revision than this is in `newest`.
+    /// Every mark with a later revision than `forgotten` is in `newest`.
     forgotten: Revision,
-    /// The revision of the last change other than a revocation, as far as the index followed it.
+    /// The revision of the last change other than a revocation, among the changes that the index has read.
     others: Revision,
 }
 
@@ -43,10 +43,10 @@ struct Shelf {
     parts: [Part; FAN],
 }
 
-/// A few marks in their order, each with its second.
+/// A few sorted marks, each with the second up to which it ends sessions.
 type Part = Option<Arc<[Entry]>>;
 
-/// A mark with its second, without padding, because there can be millions of marks.
+/// A mark with the second up to which it ends sessions. The fields have no padding, because there can be millions of marks.
 #[derive(Clone, Copy)]
 struct Entry {
     mark: Revoked,
@@ -116,19 +116,19 @@ impl Shelf {
 pub(crate) fn what_by(by: &Revoked) -> &'static str {
     match by {
         Revoked::Token(_) => "the token itself was revoked",
-        Revoked::Chain(_) => "its audit chain was revoked",
-        Revoked::User(_) => "all sessions of its user were ended",
-        Revoked::Project(_) => "all sessions for its project were ended",
-        Revoked::Domain(_) => "all sessions of its domain were ended",
-        Revoked::Trust(_) => "all sessions by its trust were ended",
-        Revoked::Consumer(_) => "all sessions by its consumer were ended",
-        Revoked::Credential(_) => "all sessions of its application credential were ended",
+        Revoked::Chain(_) => "the audit chain of the session was revoked",
+        Revoked::User(_) => "all sessions of the user were ended",
+        Revoked::Project(_) => "all sessions for the project were ended",
+        Revoked::Domain(_) => "all sessions of the domain were ended",
+        Revoked::Trust(_) => "all sessions by the trust were ended",
+        Revoked::Consumer(_) => "all sessions by the OAuth consumer were ended",
+        Revoked::Credential(_) => "all sessions of the application credential were ended",
         Revoked::Group(_)
         | Revoked::Role(_)
         | Revoked::Link(_)
         | Revoked::Horizon
         | Revoked::Passed
-        | Revoked::Last => "a group, role or role assignment that it depends on was removed",
+        | Revoked::Last => "a group, role or role assignment that the session depends on was removed",
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn what_by(by: &Revoked) -> &'static str {
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// If the session expired so early that its marks may have been purged: the seconds from its expiry to the last purged second. The session is
-    /// then refused as expired, even if the clock was set back.
+    /// The number of seconds from the session's expiry to the last purged second. Set only if the session expired so early that its marks may have
+    /// been purged. The session is then refused as expired, even if the clock was set back.
     pub(crate) over: Option<i64>,
     /// The revision of the last change that was not a revocation; `None` if that is not known.
     pub(crate) others: Option<Revision>,
@@ -163,14 +163,15 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
-/// The last second of issue that a mark covers. A mark of a token, chain or trust covers every second. The chain of an EC2 key is an exception:
-/// sessions that are issued for a new secret of the key have the same chain, so such a mark covers only the seconds up to its own.
+/// The last second of issue that a mark covers. A mark of a token, chain or trust covers every second. The chain of an EC2 key is an exception,
+/// because sessions that are issued for a new secret of the key have the same chain. A mark on this chain covers only sessions that were issued up to
+/// the second of the mark.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
 }
 
-/// The second of a mark in the view.
+/// Reads from the view the second up to which a mark ends sessions.
 fn since_by(facts: &View<'_>, mark: &Revoked) -> Result<Option<i64>, SourceError> {
     Ok(facts.get::<Revocation>(mark)?.map(|row| row.issued_before))
 }
@@ -193,9 +194,9 @@ pub(crate) fn is_set(
 /// The times that limit a new session.
 pub(crate) struct Issuing {
     pub(crate) horizon: Horizon,
-    /// The present second or, if it is later, the first second after all marks that are not timeless.
+    /// The earliest time at which a new session may be issued: the second after the last mark that is not timeless, but not before `now`.
     pub(crate) first: i64,
-    /// The present second or, if it is later, the first second after all marks.
+    /// Like `first`, but with every mark: the second after the last mark of any kind, but not before `now`.
     pub(crate) later: i64,
     /// A session that expires in this second or earlier is refused, because its marks may have been purged.
     pub(crate) purged: i64,
@@ -227,15 +228,14 @@ fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
 
-/// The seconds from the expiry of the session to the last second whose marks may have been purged; `None` if the session expires later than that
-/// second.
+/// The number of seconds from the session's expiry to the second `purged`. `None` if the session expires later than `purged`.
 fn over(session: &Session, purged: i64) -> Option<i64> {
     let ends = session.claim.expires_at;
     (ends <= purged).then(|| purged.saturating_sub(ends))
 }
 
-/// Finds the first mark that covers the session's second of issue. If there are too many marks for the index, or the index is ahead of the view, the
-/// marks are read from the view, which is slower. `judged` is a revision at which no mark covered the session, if one is known.
+/// Finds the first mark that covers the time at which the session was issued. If there are too many marks for the index, or the index is ahead of the
+/// view, the marks are read from the view, which is slower. `judged` is a revision at which no mark covered the session, if one is known.
 pub(crate) fn look(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -278,7 +278,7 @@ pub(crate) fn look(
 }
 
 impl Revocations {
-    /// The second of a mark, if the mark is set; the outer `None` means that the mark must be read from the view.
+    /// The second up to which a mark ends sessions; `Some(None)` if the mark is not set. `None` means that the mark must be read from the view.
     fn since(&self, mark: &Revoked) -> Option<Option<i64>> {
         let place = Place::of(mark);
         self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))

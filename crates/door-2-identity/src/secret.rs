@@ -35,7 +35,7 @@ pub(crate) fn judge(
     };
     let exists = named.is_some() && account.as_ref().is_some_and(|found| !found.verifiers(now).is_empty());
     let checked = account.as_ref().map_or(Ok(()), |account| account.check(view, now));
-    // The work below is done for every refusal, although only a part of it counts.
+    // The secret is checked even if the result is not used, so that every refusal does the same work.
     let proven = account.as_ref().map(|account| prove(now, ask, key, account, memo));
     let refusal = match (account.as_ref().filter(|_| exists).zip(proven), checked) {
         (None, _) if named.is_some() && ask.authid.token.is_none() => {
@@ -66,8 +66,8 @@ pub(crate) fn judge(
     Err(closed.unwrap_or(equalized))
 }
 
-/// Does the work of a wrong secret, for a refusal that does not depend on the secret. The hash costs as much as the real one, and no secret matches
-/// it, so that no match is remembered.
+/// For a refusal that does not depend on the secret, does the same work as for a wrong secret. The hash costs as much as the real one, and no secret
+/// matches it, so that no match is remembered.
 fn equalize_cost(
     now: Clocks,
     ask: &SecretAsk,
@@ -98,7 +98,8 @@ fn equalize_cost(
     })
 }
 
-/// The verifier that the secret matches, and the tick until which the match counts; or the hashes that must be computed first.
+/// Returns the verifier that the secret matches, and the tick until which the match stays valid. Otherwise returns a refusal, or the hashes that must
+/// be computed first.
 fn prove(
     now: Clocks,
     ask: &SecretAsk,
@@ -134,7 +135,7 @@ fn prove(
 const DECOY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm8$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// The tick until which the secret is known to match the hash; otherwise the memo key of that match.
+/// Returns the tick until which the secret is known to match the hash. If no match is known, returns the memo key for the secret and the hash.
 fn known_match(
     now: Clocks,
     ask: &SecretAsk,

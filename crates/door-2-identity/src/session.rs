@@ -25,13 +25,14 @@ impl Methods {
     /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
 
-    /// `external`, `password`, `token` and `mapped`: the user authenticated in person. A token without methods does not prove this.
+    /// `external`, `password`, `token` and `mapped`: the user authenticated in person. A token without methods does not prove that the user
+    /// authenticated in person.
     const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4;
 
     const NAMES: [&'static str; 7] =
         ["external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"];
 
-    /// The methods of both sets.
+    /// The methods in `self` together with the methods in `other`.
     #[must_use]
     pub fn and(self, other: Methods) -> Self {
         Methods(self.0 | other.0)
@@ -80,7 +81,7 @@ impl Scope {
     }
 }
 
-/// The record by which a session is lent. The session has at most the rights of the record, and ends when the record is deleted.
+/// The record that lends its rights to a session. The session has at most the rights of the record, and ends when the record is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lent {
     /// An application credential.
@@ -89,7 +90,7 @@ pub enum Lent {
     Trust(TrustId),
 }
 
-/// The content of a token. It was true when the token was issued.
+/// The content of a token. The content was true when the token was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The user.
@@ -98,11 +99,11 @@ pub struct Claim {
     pub methods: Methods,
     /// The scope.
     pub scope: Scope,
-    /// The record by which the session is lent, if it is lent.
+    /// The record that lends its rights to the session. `None` for a session in person.
     pub lent: Option<Lent>,
-    /// When it was issued, in seconds since the epoch.
+    /// When the token was issued, in seconds since the epoch.
     pub issued_at: i64,
-    /// When it expires, in seconds since the epoch.
+    /// When the token expires, in seconds since the epoch.
     pub expires_at: i64,
     /// The audit id of the token, and the audit id of the first token of its chain.
     pub audit: Audit,
@@ -117,38 +118,38 @@ pub struct HeldRole {
     pub id: RoleId,
 }
 
-/// A session as judged on the facts.
+/// A session that was judged on the stored facts.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The content of the session's token.
     pub claim: Claim,
-    /// The roles in its scope, implied ones included, by name.
+    /// The roles in the session's scope, including implied roles, sorted by name.
     pub roles: Vec<HeldRole>,
     /// The domain of the user.
     pub user_domain: DomainId,
-    /// The domain of its scope: the domain itself, or the domain of the project.
+    /// The domain of the session's scope: the domain itself, or the domain of the project.
     pub(crate) scope_domain: Option<DomainId>,
-    /// The terms of its application credential.
+    /// The delegation record of the session's application credential, with the project and the access rules.
     pub delegation: Option<Delegation>,
-    /// The trust by which the session is lent.
+    /// The trust for which the session was issued.
     pub trusted: Option<Box<Trusted>>,
     /// When the session was judged, this was the revision of the last change that was not a revocation; `None` if that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
 
-/// A trust as judged on the facts.
+/// A trust that was judged on the stored facts.
 #[derive(Clone, Debug)]
 pub struct Trusted {
     /// The trust.
     pub trust: Trust,
-    /// The trustor, and each user who lent the trust on, with their domains.
+    /// The trustor and each user who redelegated the trust, each with the user's domain.
     pub(crate) lenders: Vec<(UserId, DomainId)>,
     /// The last second in which the trust and each of these users are valid.
     pub(crate) last_second: i64,
 }
 
 impl Session {
-    /// A session that has only a claim and was not judged: for descriptions of sessions.
+    /// Creates a session from a claim without judging it, for descriptions of sessions.
     pub fn of_claim(claim: Claim) -> Self {
         let user_domain = DomainId::from_bytes([0; 16]);
         Session {
@@ -173,7 +174,7 @@ impl Session {
         self.roles.iter().any(|held| held.name == role)
     }
 
-    /// The domain of its project.
+    /// The domain of the session's project.
     pub fn project_domain(&self) -> Option<DomainId> {
         self.scope_domain.filter(|_| self.claim.scope.project().is_some())
     }
@@ -183,9 +184,9 @@ impl Session {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
     }
 
-    /// Where its roles count on this server. A session for a project reaches the datastores that are bound to the project. An unscoped session that
-    /// was issued for a password reaches what its user reaches. Any other session reaches nothing here, because a session that was issued for another
-    /// token must not exceed that token.
+    /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
+    /// bound to the project. An unscoped session that was issued for a password reaches what its user reaches. The roles of any other session grant
+    /// no rights on paths and datastores, because a session that was issued for another token must not exceed that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
             // Access rules name requests of other services and do not define access to files.
@@ -200,7 +201,7 @@ impl Session {
 }
 
 impl Claim {
-    /// The application credential by which the session is lent.
+    /// The application credential that lends its rights to the session.
     pub fn credential(&self) -> Option<CredentialId> {
         match self.lent {
             Some(Lent::Credential(id)) => Some(id),
@@ -208,7 +209,7 @@ impl Claim {
         }
     }
 
-    /// The trust by which the session is lent.
+    /// The trust for which the session was issued.
     pub fn trust(&self) -> Option<TrustId> {
         match self.lent {
             Some(Lent::Trust(id)) => Some(id),
@@ -216,7 +217,7 @@ impl Claim {
         }
     }
 
-    /// The audit id of the first token of its chain.
+    /// The audit id of the first token of the session's audit chain.
     pub fn chain(&self) -> AuditId {
         self.audit.chain.unwrap_or(self.audit.own)
     }
@@ -260,16 +261,16 @@ impl Claim {
             expires_at: payload.expires.ceil() as i64,
             audit: payload.audit,
         };
-        // Revocations are kept for this time and no longer, so no token may last longer.
+        // Revocations are stored for only `TOKEN_SECONDS_MAX` seconds, so no token may last longer.
         match claim.expires_at.saturating_sub(claim.issued_at) > TOKEN_SECONDS_MAX {
             true => Err(Refusal::TokenUnsupported(Unread::TooLong)),
             false => Ok(claim),
         }
     }
 
-    /// The first second in which the session is valid. Tokens of this store are issued up to the horizon, and are valid at once. Any other token is
-    /// not valid before its second of issue. Otherwise a revocation could miss tokens of a server whose clock is ahead. A small difference of clocks
-    /// is tolerated.
+    /// The first second in which the session is valid. Tokens of this store have an issue time up to the horizon, and are valid immediately. A token
+    /// with an issue time after the horizon is not valid before its issue time. Otherwise a revocation could miss tokens of a server whose clock is
+    /// ahead. A small difference of clocks is tolerated.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,

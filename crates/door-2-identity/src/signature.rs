@@ -38,7 +38,7 @@ pub enum Signed {
 /// How a text is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signing {
-    /// AWS Signature Version 4: HMAC-SHA-256 by a key of the day, region and service that the text names.
+    /// AWS Signature Version 4: HMAC-SHA-256 with a key that is derived from the secret and from the day, region and service in the text.
     V4,
     /// AWS Signature Version 2: HMAC-SHA-256.
     V2,
@@ -90,7 +90,7 @@ fn is_of_storage(text: &[u8]) -> bool {
     matches!(service, Some(b"s3" | b"iam" | b"sts"))
 }
 
-/// The signature of a text of Version 4: four lines, of which the third names day, region and service, and the second begins with that day.
+/// The signature of a text of Version 4. The text has four lines: the second starts with the day, and the third names the day, region and service.
 /// `None` for any other text.
 fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();

@@ -1,5 +1,5 @@
-//! What the door would accept now if the secret is correct: for lists of a user's ways in, and for commands that revoke something and report which
-//! ways in they ended. These functions give no permit.
+//! What the door would accept now if the secret is correct. Commands use these functions to list a user's ways in, and to report which ways in a
+//! revocation ended. These functions grant no permit.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -98,7 +98,7 @@ pub fn check_opener(
         Opener::Trust(id) => {
             let row = view.trust(&id)?.ok_or(gone)?;
             if row.uses == Some(0) {
-                return Err(Refusal::NoScope("no use of the trust is left"));
+                return Err(Refusal::NoScope("the trust has no remaining uses"));
             }
             (row.trustee, row.project, Some(Lent::Trust(id)), Methods::PASSWORD, None)
         }

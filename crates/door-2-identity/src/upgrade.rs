@@ -24,7 +24,8 @@ impl fmt::Debug for Upgrade {
 }
 
 impl Upgrade {
-    /// The upgrade of a token whose secret was just proven, if an administrator ordered one and a machine generated the secret.
+    /// The upgrade of a token whose secret was just proven. `None` unless an administrator requested the upgrade and the secret has the form of a
+    /// generated secret.
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,

@@ -1,8 +1,8 @@
-//! How long a verdict counts before the facts are read again.
+//! How long a verdict stays valid before the facts are read again.
 
 use enfilade_facts::{At, Clocks, MirrorHealth};
 
-/// The conditions under which a verdict counts: one revision, a range of seconds, and the others below.
+/// The conditions under which a verdict is valid, such as the revision and a range of seconds.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Validity {
@@ -16,15 +16,15 @@ pub struct Validity {
     pub(crate) proven_until: u64,
     /// Whether files that people edit define a part of the account.
     pub(crate) of_files: bool,
-    /// The state of the mirror of edited files when the verdict was made.
+    /// Whether the records that mirror edited files were current when the verdict was made.
     pub(crate) mirror: MirrorHealth,
-    /// For a session: the number of the reading of the keys that opened its token. For every other credential: 0.
+    /// For a session: the generation of the key ring that opened its token. For every other credential: 0.
     pub(crate) keys: u64,
 }
 
 impl Validity {
-    /// Whether a request that was admitted may continue: the revision is the same, the second is in the range, and the mirror of edited files has the
-    /// same state as when the verdict was made.
+    /// Whether an admitted request may continue. The revision must be the same, the time must be in the verdict's range of seconds, and `mirror` must
+    /// have the same value as when the verdict was made.
     pub fn holds(&self, at: At, now: Clocks) -> bool {
         self.at == at
             && (self.first_second..=self.last_second).contains(&now.unix_seconds)
@@ -32,8 +32,8 @@ impl Validity {
     }
 
     /// Whether a further request with the same credential is admitted. In addition to [`Validity::holds`], the secret must not need a new proof, and
-    /// the token must have been opened with the current keys. `keys` is the number of the reading of the current keys, 0 when there are none. The
-    /// clock is read only if time can end the verdict.
+    /// the token must have been opened with the current keys. `keys` is the generation of the current key ring, or 0 if there are no keys. The clock
+    /// is read only if time can end the verdict.
     pub fn admits(&self, at: At, keys: u64, now: impl FnOnce() -> Clocks) -> bool {
         let is_timeless = || self.last_second == i64::MAX && self.proven_until == u64::MAX && !self.of_files;
         let is_in_time = |now: Clocks| now.tick_millis < self.proven_until && self.holds(at, now);

@@ -1,4 +1,4 @@
-//! The few facts this door may read.
+//! The stored facts that door 2 may read.
 
 use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
@@ -30,8 +30,8 @@ impl<'a> View<'a> {
         View { facts, session: None, over: Cell::new(None) }
     }
 
-    /// The same view for a session that was issued at this second. It notes whether a record that it reads was removed since then. Such a removal
-    /// ends the session.
+    /// Returns a view for judging a session that was issued at the second `issued_at`. The view detects whether a record that it reads was removed
+    /// after that second. Such a removal ends the session.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
         View { facts: self.facts, session: Some((issued_at, revocations)), over: Cell::new(None) }
     }
@@ -42,7 +42,7 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Notes that the session depends on a record. If a mark on that record covers the session's second of issue, the session has ended
+    /// Notes that the session depends on a record. If a mark on that record covers the time at which the session was issued, the session has ended
     /// (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
@@ -166,8 +166,8 @@ impl View<'_> {
         Ok(state)
     }
 
-    /// The scopes whose role assignments count on a scope: the scope itself, and for a project also the inherited ones of its domain and of its
-    /// parent projects.
+    /// The scopes whose role assignments apply to a scope. A scope has its own assignments. A project also inherits assignments from its domain and
+    /// from its parent projects.
     fn scopes_for(&self, scope: &GrantScope) -> Result<Vec<GrantScope>, SourceError> {
         let mut scopes = vec![*scope];
         let GrantScope::Project(id) = scope else { return Ok(scopes) };
@@ -182,8 +182,8 @@ impl View<'_> {
         Ok(scopes)
     }
 
-    /// These roles and all roles they imply. A deleted role does not count, and neither does a role of a deleted or disabled domain. Of a role that
-    /// belongs to a domain, only the roles that it implies count.
+    /// These roles and all roles they imply. A deleted role does not count, and neither does a role of a deleted or disabled domain. A role that
+    /// belongs to a domain is replaced by the roles that it implies.
     pub(crate) fn with_implied(&self, roles: BTreeSet<RoleId>) -> Result<BTreeSet<HeldRole>, SourceError> {
         let (mut seen, mut held) = (roles.clone(), BTreeSet::new());
         let mut domains = BTreeMap::new();
@@ -209,7 +209,7 @@ impl View<'_> {
         Ok(self.facts.get::<MirroredFile>(&file)?.and_then(|mirrored| mirrored.fault))
     }
 
-    /// Any credential, selected by these bytes.
+    /// An existing credential, selected by the bytes in `by`.
     pub(crate) fn some_credential(
         &self,
         by: [u8; 16],
@@ -217,13 +217,13 @@ impl View<'_> {
         self.facts.any_near(&CredentialId::from_bytes(by))
     }
 
-    /// Any user, selected by these bytes.
+    /// An existing user, selected by the bytes in `by`.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
         self.facts.any_near(&UserId::from_bytes(by))
     }
 
-    /// All groups of the user, nested ones included. A cycle of groups does no harm. Nesting or a number of groups over the limits is refused,
-    /// because an ACL might deny something to a group that would be left out. Deleted groups, and groups of deleted domains, do not count.
+    /// All groups of the user, nested ones included. A cycle of groups does no harm. A user is refused if the groups are nested too deep or are too
+    /// many, because an ACL might deny something to a group that would be left out. Deleted groups, and groups of deleted domains, do not count.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
         let (mut found, mut domains) = (BTreeMap::new(), BTreeMap::new());
         let mut edge = vec![Member::User(*user)];
@@ -256,13 +256,13 @@ impl View<'_> {
         Err(Refusal::GroupsTooDeep)
     }
 
-    /// The group of a membership, if it counts.
+    /// The group of a membership. `None` if the group or its domain is deleted.
     fn group_by(
         &self,
         key: &MembershipKey,
         domains: &mut BTreeMap<DomainId, Option<bool>>,
     ) -> Result<Option<Group>, SourceError> {
-        // This is noted before the group is read, because the memberships of a deleted group remain for a while.
+        // The dependency on the group is recorded before the group is read, because the memberships of a deleted group remain for a while.
         self.rests_on(&Revoked::Group(key.group))?;
         let Some(group) = self.facts.get::<Group>(&key.group)? else { return Ok(None) };
         Ok(self.domain_state(domains, &group.domain)?.map(|_| group))

@@ -1,5 +1,5 @@
-//! Why the door granted nothing: a refusal, or work that is missing. The work is a slow hash. The gate computes it outside the async workers, and
-//! only fills the memo with the result. Afterwards the door is asked again, on fresh facts.
+//! Why the door granted no permit: a refusal, or work that must be done first. The work is a slow hash. The gate computes it outside the async
+//! workers, and only fills the memo with the result. Afterwards the door judges the credential again, on the current facts.
 
 use crate::crypt;
 use crate::refuse::Refusal;
@@ -16,7 +16,7 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// The refusal; for work, the refusal of a secret that does not match.
+    /// The refusal. If work must be done first, the refusal for a secret that does not match.
     pub fn refuse(self) -> Refusal {
         match self {
             Closed::Refused(refusal) => refusal,
@@ -42,7 +42,7 @@ pub struct Work {
     pub(crate) refusal: Refusal,
 }
 
-/// The result of a work.
+/// The result of computing the hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The secret matches a hash; the memo key of that match.
@@ -52,7 +52,7 @@ pub enum Outcome {
 }
 
 impl Work {
-    /// The key of the work. Works with equal keys are computed only once, for all requests that wait for the result.
+    /// The key of the work. If several requests wait for work with the same key, the hashes are computed only once.
     pub fn key(&self) -> MemoKey {
         self.hashes.iter().map(|(_, key)| *key).reduce(MemoKey::and).unwrap_or_default()
     }

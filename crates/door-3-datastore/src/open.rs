@@ -41,7 +41,7 @@ pub fn open(
     Ok(DatastorePermit { known: Arc::clone(known), kind: ask.kind, at: record.at, mirror: now.mirror })
 }
 
-/// The last good facts of a broken section count until the stale limit. After that the datastore is refused, because its section is
+/// If a section is broken, its last valid record stays valid until the stale limit. After that the datastore is refused, because its section is
 /// unknown.
 fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     match fault.refuses {
@@ -50,8 +50,8 @@ fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     }
 }
 
-/// Judges whether the maintenance mode permits the kind of operation, as in Proxmox Backup Server. Only unknown modes differ: here they refuse every
-/// operation.
+/// Judges whether the maintenance mode permits the kind of operation, as in Proxmox Backup Server. Unknown modes are an exception: this server
+/// refuses every operation in an unknown mode.
 fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<'_>) -> Result<(), Refusal> {
     use MaintenanceMode::{Delete, Offline, ReadOnly, S3Refresh, Unknown, Unmount};
     use OperationKind::{Lookup, Read, Write};

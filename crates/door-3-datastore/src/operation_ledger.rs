@@ -11,13 +11,13 @@
 //! word 1        process id
 //! word 2        when the process began, seconds since the epoch
 //! word 3        the number of datastores that have a place
-//! word 4        the revision up to which the process closed all roots that had to be closed
+//! word 4        the newest revision for which the process closed all roots that no operation used
 //! word 5        shards
 //! from 64       a name in four words, padded with zeros, for each place
 //! after that    for each shard and place a cache line: readers in the low half and writers in the high half; when the count last rose
 //!               from zero, seconds since the epoch; the numbers of lookups, reads and writes so far; the rest is reserved
 //! ```
-//! A place belongs to one name as long as the process runs. Each thread counts in its own shard, so that two threads in one datastore do not share a
+//! Each place belongs to one name until the process ends. Each thread counts in its own shard, so that two threads in one datastore do not share a
 //! cache line.
 
 use crate::refuse::Refusal;
@@ -125,7 +125,7 @@ pub struct Process {
     pub id: u32,
     /// When the process began, in seconds since the epoch.
     pub began: i64,
-    /// The revision up to which the process closed all roots that had to be closed.
+    /// The newest revision for which the process closed all roots that no operation used.
     pub closed: Revision,
     /// The active operations of each datastore that has any.
     pub inside: Vec<(DatastoreName, Active)>,
@@ -198,8 +198,8 @@ impl Ledger {
         Self::new(Arc::new(words), 0, 1, now)
     }
 
-    /// Counts an operation. After this call, the caller takes the view on which the datastore is judged. Call this function only for datastores that
-    /// exist, because every name gets a place.
+    /// Counts an operation. After this call, the caller opens the view that is used to judge the datastore. Call this function only for datastores
+    /// that exist, because every name gets a place.
     ///
     /// # Errors
     /// When no place is left for another datastore.
@@ -344,8 +344,8 @@ thread_local! {
     };
 }
 
-/// The three steps on a count: an operation begins, an operation ends, and a waiting process reads. They are a trait, so that a model checker can try
-/// every order of them.
+/// The three steps on a count: an operation begins, an operation ends, and a waiting process reads. The steps are the methods of a trait, so that a
+/// model checker can try every order of the steps.
 trait Count {
     /// Adds to the count, before the operation reads anything. Returns the count before the addition.
     fn come_in(&self, unit: u64) -> u64;

@@ -1,4 +1,4 @@
-//! The proof that door 3 granted.
+//! The proof that door 3 granted an operation on a datastore.
 
 use crate::view::Known;
 use enfilade_facts::tables::AccessRules;

@@ -52,7 +52,7 @@ pub enum Refusal {
         "the operation ledger is full: this server has served {0} datastores since its start; restart the server"
     )]
     LedgerFull(usize),
-    /// The facts could not be read.
+    /// The stored facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
 }
@@ -74,7 +74,7 @@ pub const CODES: [RefusalRow; 7] = [
     RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount it"),
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` names the line; correct it"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
-    RefusalRow::new("DS07", Fault::Source, "the facts about the datastore could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "`enfilade facts check`; see the log for the disk's error"),
 ];
 
 impl Refuse for Refusal {

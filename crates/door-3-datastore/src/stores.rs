@@ -54,7 +54,7 @@ impl<H> Stores<H> {
         self.parts.iter().flat_map(|part| part.iter()).map(|(name, store)| (name, &*store.known))
     }
 
-    /// The place where a datastore's operations are counted, and its handle; `None` if it does not exist.
+    /// The place where a datastore's operations are counted, and the datastore's handle; `None` if the datastore does not exist.
     pub fn entrance(&self, name: &DatastoreName) -> Option<(&LedgerSlot, &Arc<H>)> {
         self.store(name).map(|store| (&store.place, &store.handle))
     }

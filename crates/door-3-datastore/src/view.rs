@@ -1,4 +1,4 @@
-//! The few facts this door may read.
+//! The stored facts that door 3 may read.
 
 use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, MirroredFile};
 use enfilade_facts::vocabulary::DatastoreName;

@@ -1,4 +1,4 @@
-//! The resources that a call is about, as far as the rules of calls and of lending need them.
+//! The resources that a call is about, as far as door 4 needs them to judge the call.
 
 use crate::bounds::Party;
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
@@ -12,12 +12,12 @@ pub struct About<'a> {
     pub project: Option<&'a ProjectId>,
     /// The user.
     pub user: Option<&'a UserId>,
-    /// The other user, if there are two: a trust has a trustor and a trustee.
+    /// A second user that the call is about. For example, a call about a trust is about a trustor and a trustee.
     pub other_user: Option<&'a UserId>,
-    /// The project and roles that the call would lend on, by a trust or key that it makes.
+    /// The project and roles that the call would delegate with the trust, key or credential that it creates.
     pub lends: Option<Lends<'a>>,
-    /// For a call about one credential: the application credential itself, and the application credentials by which it was made. Empty if there is no
-    /// record of them.
+    /// For a call about one credential: the application credential itself, and the application credentials by which it was made. Empty if no
+    /// application credential is recorded.
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group.
     pub other: Other<'a>,
@@ -47,7 +47,7 @@ impl<'a> Other<'a> {
     }
 }
 
-/// The project and roles that a call would lend on.
+/// The project and roles that a call would delegate.
 #[derive(Clone, Copy, Debug)]
 pub struct Lends<'a> {
     /// The project.

@@ -107,12 +107,13 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,
-    /// `None` except where the file's own group counts, because a principal has no primary group.
+    /// The group that CREATOR GROUP stands for. `None` if the child's ACL does not use the file's own group, because a principal has no primary
+    /// group.
     group: Option<Sid>,
 }
 
-/// The entries that a child inherits from one entry of its parent: none, one, or two. Of two, one applies to the child, and the other one is
-/// inherited further.
+/// The entries that a child inherits from one entry of its parent: none, one, or two. If there are two entries, one entry applies to the child, and
+/// the other entry is inherited further.
 fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     let (files, directories, once) =
         (ace.flags.has(AceFlags::FILES), ace.flags.has(AceFlags::DIRECTORIES), ace.flags.has(AceFlags::ONCE));

@@ -97,13 +97,14 @@ fn parse_flags(list: &str) -> Result<u8, String> {
     })
 }
 
-/// Writes the lines; `name` gives the name of a user or group.
+/// Writes an ACL as lines of text. `name` returns the name of the user or group with a SID.
 pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Option<String>) -> Vec<String> {
     let call = |sid: &Sid| called(sid, name);
     let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
     let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
     let protected = descriptor.is_protected.then(|| "protected".to_owned());
-    // An ACL without a list grants everything. If it were printed as no lines, they would be read as an empty list, which grants nothing.
+    // An ACL without a list grants everything. If such an ACL were printed as no lines, the text would be read as an empty list, which grants
+    // nothing.
     let everything =
         Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
     let entries = descriptor.dacl.as_deref().unwrap_or(std::slice::from_ref(&everything));

@@ -20,7 +20,7 @@ pub struct AdminAsk<'a> {
     pub path: &'a RolePath,
     /// The privileges that are needed on the path, all of them.
     pub needed: Privileges,
-    /// The kind of call, which decides whether a lent credential may make it.
+    /// The kind of call, which determines whether a delegated credential may make the call.
     pub lending: Lending,
     /// The user whose own record the call is about: this user needs no privileges. An API token of the user needs them, because a token does not
     /// administer its owner.
@@ -30,7 +30,7 @@ pub struct AdminAsk<'a> {
 /// Judges a call of the visitor, at this revision. This is the only place where an [`AdminPermit`] is made.
 ///
 /// # Errors
-/// [`Refusal::NoPrivilege`], or when the facts cannot be read.
+/// [`Refusal::NoPrivilege`] if a privilege is missing, or [`Refusal::Facts`] if the stored facts cannot be read.
 pub fn administer(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -57,7 +57,7 @@ pub fn administer(
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
 }
 
-/// Checks that the visitor's credential may make a call of this class at all. A lent credential may not make every call.
+/// Checks that the visitor's credential may make a call of this class at all. A delegated credential may make only calls of certain classes.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`].

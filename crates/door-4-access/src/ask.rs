@@ -32,21 +32,22 @@ pub enum StoredAcl {
     Absent,
     /// A `security.NTACL` blob.
     Ntacl(Vec<u8>),
-    /// A `security.nfs4acl_xdr` blob. Its meaning depends on the file's uid and gid.
+    /// A `security.nfs4acl_xdr` blob. The meaning of the blob depends on the file's uid and gid.
     Nfs4(Vec<u8>),
     /// There is an ACL that cannot be read, with the reason.
     Unreadable(String),
-    /// The ACL was not read. In a listing the object's [`Version`] may tell which ACL it is; anywhere else this counts as unreadable.
+    /// The ACL was not read. In a listing, the object's [`Version`] may identify the ACL. In any other place, an ACL that was not read is treated as
+    /// unreadable.
     Unread,
 }
 
 /// One state of an object. After every change of its ACL, the object has another state. An object has a state only where the file system or the
-/// kernel guarantees this.
+/// kernel guarantees that every change of the ACL changes the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// The state is the time of the last change. The file system stamps every change with its time.
     Stamped {
-        /// The dialect of the ACL that counts. An object may have ACLs of both dialects at the same time.
+        /// The dialect of the ACL that decides. An object may have ACLs of both dialects at the same time.
         acls: AclDialect,
         /// The id of the file system.
         file_system: u64,
@@ -57,7 +58,7 @@ pub enum Version {
     },
     /// The state is the last change that the kernel reported. The object's owner, group and mode were not read.
     Watched {
-        /// The dialect of the ACL that counts. An object may have ACLs of both dialects at the same time.
+        /// The dialect of the ACL that decides. An object may have ACLs of both dialects at the same time.
         acls: AclDialect,
         /// The file system, by the id of its mount.
         file_system: u64,
@@ -95,7 +96,7 @@ impl StoredAcl {
     }
 }
 
-/// The state of an object: the words that are mostly equal for all objects of a directory, and the object's own words.
+/// The state of an object, as two groups of words. Most objects of a directory have the same `shared` words. Each object has other `own` words.
 struct State {
     shared: [u64; 4],
     own: [u64; 2],
@@ -104,10 +105,10 @@ struct State {
 /// Marks the words of a [`Version::Watched`]. No dialect of ACLs has this number.
 const WATCHED: u64 = 1 << 32;
 
-/// Makes memo keys of the states of objects.
+/// Computes memo keys from the states of objects.
 pub(crate) struct States {
     key: KeyMaker,
-    /// The shared words of the last object, and the key that includes them.
+    /// The `shared` words of the last object, and a key that already includes these words.
     shared: Option<([u64; 4], KeyMaker)>,
 }
 
@@ -127,7 +128,7 @@ impl States {
         Some(begun.numbers(&own).key())
     }
 
-    /// One key of all objects' states in this order; `None` if an object has no state.
+    /// Returns one key for the states of all objects in the order of `subjects`. `None` if an object has no state.
     pub(crate) fn all<'s>(mut self, subjects: impl Iterator<Item = &'s Subject>) -> Option<MemoKey> {
         let (mut last, mut run) = (None, Vec::new());
         for subject in subjects {
@@ -160,7 +161,7 @@ impl Subject {
         let kind = u64::from(self.kind == NodeKind::Directory);
         Some(match self.version? {
             Version::Stamped { acls, file_system, clock, changed: (seconds, nanos) } => State {
-                // The high bits of the time are among the shared words. The low bits are in one word with the nanoseconds, which are less than 2^30.
+                // The high bits of the change time are in `shared`. The low bits are in one word with the nanoseconds, which are less than 2^30.
                 shared: [acls as u64 | seconds.cast_unsigned() >> 33 << 33, device, file_system, clock],
                 own: [inode, seconds.cast_unsigned() << 31 | u64::from(nanos) << 1 | kind],
             },
@@ -181,14 +182,14 @@ impl Subject {
             StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).map(Some),
             StoredAcl::Nfs4(blob) => SecurityDescriptor::from_nfs4(blob, self.owner()).map(Some),
             StoredAcl::Unreadable(why) => Err(BadAcl::new(why)),
-            StoredAcl::Unread => Err(BadAcl::new("it was not read")),
+            StoredAcl::Unread => Err(BadAcl::new("the ACL was not read")),
         }
     }
 }
 
 impl Subject {
-    /// The ACL of the object, before inherited entries are put into it. An nfs4 ACL refers to the owner and group of its file. So in this dialect, an
-    /// object without an ACL gets a descriptor with this owner and group, and without entries.
+    /// The ACL of the object, before inherited entries are put into it. An nfs4 ACL refers to the owner and group of its file. So in the nfs4
+    /// dialect, an object without an ACL gets a descriptor with the object's owner and group, and without entries.
     ///
     /// # Errors
     /// As [`Subject::descriptor`].
@@ -232,7 +233,7 @@ pub enum Wanted<'a> {
     },
     /// To create a new entry of this kind in the target. The target is a directory.
     Create(NodeKind),
-    /// To overwrite the target. For a hidden target, the refusal is the same as for a create without the right to create.
+    /// To overwrite the target. If the target is hidden, the client gets the same answer as for creating a file without the right to create files.
     Overwrite,
 }
 
@@ -299,7 +300,7 @@ mod tests {
             (StoredAcl::Absent, Ntacl, Ok(None)),
             (stored.clone(), Nfs4, Ok(Some(list.clone()))),
             (stored, Ntacl, Ok(Some(list))),
-            (StoredAcl::Unread, Nfs4, Err(BadAcl::new("it was not read"))),
+            (StoredAcl::Unread, Nfs4, Err(BadAcl::new("the ACL was not read"))),
         ] {
             assert_eq!(of(acl.clone()).descriptor_to_inherit(dialect), expected, "{acl:?} {dialect:?}");
         }

@@ -1,6 +1,6 @@
-//! The users and groups that a manager of a domain may change: those whose rights the manager may also give. A manager who sets the password of a
-//! user, or puts a user into a group, can use the rights of that user or group. So the user or group must not have a right beyond the domain.
-//! Keystone's default policy does not check this.
+//! The users and groups that a manager of a domain may change. The manager must be allowed to grant every right of such a user or group. A manager
+//! who sets the password of a user, or puts a user into a group, can use the rights of that user or group. So the user or group must not have a right
+//! beyond the domain. Keystone's default policy does not check this.
 
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
@@ -29,7 +29,8 @@ pub fn manager_gives(role: &NamedRole) -> bool {
     role.domain.is_none() && GIVEN.contains(&role.name.as_str())
 }
 
-/// A right of the party that a manager of the domain may not give, in words; `None` if such a manager may give all rights of the party.
+/// Describes a right of the user or group that a manager of the domain may not grant. `None` if the manager may grant all rights of the user or
+/// group.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -57,7 +58,7 @@ pub(crate) fn beyond(
     Ok(None)
 }
 
-/// As `beyond`, for the user or group alone, without the groups that contain it.
+/// Like `beyond`, but checks only the rights of the user or group itself, not the rights of the groups that contain it.
 fn held(
     view: &View<'_>,
     now: Clocks,
@@ -136,7 +137,7 @@ enum Named<'a> {
     Group(&'a str),
 }
 
-/// What `acl.cfg` gives to a name, in words. While the content of the file is not known, any role is assumed.
+/// Describes a role that `acl.cfg` assigns to a name. While the content of the file is not known, any role is assumed.
 fn in_acl_cfg(
     view: &View<'_>,
     now: Clocks,
@@ -153,7 +154,7 @@ fn in_acl_cfg(
         // The file has groups of the local realm only.
         Named::Group(_) => return Ok(None),
     };
-    // The file gives nothing to a name that it cannot contain.
+    // `acl.cfg` cannot assign a role to a name that is not valid in the file.
     let Ok(ugid): Result<Ugid, _> = ugid else { return Ok(None) };
     if !view.knows_acl_cfg(now)? {
         return Ok(Some("roles in acl.cfg, which cannot be read now".to_owned()));

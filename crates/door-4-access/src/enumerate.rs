@@ -1,4 +1,4 @@
-//! Access-based enumeration: a listing shows an entry exactly if the visitor may see the entry in a request for it alone.
+//! Access-based enumeration: a listing shows an entry if and only if the visitor may see the entry in a request for the entry itself.
 //!
 //! For most entries only the state is read, and the memo tells which ACL belongs to the state. The memo also tells whether the visitor may see an
 //! entry with this ACL. So the ACL is evaluated once for all entries that have it.
@@ -49,7 +49,7 @@ impl Shown {
         Shown { files, directories, skips_acl: roles.skips_acl() }
     }
 
-    /// The three fields as a number, for a memo.
+    /// The fields of `Shown` as one number, for a memo key.
     fn number(&self) -> u64 {
         let Shown { files, directories, skips_acl } = *self;
         [files, directories, skips_acl].into_iter().fold(0, |number, is_so| number << 1 | u64::from(is_so))
@@ -63,7 +63,7 @@ impl Shown {
     }
 }
 
-/// The results for the last ACLs, because the entries of one directory mostly have one of a few ACLs.
+/// The results for ACLs that were evaluated recently. Most entries of a directory have one of a few ACLs.
 struct Lately([(u64, Sight); LATELY]);
 
 const LATELY: usize = 64;
@@ -104,7 +104,7 @@ impl AccessCheck<'_> {
                 self.see_each(directory, children, |_| Ok(None), &same)
             })?
         };
-        // An entry whose name no request can contain looks absent.
+        // If no request can contain the name of an entry, the entry is hidden.
         let bytes_max = directory.entry_bytes_max();
         let seen = sights.iter_mut().zip(children).filter(|(sight, _)| **sight == Sight::Seen);
         let beyond = seen.filter(|(_, (name, _))| name.len() > bytes_max || check_entry_name(name).is_err());

@@ -12,7 +12,7 @@ use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 
-/// The whole judgement on one target, for `explain` and reviews. It gives no permit.
+/// The whole judgement on one target, for `explain` and reviews. The judgement is not a permit.
 ///
 /// # Errors
 /// When the ACL is damaged or the facts cannot be read.
@@ -47,7 +47,7 @@ pub fn judge(
 
 /// Every right that a request would be granted on a target, for reviews of many targets. A right is in the mask if and only if
 /// [`would`](fn@crate::would) grants a request for this right alone. `parent` is the directory of the target; if it is `None`, DELETE_CHILD on the
-/// directory does not count. This function does not check whether the directories above can be traversed. It gives no permit.
+/// directory does not count. This function does not check whether the directories above can be traversed. The mask is not a permit.
 ///
 /// # Errors
 /// As for [`judge`].

@@ -1,8 +1,9 @@
-//! Lending: what a lent credential may do. Only this module decides that, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
+//! Lending: which calls a lent credential may make. A lent credential acts for a user with limited rights, such as an application credential or a
+//! trust. Only this module decides about lent credentials, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
 //! ([`crate::administer`]). The code states the [`Lending`] of each call; there is no default.
 //!
-//! A lent credential does no more than it was lent for. It changes no account, group or role. A credential that it makes has no rights beyond
-//! those of the lent credential, and ends with it.
+//! A lent credential can use only the rights that were delegated with it. A lent credential cannot change an account, group or role. A credential
+//! that it makes has no rights beyond those of the lent credential, and ends with it.
 
 use crate::about::{About, Lends};
 use enfilade_facts::vocabulary::{CredentialId, RoleId};
@@ -19,11 +20,11 @@ pub enum Lending {
     Manages,
     /// The call changes accounts and their rights: domains, users, passwords, groups, roles and role assignments.
     People,
-    /// The call makes, reads or ends keys that services accept as credentials.
+    /// The call creates, reads, changes or deletes keys that services accept as credentials.
     Keys,
-    /// The call makes or ends application credentials.
+    /// The call creates or deletes application credentials.
     Credentials,
-    /// The call makes or ends trusts.
+    /// The call creates or deletes trusts.
     Trusts,
 }
 
@@ -31,29 +32,30 @@ impl Lending {
     /// What a lent credential may do with a call of this kind, in words, for the generated page.
     pub fn says(self) -> &'static str {
         match self {
-            Lending::Sessions => "yes; a credential with access rules: only for tokens of its own user",
+            Lending::Sessions => "yes; a credential with access rules can access only tokens of its own user",
             Lending::Reads | Lending::Manages => "yes",
             Lending::People => "no",
             Lending::Keys | Lending::Credentials => {
-                "only an unrestricted credential: it creates within its own project and roles, and reads, changes and deletes only what it created"
+                "only an unrestricted credential: it can create records within its own project and roles; it can read, change and delete only records that it created"
             }
             Lending::Trusts => {
-                "an unrestricted credential: it creates within its own project and roles, and deletes only what it created; a trust with `allow_redelegation` only creates further trusts of itself (POST)"
+                "an unrestricted credential: it can create trusts within its own project and roles, and delete trusts that it created; a session of a trust with `allow_redelegation` can only redelegate the trust (POST)"
             }
         }
     }
 }
 
-/// What the credential of a visitor is lent for.
+/// The limits within which the credential of a visitor acts for a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loan {
     /// Nothing: the user acts in person, or by an API token that has all of its owner's roles.
     Nothing,
-    /// An application credential that may make others.
+    /// An application credential that may create other credentials.
     Unrestricted(CredentialId),
-    /// A trust that may be lent on.
+    /// A trust that may be redelegated.
     Redelegable,
-    /// A credential that may make no others: any other application credential or trust, an EC2 key, an API token with roles of its own.
+    /// A credential that may not create other credentials: an EC2 key, an API token with roles of its own, or any other application credential or
+    /// trust.
     Plain,
     /// An application credential for certain requests of other services.
     ForRequests,
@@ -66,7 +68,7 @@ impl Loan {
             (Some(_), _) => Loan::Plain,
             (None, Some(delegation)) if !delegation.rules.is_empty() => Loan::ForRequests,
             (None, Some(delegation)) => match session.claim.credential() {
-                // A session of an EC2 key that the credential made may not make other credentials.
+                // If the application credential created an EC2 key, a session of this key may not create other credentials.
                 Some(id)
                     if delegation.unrestricted
                         && session.claim.methods == Methods::APPLICATION_CREDENTIAL =>
@@ -123,7 +125,8 @@ fn holds(session: &Session, said: &str) -> bool {
     }
 }
 
-/// If a session is limited to the keys that one application credential made: this credential.
+/// Returns the application credential whose keys a session is limited to. `None` if the session is not limited to the keys that one credential
+/// created.
 pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<CredentialId> {
     match (Loan::of_session(session), lending) {
         (Loan::Unrestricted(id), Lending::Keys) => Some(id),
@@ -131,7 +134,7 @@ pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<Creden
     }
 }
 
-/// Whether a visitor may make a call of this kind of the Proxmox API at all, independently of the visitor's privileges.
+/// Whether the visitor's credential may make Proxmox API calls of this kind. The privileges of the visitor are not checked.
 pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
     match Loan::of(identity) {
         Loan::Nothing => true,

@@ -1,8 +1,9 @@
 //! Door 4: what may the visitor do, and what does the visitor see?
 //!
-//! Read in this order: the question ([`Ask`]), the facts that may be read (`view`), the decision ([`open`]), the permit ([`AccessPermit`]) or the
-//! refusal ([`Refusal`]), and what the door remembers ([`AccessMemo`]). Then the two sets of rights that are intersected: of the roles (`roles`), and
-//! of the ACL or mode bits (`security_descriptor` to `mode_bits`). Then listings ([`see`]), and the decision in words ([`judge`]).
+//! Read first the question ([`Ask`]), the stored facts that the door may read (`view`), and the decision ([`open`]). Then read the results
+//! ([`AccessPermit`] and [`Refusal`]), and what the door caches ([`AccessMemo`]). A principal has a right only if two sets contain it: the rights
+//! that roles grant (`roles`), and the rights that the ACL or mode bits grant (`security_descriptor` to `mode_bits`). Finally, read listings
+//! ([`see`]), and the decision in words ([`judge`]).
 
 mod ask;
 mod view;

@@ -5,7 +5,8 @@
 //!   ACL changes gets another `AclId`.
 //! - The id of an ACL's bytes, and the ACL with this id. Ids are never used again: bytes that were forgotten get a new id.
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
-//! - Which of many objects a principal sees, by the states of the objects and the decision of the roles. This is one lookup for all objects.
+//! - Which of many objects a principal sees, by the states of the objects and the decision of the roles. One lookup returns the results for all
+//!   objects.
 //! - Which nodes of a path have role assignments, at a revision of the facts.
 //! - The roles on a node or below it, and whether a principal has a role in a datastore. The key has the revision of the facts, whether the mirror is
 //!   current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of groups, but the
@@ -95,14 +96,14 @@ impl Weigh for Resolved {
 /// A question about roles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// Which roles count on the node.
+    /// Which roles apply on the node.
     On,
-    /// Which roles count on what is below the node and has no assignment of its own.
+    /// Which roles apply on paths below the node that have no role assignment of their own.
     Below,
 }
 
 impl AccessMemo {
-    /// Memos of at most `bytes` bytes together.
+    /// Creates memos that use at most `bytes` bytes in total.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         // Every commit makes the entries of an older revision useless, so more memory for them would seldom be used.
         let (most, few, least) = (bytes / 4, bytes / 16, bytes / 32);

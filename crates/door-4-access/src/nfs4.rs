@@ -3,8 +3,8 @@
 //! rights, and the principal (RFC 8881 §6.2.1). Principals are uids and gids. The owner and group of the ACL are those of the file, so a list is read
 //! and written together with them.
 //!
-//! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit it for their own owners, so its inheritable part is read as an
-//! entry for CREATOR OWNER.
+//! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit an OWNER@ entry for their own owners. So the inheritable part of
+//! an OWNER@ entry is read as an entry for CREATOR OWNER.
 
 use crate::ntacl::BadAcl;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
@@ -30,7 +30,7 @@ const HANDING_ON: u8 = INHERITING | AceFlags::ONCE | AceFlags::INHERIT_ONLY;
 const FLAGS: [(u32, u8); 3] = [(0x10, 0x40), (0x20, 0x80), (0x80, AceFlags::INHERITED)];
 const IS_GROUP: u32 = 0x40;
 
-/// Special principals: their numbers in NFSv4, and in `OTHERS` also the last number of their SID.
+/// The numbers of special principals in NFSv4. `OTHERS` contains pairs: the number in NFSv4, and the last number of the principal's SID.
 const OWNER: u32 = 1;
 const GROUP: u32 = 2;
 const EVERYONE: u32 = 3;
@@ -44,18 +44,18 @@ impl SecurityDescriptor {
     pub fn from_nfs4(blob: &[u8], of: Owner) -> Result<Self, BadAcl> {
         let bad = |why: &str| Err(BadAcl::new(why));
         let Some((header, entries)) = blob.split_first_chunk::<8>() else {
-            return bad("it is shorter than its header");
+            return bad("the ACL is shorter than the header of an ACL");
         };
         let [flags, count] = words(header);
         if count as usize > ACE_COUNT_MAX {
-            return bad("it has more than 1,024 entries");
+            return bad("the ACL has more than 1,024 entries");
         }
         let (entries, rest) = entries.as_chunks::<20>();
         if !rest.is_empty() || entries.len() != count as usize {
-            return bad("its length is not that of its entries");
+            return bad("the length of the ACL does not match its number of entries");
         }
         if flags & !LIST_FLAGS != 0 {
-            return bad("its list has flags that are not known");
+            return bad("the ACL has unknown flags");
         }
         let mut dacl = Vec::with_capacity(entries.len());
         entries.iter().try_for_each(|entry| read_entry(words(entry), of, &mut dacl))?;
@@ -108,10 +108,10 @@ fn read_entry(
         0 => AceType::Allow,
         1 => AceType::Deny,
         2 | 3 => AceType::Audit,
-        _ => return Err(BadAcl::new("it has an entry of an unknown type")),
+        _ => return Err(BadAcl::new("the ACL has an entry of an unknown type")),
     };
     if flags & !0xff != 0 || special > 1 {
-        return Err(BadAcl::new("it has an entry with flags that are not known"));
+        return Err(BadAcl::new("the ACL has an entry with unknown flags"));
     }
     let others = FLAGS.iter().filter(|(here, _)| flags & here != 0).fold(0, |all, (_, there)| all | there);
     let flags_there = flags as u8 & HANDING_ON | others;
@@ -130,14 +130,15 @@ fn read_entry(
         }
         (true, who) => match OTHERS.iter().find(|(id, _)| *id == who) {
             Some((_, rid)) => Sid::of_logon(*rid),
-            None => return Err(BadAcl::new("it has an entry for an unknown special principal")),
+            None => return Err(BadAcl::new("the ACL has an entry for an unknown special principal")),
         },
     };
     into.push(ace(named));
     Ok(())
 }
 
-/// Reads an entry for the file's owner or group. On the file itself it applies to them. Children inherit it for their own owner or group.
+/// Reads an entry for the file's owner or group. On the file itself, the entry applies to the file's owner or group. Children inherit the entry for
+/// their own owner or group.
 fn read_own(ace: Ace, of_child: Sid, into: &mut Vec<Ace>) {
     if !ace.flags.has(AceFlags::INHERIT_ONLY) {
         into.push(Ace { flags: AceFlags(ace.flags.0 & !HANDING_ON), ..ace });
@@ -158,7 +159,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
         (Sid::EVERYONE, _) => (1, EVERYONE, false),
         (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
         (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
-        // An inheritable entry is for this user, and not for the owner of the child, so it is not written as OWNER@.
+        // An inheritable entry for the file's owner is for this user, not for the owners of children. So the entry is not written as OWNER@.
         (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
         (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
         (_, Some((is_group, id))) => (0, id, is_group),
@@ -166,7 +167,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
             Some((id, _)) => (1, *id, false),
             None => {
                 let why = format!(
-                    "an nfs4 ACL cannot name {sid}: give this user or group a --uid or --gid, or name everyone"
+                    "an nfs4 ACL cannot contain {sid}: give this user or group a --uid or --gid, or use everyone"
                 );
                 return Err(BadAcl::new(&why));
             }

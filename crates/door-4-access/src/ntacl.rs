@@ -36,11 +36,11 @@ impl SecurityDescriptor {
     /// When a part of the blob is not understood.
     pub fn from_ntacl(blob: &[u8]) -> Result<Self, BadAcl> {
         if blob.len() > ACL_BYTES_MAX {
-            return bad("it is larger than 64 KiB");
+            return bad("the ACL is larger than 64 KiB");
         }
         let version = u16_at(blob, 0)?;
         if u16_at(blob, 2)? != version || u32_at(blob, 4)? == 0 {
-            return bad("its header is not that of an NTACL");
+            return bad("the header is not an NTACL header");
         }
         // In versions 2 to 4, the descriptor comes after a pointer to it, hashes, and other data about its origin.
         let descriptor = match version {
@@ -50,7 +50,7 @@ impl SecurityDescriptor {
             4 => {
                 let text = blob.get(DESCRIPTION..).unwrap_or_default();
                 let Some(length) = text.iter().position(|byte| *byte == 0) else {
-                    return bad("its description has no end");
+                    return bad("the description in the ACL has no end");
                 };
                 aligned(aligned(DESCRIPTION + length + 1) + 8 + 64)
             }
@@ -101,23 +101,25 @@ fn aligned(offset: usize) -> usize {
 fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadAcl> {
     let control = u16_at(blob, start + 2)?;
     if u16_at(blob, start)? != 1 || control & SELF_RELATIVE == 0 {
-        return bad("its security descriptor is not a self-relative one of revision 1");
+        return bad("the security descriptor is not self-relative or not of revision 1");
     }
-    // The offset of a part, if there is this part. Every part comes after the header.
+    // The offset of a part. `None` if the descriptor does not contain the part. Every part comes after the header.
     let part = |field: usize| match u32_at(blob, start + field)? as usize {
         0 => Ok(None),
-        offset if offset < start + HEADER_BYTES => bad("a part of it lies inside its header"),
+        offset if offset < start + HEADER_BYTES => {
+            bad("a part of the security descriptor lies inside the header")
+        }
         offset => Ok(Some(offset)),
     };
     let sid_at = |field: usize| part(field)?.map(|at| read_sid(blob, at).map(|(sid, _)| sid)).transpose();
     let dacl = match (control & DACL_PRESENT != 0, part(16)?) {
         (true, None) => None,
-        // Windows reads this as no list, which grants everything; Samba, which writes it, reads it as an empty list. Samba's reading is used here,
-        // which also grants less.
+        // Windows reads a descriptor without DACL_PRESENT as a descriptor without a list, which grants everything. Samba writes such descriptors, and
+        // reads them as an empty list. This server reads them as Samba does, which also grants less.
         (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
         // The absence of a list grants everything, so one bit must not decide between a list and none.
-        (false, Some(_)) => return bad("it has a list, but its flag DACL_PRESENT is not set"),
+        (false, Some(_)) => return bad("the ACL contains a list, but the flag DACL_PRESENT is not set"),
     };
     let is_protected = control & DACL_PROTECTED != 0;
     Ok(SecurityDescriptor { owner: sid_at(4)?, group: sid_at(8)?, dacl, is_protected })
@@ -128,13 +130,13 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
     let bytes = usize::from(u16_at(blob, start + 2)?);
     let count = u32_at(blob, start + 4)? as usize;
     if !matches!(revision, 2 | 4) || bytes < 8 {
-        return bad("its list is not an ACL of revision 2 or 4");
+        return bad("the list of entries is not of revision 2 or 4");
     }
     if count > ACE_COUNT_MAX {
-        return bad("it has more than 1,024 entries");
+        return bad("the ACL has more than 1,024 entries");
     }
     let Some(list) = blob.get(start..).and_then(|rest| rest.get(..bytes)) else {
-        return bad("its list reaches past its end");
+        return bad("the list of entries reaches past the end of the ACL");
     };
     let mut at = 8;
     let mut entries = Vec::with_capacity(count);
@@ -149,12 +151,12 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
     }
     // Bytes after the last counted entry could be one more entry, and it could deny something.
     if at != bytes {
-        return bad("its list is longer than its entries");
+        return bad("the list of entries is longer than its entries");
     }
     Ok(entries)
 }
 
-/// An entry; `None` for a type that belongs only to the system list (SACL) and decides nothing here.
+/// Reads an entry. `None` for a type that belongs only to the system list (SACL), because this type neither grants nor denies rights.
 fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
     let &[kind, flags, ..] = entry else { return bad("an entry is too short") };
     let kind = match kind {
@@ -163,8 +165,9 @@ fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
         2 | 3 => AceType::Audit,
         // Mandatory label, resource attribute and policy id (MS-DTYP §2.4.4.1).
         0x11..=0x13 => return Ok(None),
-        // Object and callback entries have conditions that are not known here. Whether such an entry grants or denies depends on them.
-        other => return bad(&format!("it has an entry of type {other}, which is not known")),
+        // This server does not support the conditions of object and callback entries. The conditions determine whether an object or callback entry
+        // applies.
+        other => return bad(&format!("the ACL has an entry of the unsupported type {other}")),
     };
     let (sid, bytes) = read_sid(entry, 8)?;
     if 8 + bytes != entry.len() {
@@ -202,17 +205,18 @@ fn write_dacl(entries: &[Ace]) -> Result<Vec<u8>, BadAcl> {
 fn read_sid(bytes: &[u8], at: usize) -> Result<(Sid, usize), BadAcl> {
     let sid = bytes.get(at..).and_then(Sid::from_bytes);
     // A SID without a sub-authority belongs to nobody, and has no text form.
-    sid.filter(|(sid, _)| !sid.subs().is_empty()).ok_or_else(|| BadAcl("a SID in it cannot be read".into()))
+    sid.filter(|(sid, _)| !sid.subs().is_empty())
+        .ok_or_else(|| BadAcl("a SID in the ACL cannot be read".into()))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16, BadAcl> {
     let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    field.map(|field| u16::from_le_bytes(*field)).ok_or_else(|| BadAcl("it ends too early".into()))
+    field.map(|field| u16::from_le_bytes(*field)).ok_or_else(|| BadAcl("the ACL ends too early".into()))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Result<u32, BadAcl> {
     let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    field.map(|field| u32::from_le_bytes(*field)).ok_or_else(|| BadAcl("it ends too early".into()))
+    field.map(|field| u32::from_le_bytes(*field)).ok_or_else(|| BadAcl("the ACL ends too early".into()))
 }
 
 #[cfg(test)]
@@ -355,19 +359,19 @@ mod tests {
     #[test]
     fn nothing_is_guessed() {
         for (why, read) in [
-            ("its flag DACL_PRESENT is not set", altered(|blob| blob[10] &= !4)),
-            ("inside its header", altered(|blob| blob[24] = 20)),
-            ("inside its header", altered(|blob| blob[12] = 8)),
+            ("the flag DACL_PRESENT is not set", altered(|blob| blob[10] &= !4)),
+            ("inside the header", altered(|blob| blob[24] = 20)),
+            ("inside the header", altered(|blob| blob[12] = 8)),
             ("longer than its entries", altered(|blob| blob[88] = 1)),
             ("ends too early", altered(|blob| blob[88] = 3)),
             ("longer than its SID", altered(|blob| blob[101] = 4)),
-            ("SID in it cannot be read", altered(|blob| blob[136] = 2)),
-            ("SID in it cannot be read", altered(|blob| blob[137] = 0)),
+            ("SID in the ACL cannot be read", altered(|blob| blob[136] = 2)),
+            ("SID in the ACL cannot be read", altered(|blob| blob[137] = 0)),
             ("more than 1,024", altered(|blob| blob[90] = 1)),
             ("type 5", altered(|blob| blob[92] = 5)),
             ("type 9", altered(|blob| blob[92] = 9)),
             ("revision 2 or 4", altered(|blob| blob[84] = 3)),
-            ("not a self-relative one", altered(|blob| blob[11] = 0)),
+            ("not self-relative", altered(|blob| blob[11] = 0)),
             ("header is not", altered(|blob| blob[2] = 2)),
             ("header is not", altered(|blob| blob[4..8].fill(0))),
             ("version 5", altered(|blob| (blob[0], blob[2]) = (5, 5))),

@@ -35,7 +35,7 @@ pub fn open(
     Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
 }
 
-/// The decision of [`open`] for a principal that presented no credential: everything granted on the target. It gives no permit.
+/// The decision of [`open`] for a principal that presented no credential: everything granted on the target. The result is not a permit.
 ///
 /// # Errors
 /// As [`open`].
@@ -51,8 +51,8 @@ pub fn would(
     AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
-/// Does the work of a refusal of a hidden object, for a path that leads to no object. So both refusals take the same time. `near` is any object that
-/// exists; the rights on it do not matter.
+/// For a path that leads to no object, does the same work as for a hidden object. So the time of a refusal does not tell whether the object exists.
+/// `near` is any object that exists; the rights on it do not matter.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -73,7 +73,7 @@ pub fn refuse_alike(
 /// Checks that the principal has any role in the datastore. Without a role the datastore looks absent to every request.
 ///
 /// # Errors
-/// [`Refusal::NoRole`], or when the facts cannot be read.
+/// [`Refusal::NoRole`] if the principal has no role, or [`Refusal::Facts`] if the stored facts cannot be read.
 pub fn admits(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -145,7 +145,7 @@ impl AccessCheck<'_> {
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
-                // Does the same work as for a hidden target, so that both refusals take the same time.
+                // Does the same work as for a hidden target, so that a damaged target is refused in the same time as a hidden target.
                 std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
                 return Err(damaged);
             }
@@ -205,7 +205,9 @@ impl AccessCheck<'_> {
         };
         match (visible, ask.wanted) {
             (true, Wanted::Delete { .. }) => {
-                let decided_by = format!("{decided_by}; and the user has no delete-child on its directory");
+                let decided_by = format!(
+                    "{decided_by}; also, the user does not have delete-child on the parent directory"
+                );
                 Refusal::NotGranted { path, missing, decided_by }
             }
             (true, _) => Refusal::NotGranted { path, missing, decided_by },
@@ -234,16 +236,16 @@ impl AccessCheck<'_> {
         Ok(rights & self.acl(path, target)?)
     }
 
-    /// The roles that count on a path.
+    /// The roles that apply on a path.
     pub(crate) fn roles(&self, path: &RolePath) -> Result<Held<Resolved>, Refusal> {
         let node = self.effective_node(path).node;
         self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
-    /// The node that decides on a path.
+    /// The node whose role assignments apply on a path.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // The node is never above that of the datastore, because the roles of a session for a project count only in datastores of the project.
+        // The node is never above the node of the datastore, because a session for a project has roles only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // An assignment that cannot be read refuses only requests whose path contains its node.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
@@ -269,7 +271,7 @@ impl AccessCheck<'_> {
         Ok(Assigned { on, below })
     }
 
-    /// The roles that count on a node, or below it.
+    /// The roles that apply on a node, or on paths below the node.
     pub(crate) fn remember(&self, question: Question, node: &str) -> Result<Held<Resolved>, Refusal> {
         let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, node);
         if let Some(resolved) = self.memo.roles.get(key) {
@@ -299,7 +301,7 @@ impl AccessCheck<'_> {
         self.acl_of(path, target, self.memo.id_of(target))
     }
 
-    /// As `acl`, with the id of the ACL if it is known.
+    /// Like `acl`, but the caller passes the id of the ACL, if the id is known.
     pub(crate) fn acl_of(
         &self,
         path: &StorePath,

@@ -1,4 +1,4 @@
-//! The proof that door 4 granted. Without this proof no byte can be served.
+//! The proof that door 4 granted access to an object or permitted a call. Without this proof no byte can be served.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::ObjectId;
@@ -15,7 +15,7 @@ pub struct AccessPermit {
     pub(crate) at: At,
 }
 
-/// A permit to see or change access rights, with its holder for the audit record. Made in one place, [`crate::administer`].
+/// A permit to see or change access rights. The permit contains its holder, for the audit record. Made in one place, [`crate::administer`].
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
     pub(crate) who: Authid,
@@ -28,8 +28,8 @@ impl AdminPermit {
         &self.who
     }
 
-    /// Whether changes count as an administrator's or as a user's. They count as a user's if the call is about the user's own record and no role
-    /// gives the privileges.
+    /// Whether changes count as an administrator's or as a user's. Changes count as a user's if the call is about the user's own record and no role
+    /// grants the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -44,7 +44,7 @@ pub struct ApiPermit {
     /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// The rule that was asked. It is kept with the next three fields, so that the same question can be asked again.
+    /// The rule that permitted the call. The rule, the domain, the project and the other user are stored, so that the call can be judged again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,
@@ -63,8 +63,8 @@ impl ApiPermit {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
 
-    /// Whether the permit allows reading the secrets of this user: only the user's own permit and an administrator's do. A system reader may not read
-    /// them, because a client that knows the secrets can act as the user.
+    /// Whether the permit allows reading the secrets of this user. Only the user and an administrator may read the secrets. A system reader may not
+    /// read the secrets of a user, because a client that knows the secrets can act as the user.
     pub fn tells_secrets_of(&self, user: &UserId) -> bool {
         self.is_administrators() || self.user == *user
     }
@@ -88,10 +88,10 @@ impl ApiPermit {
 /// The caller on whose behalf ACLs are propagated.
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
-    /// A user who moves the object and has this permit on it. A user who may read something, delete it and create it at its new place could have
-    /// copied it there, and the copy would have the same ACL. A user who may not read it must not get the right to read it by moving it.
+    /// A user who moves the object and has this permit on it. A user who may read the object, delete it and create it at the new place could also
+    /// copy the object. The copy would have the same ACL. A user who may not read an object must not get the right to read the object by moving it.
     Mover(&'p AccessPermit),
-    /// The operator of the machine, by command. The file system decides whether the operator's process may change the object.
+    /// The operator of the machine, who runs a command. The file system decides whether the operator's process may change the object.
     Operator(ObjectId),
 }
 
@@ -117,7 +117,7 @@ impl PropagationPermit {
         }
     }
 
-    /// Whether the permit is for this object and includes READ_DATA, which is LIST for a directory. The operator's permit always does.
+    /// Whether the permit is for this object and includes READ_DATA, which is LIST for a directory. The operator's permit includes every right.
     pub fn covers(&self, object: ObjectId) -> bool {
         self.object == object && self.granted.covers(AccessMask::READ_DATA)
     }

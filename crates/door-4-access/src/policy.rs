@@ -17,7 +17,7 @@ pub enum Who {
     SystemReader,
     /// Role `manager` on the domain that the call is about.
     DomainManager,
-    /// As `DomainManager`, if such a manager may give all rights of each user and group that the call changes.
+    /// Like `DomainManager`, but only if a manager may grant all rights of each user and group that the call changes.
     BoundedManager,
     /// Role `reader` on the domain that the call is about.
     DomainReader,
@@ -31,9 +31,9 @@ pub enum Who {
     InDomain,
     /// Role `service`.
     Service,
-    /// The user that the call is about, or one of the two users.
+    /// The user that the call is about. If the call is about two users, either of the two.
     Owner,
-    /// A session by a trust that may be lent on.
+    /// A session of a trust that may be redelegated.
     Redelegator,
 }
 
@@ -65,7 +65,7 @@ impl Who {
 pub struct Rule {
     /// The name of the rule in Keystone, without `identity:`.
     pub name: &'static str,
-    /// Alternatives. The first one that permits the call also determines how much the session sees, so alternatives that see more come first.
+    /// Alternatives. The first alternative that permits the call also determines how much the session sees. So alternatives that see more come first.
     pub who: &'static [Who],
     /// The kind of call, which decides whether a lent credential may make it.
     pub lending: Lending,

@@ -1,5 +1,5 @@
 //! A naive second implementation of the rules for roles and ACLs, straight from MS-DTYP §2.5.3.2. It judges one right at a time, without sets of
-//! rights or sorted search. It was written independently of the fast implementation. Tests compare the results of both.
+//! rights or sorted search. It was written independently of the fast implementation. Tests compare the results of the two implementations.
 
 use crate::security_descriptor::{AceType, SecurityDescriptor};
 use enfilade_facts::tables::Who;

@@ -33,7 +33,7 @@ pub enum Refusal {
         /// The role or entry that decided.
         decided_by: String,
     },
-    /// The ACL cannot be read or is malformed, so it grants no right. Only roles that skip ACLs count.
+    /// The ACL cannot be read or is malformed, so it grants no right. Only a role that skips ACLs still grants access.
     #[error("the ACL of {path} is invalid: {why}; replace it with `enfilade acl set`")]
     AclDamaged {
         /// The target.
@@ -41,7 +41,7 @@ pub enum Refusal {
         /// The error in the ACL.
         why: String,
     },
-    /// The facts could not be read.
+    /// The stored facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
     /// The user does not have a privilege on the path.
@@ -52,7 +52,7 @@ pub enum Refusal {
         /// The missing privileges.
         missing: String,
     },
-    /// A manager of a domain may not change a user or group that has a right which such a manager may not give.
+    /// A manager of a domain may not change a user or group if the manager may not grant every right of the user or group.
     #[error(
         "{path} is refused: the user or group has more rights than a manager of a domain may give ({holds}); ask an administrator"
     )]
@@ -82,8 +82,8 @@ pub const CODES: [RefusalRow; 9] = [
     RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so it looks absent", "`enfilade explain` names the rule; change the ACL or the role"),
     RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` names the rule; change the ACL or the role"),
     RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace it: `enfilade acl set`"),
-    RefusalRow::new("AC05", Fault::Source, "the facts about roles could not be read", "`enfilade facts check`; see the log for the disk's error"),
-    RefusalRow::new("AC06", Fault::Client, "an entry of this name exists that the user cannot see", "choose another name, or change the ACL of the entry"),
+    RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "`enfilade facts check`; see the log for the disk's error"),
+    RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role that has it: `enfilade role assign`; the log names path and privilege"),
     RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log names the reason; change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),

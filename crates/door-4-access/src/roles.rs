@@ -1,6 +1,6 @@
-//! Roles on paths, resolved as Proxmox's `acl.cfg` is: from the root to the leaf, the set of roles of a deeper node replaces the set of a higher one.
-//! If the user has a set of its own on a node, the sets of groups on that node do not count. If a set contains NoAccess, its other roles do not
-//! count.
+//! Roles on paths, resolved by the rules of Proxmox's `acl.cfg`. From the root to the leaf, the set of roles on a deeper node replaces the set on a
+//! higher node. If a node assigns roles to the user itself, the roles of groups on that node are ignored. If a set contains NoAccess, its other roles
+//! do not count.
 
 use crate::ask::NodeKind;
 use crate::view::View;
@@ -19,13 +19,15 @@ pub(crate) struct Resolved {
     pub(crate) node: String,
     /// The grantees: the user, or groups that contain the user; or the token.
     pub(crate) to: Vec<Who>,
-    /// The roles of a token that has roles of its own. Only the rights that the owner's roles grant, too, count.
+    /// The roles of a token that has roles of its own. The token has only the rights that the roles of the token and the roles of the owner both
+    /// grant.
     pub(crate) of_token: Option<Box<Resolved>>,
-    /// For a session for a project: the roles on the project, which count instead of roles on paths.
+    /// The roles on the project, if the session is for a project. These roles replace the roles on paths.
     pub(crate) of_project: Vec<String>,
 }
 
-/// The role in a datastore for each role on the project that the datastore is bound to. A `manager` may also change ACLs.
+/// For a datastore that is bound to a project: each role on the project, and the role that it gives in the datastore. A `manager` may also change
+/// ACLs.
 const OF_PROJECT: [(&str, Role); 4] = [
     ("reader", Role::DatastoreReader),
     ("member", Role::DatastorePowerUser),
@@ -40,7 +42,8 @@ impl Resolved {
         self.roles.is_empty()
     }
 
-    /// The owner's roles and, if the token has roles of its own, the token's roles. Only the rights that all of them grant count.
+    /// The owner's roles and, if the token has roles of its own, the token's roles. A right is granted only if each of these sets of roles grants the
+    /// right.
     fn each(&self) -> impl Iterator<Item = &Resolved> {
         std::iter::once(self).chain(self.of_token.as_deref())
     }
@@ -158,8 +161,8 @@ pub(crate) fn resolve(
     walk(view, now, principal, path, |node| node == path)
 }
 
-/// The roles that count for a principal on an object below `directory`, if there is no assignment on the object or between `directory` and the
-/// object.
+/// The roles of a principal on an object below `directory`. The object and the directories between `directory` and the object must not have role
+/// assignments.
 pub(crate) fn resolve_below(
     view: &View<'_>,
     now: Clocks,
@@ -200,7 +203,7 @@ fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Sp
     Ok(speaks)
 }
 
-/// Whether this assignment is from `acl.cfg`, and is not known now.
+/// Whether this assignment is from `acl.cfg`, and the content of the file is not known now.
 pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> bool {
     let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
     matches!(key.who, Who::Named(_)) && refuses
@@ -301,7 +304,8 @@ pub(crate) fn is_admitted_below(
         if speaks(view, principal, &key.who)?.is_none() {
             continue;
         }
-        // The roles on the node and the roles below it are both checked. Below a role that does not propagate, the roles of higher nodes count.
+        // The roles on the node and the roles below it are both checked. If the roles on the node do not propagate, the roles of higher nodes apply
+        // below the node.
         let node = key.path.as_str();
         let on = resolve(view, now, principal, node)?;
         if on.lets_in() || resolve_below(view, now, principal, node)?.lets_in() {

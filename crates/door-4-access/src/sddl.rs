@@ -4,7 +4,7 @@
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// The two-letter names of well-known SIDs. SIDs of a domain are not among them, because the text does not say which domain.
+/// The two-letter names of well-known SIDs. SIDs of a domain are not in this table, because the two-letter name does not say which domain is meant.
 const SIDS: [(&str, &str); 26] = [
     ("AC", "S-1-15-2-1"),
     ("AN", "S-1-5-7"),
@@ -141,7 +141,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     }
 }
 
-/// Where the next part begins: at a letter and a colon outside of brackets. Neither SIDs nor flags contain this.
+/// Where the next part begins: at a letter and a colon outside of brackets. Neither SIDs nor flags contain a letter and a colon.
 fn next_part(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut depth = 0_usize;
@@ -163,7 +163,7 @@ fn list(text: &str) -> Result<List, String> {
     let (mut flags, mut rest) = text.split_at_checked(entries).unwrap_or((text, ""));
     let (mut is_protected, mut is_none) = (false, false);
     while !flags.is_empty() {
-        // The flags `AR` and `AI` tell how the list was inherited. They are dropped, because this server does not inherit the list again.
+        // The flags `AR` and `AI` tell how the list was inherited. This server ignores `AR` and `AI`, because it does not inherit the list again.
         let word = [NO_LIST, "AR", "AI", "P"].into_iter().find(|word| flags.starts_with(word));
         let word = word.ok_or_else(|| format!("`{flags}`: expected `P`, `AI`, `AR` or `(`"))?;
         is_protected |= word == "P";

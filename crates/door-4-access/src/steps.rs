@@ -46,7 +46,7 @@ impl Step {
         match &self.0 {
             Looked::Roles { given, .. } => given.to_string(),
             Looked::Entry { number, ace, .. } => called(*number, ace),
-            Looked::Unspoken(_) => "no entry of the ACL grants it".into(),
+            Looked::Unspoken(_) => "no entry of the ACL grants the right".into(),
             _ => self.to_string(),
         }
     }
@@ -59,11 +59,11 @@ fn called(number: usize, ace: &Ace) -> String {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Looked::Roles { given, .. } if given.roles.is_empty() && given.of_token.is_none() => {
-                f.write_str("no role is assigned here or above: `enfilade role assign` gives one")
-            }
+            Looked::Roles { given, .. } if given.roles.is_empty() && given.of_token.is_none() => f.write_str(
+                "no role is assigned on this path or above it: assign a role with `enfilade role assign`",
+            ),
             Looked::Roles { given, rights } => write!(f, "{given}: {rights}"),
-            Looked::SkipsAcl => f.write_str("the ACL does not count for this role"),
+            Looked::SkipsAcl => f.write_str("the ACL does not limit this role"),
             Looked::Mode { mode, uid, gid, granted } => {
                 write!(f, "no ACL; mode {:o} of {uid}:{gid} grants {granted}", mode & 0o777)
             }
@@ -102,7 +102,7 @@ pub(crate) fn walk(view: &View<'_>, principal: &Principal, roles: &Resolved, tar
     steps
 }
 
-/// The names of the steps because of which the principal does not get these rights.
+/// The names of the steps that refuse the rights in `missing` to the principal.
 pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     let mut left = missing;
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of the whole decision, on facts that the tests make.
+//! Tests of the whole decision of door 4, on records that the tests create.
 
 mod deciding;
 mod managing;

@@ -1,5 +1,5 @@
 //! Keystone's API: whether a session may make a call. The roles of the session decide, by Keystone's default rules (oslo.policy of release 30). A
-//! lent credential may do no more than [`crate::Lending`] permits.
+//! credential with delegated rights (a lent credential) may do no more than [`crate::Lending`] permits.
 
 use crate::about::About;
 use crate::bounds::beyond;
@@ -11,8 +11,8 @@ use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_identity::IdentityPermit;
 
-/// Judges a call of the visitor. This is the only place where an [`ApiPermit`] is made. The identity permit must be valid at this moment. A rule that
-/// [is bounded](Rule::is_bounded) needs the facts of this moment; without them it refuses managers.
+/// Decides whether the visitor may make an API call. This is the only place where an [`ApiPermit`] is made. The identity permit must be valid at this
+/// moment. A rule that [is bounded](Rule::is_bounded) needs `facts`: without `facts`, such a rule refuses every manager.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.
@@ -69,6 +69,6 @@ pub fn may_go_on(identity: &IdentityPermit, permit: &ApiPermit) -> Result<(), Re
     let path = format!("identity:{}", rule.name);
     Err(Refusal::NoPrivilege {
         path,
-        missing: "the role that the call began with, which changed while the call ran".to_owned(),
+        missing: "the role with which the call started; the roles changed during the call".to_owned(),
     })
 }

@@ -1,4 +1,4 @@
-//! The few facts this door may read.
+//! The only records that door 4 (access) may read.
 
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{At, Clocks, SourceError};
 use std::ops::ControlFlow;
 
-/// The facts that this door may read, at one revision.
+/// The records that door 4 may read, all at the same revision of the store.
 pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
 
 impl View<'_> {
@@ -20,7 +20,8 @@ impl View<'_> {
         self.0.at()
     }
 
-    /// Whether the content of `acl.cfg` is known: the last look is recent, and the file has not been unreadable for longer than the stale limit.
+    /// Whether the stored records of `acl.cfg` may be used. The server must have read the edited files recently, and `acl.cfg` must not have been
+    /// unreadable for longer than the stale limit.
     pub(crate) fn knows_acl_cfg(&self, now: Clocks) -> Result<bool, SourceError> {
         if !now.mirror.is_current() {
             return Ok(false);
@@ -40,7 +41,7 @@ impl View<'_> {
         Ok(self.0.get::<Name>(&NameKey::group(&domain.domain(), group.name()))?.map(Name::group))
     }
 
-    /// All role assignments on exactly this node. A path that is longer than the limit has none.
+    /// All role assignments on exactly this node. A path that is longer than the limit has no role assignments.
     pub(crate) fn assignments(
         &self,
         node: &str,
@@ -119,7 +120,7 @@ impl View<'_> {
         Ok(rows.into_iter().map(|(key, _)| key.group).collect())
     }
 
-    /// Keystone's role assignments to this user or group itself, without those to groups that contain it.
+    /// Keystone's role assignments to exactly this user or group. Role assignments to the groups of this user or group are not included.
     pub(crate) fn grants_of(&self, member: &Member) -> Result<Vec<(GrantScope, RoleId)>, SourceError> {
         let grantee = match member {
             Member::User(id) => Grantee::User(*id),

@@ -1,6 +1,6 @@
 //! Abandoned objects: incomplete uploads and copies of processes that have ended. An object counts as abandoned if it has a reserved name and no
-//! process has locked it. A running process locks a new object right after making it. It locks an object that is to be removed before the object gets
-//! a reserved name.
+//! process has locked it. A running process locks a new object right after making it. Before a process gives an object a reserved name in order to
+//! remove the object, the process locks the object.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::emptying::empty;
@@ -17,8 +17,8 @@ use rustix::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// The locks of other machines on a network file system may not be visible here. So an object there counts as abandoned only if it has not changed
-/// for this many seconds.
+/// The age, in seconds since the last change, at which an object on a network file system counts as abandoned. On such a file system this machine may
+/// not see the locks of other machines.
 const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
@@ -106,8 +106,8 @@ fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool
     Ok(true)
 }
 
-/// Whether a running process has locked an object with a reserved name. If no process has, this process locks the object now. If the check fails, the
-/// answer is yes.
+/// Whether a running process has locked an object with a reserved name. If no process has locked the object, this process locks the object now. If
+/// the system call fails, the function returns true.
 fn is_in_use(file: &OwnedFd) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
 }

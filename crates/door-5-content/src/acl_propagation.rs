@@ -1,6 +1,6 @@
 //! Propagates ACLs through a tree: for `acl set --recursive`, and for MOVE in a datastore with `--moves inherit`.
 //!
-//! Each object keeps its own entries, and its inherited entries are replaced by those that it inherits from its directory now
+//! Each object keeps its explicit entries. Its inherited entries are replaced by the entries that the object now inherits from its directory
 //! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. An object that may not or cannot be
 //! changed, and everything beneath it, also keep their ACLs.
 
@@ -47,7 +47,7 @@ pub enum Outcome<E> {
     Inexpressible(BadAcl),
     /// The change was refused or failed.
     Refused(E),
-    /// An entry could not be opened. Door 4 did not judge whether the caller may know its path.
+    /// An entry could not be opened. Door 4 did not judge whether the caller may know the path of the entry.
     Unopened(Refusal),
 }
 
@@ -143,8 +143,8 @@ fn change<P, A: Propagator<P>>(
     let permit = by.permit(path, &subject).map_err(Outcome::Refused)?;
     let has_that = subject.descriptor().map_err(Outcome::Damaged)?.as_ref() == Some(&after);
     let gets_none = subject.acl == StoredAcl::Absent && after.dacl.as_ref().is_none_or(Vec::is_empty);
-    // An object without an ACL that inherits no entry gets no ACL, so its mode bits still decide. Only an operator's propagation gives it one,
-    // because the operator wants ACLs to decide.
+    // An object without an ACL that inherits no entry gets no ACL, so its mode bits still decide. Only a propagation by the operator adds an ACL to
+    // an object without one, because the operator wants ACLs to decide.
     if has_that || gets_none && !permit.is_operators() {
         return Ok((Outcome::Same, permit, after));
     }
@@ -155,8 +155,8 @@ fn change<P, A: Propagator<P>>(
     Ok((Outcome::Changed, permit, after))
 }
 
-/// Writes the ACL of an object that inherited entries. An operator may withdraw a right with the ACL, so dead properties that leave no space for it
-/// are removed. A user who moves an object withdraws no right, so the properties stay.
+/// Writes the ACL of an object that inherited entries. An operator may use the new ACL to withdraw a right. So dead properties are removed if they
+/// leave no space for the ACL. A user who moves an object withdraws no right, so the properties stay.
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;
     let properties = if permit.is_operators() { Properties::GiveWay } else { Properties::Stay };

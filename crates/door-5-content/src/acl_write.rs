@@ -101,7 +101,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     let refuse = |why: String| Refusal::AclNotWritable { what: what.to_owned(), why };
     if acl.len() > limits::ACL_BYTES_MAX {
         return Err(refuse(format!(
-            "it has {} bytes, at most {} are possible",
+            "the ACL has {} bytes, more than the limit of {} bytes",
             acl.len(),
             limits::ACL_BYTES_MAX
         )));
@@ -119,7 +119,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
         Ok(None) => {}
         _ => {
             return Err(refuse(format!(
-                "it is in {ours}, which only a process with CAP_SYS_ADMIN may write: give the process CAP_SYS_ADMIN"
+                "the present ACL is in {ours}, which only a process with CAP_SYS_ADMIN may write: give the process CAP_SYS_ADMIN"
             )));
         }
     }
@@ -148,7 +148,7 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
     done
 }
 
-/// Gives a new object its ACL, and its owner if the ACL refers to it.
+/// Sets the ACL of a new object. If the ACL refers to the owner, also sets the owner.
 pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
     if let Some(Owner { uid, gid }) = from_start.owner {
         let given =
@@ -169,17 +169,17 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
         // The kernel returns ENOSPC both when the disk is full and when one file's attributes do not fit any more.
         Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => {
             let errno = format!(
-                "{} bytes do not fit together with the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",
+                "the ACL of {} bytes and the other attributes of the file exceed the limit (4 KiB per file on ext4 without the feature `ea_inode`)",
                 acl.len()
             );
             return Refusal::NoSpace { what: format!("writing the ACL of `{what}`"), errno };
         }
         Errno::OPNOTSUPP => {
-            "the file system keeps no extended attributes: use one that does, or mount it with them"
+            "the file system stores no extended attributes: use another one, or change its mount options"
                 .to_owned()
         }
         Errno::PERM | Errno::ACCESS => {
-            format!("{errno}: give the process CAP_SYS_ADMIN, or write access to the files it serves")
+            format!("{errno}: give the process CAP_SYS_ADMIN, or write access to the datastore's files")
         }
         Errno::ROFS | Errno::TOOBIG | Errno::RANGE => errno.to_string(),
         errno => return Refusal::io(errno, "writing the ACL of", what),

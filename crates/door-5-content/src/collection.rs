@@ -11,9 +11,9 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory with this name, ACL and owner; it is never visible without ACL and owner. `judge` is the caller's last check, in the turn in
-/// which the directory gets its name. `still_there` is called in the same turn, after the directory got its name. If `still_there` refuses, the
-/// directory loses its name again.
+/// Makes a directory with this name, ACL and owner; it is never visible without ACL and owner. `judge` is the caller's last check; it runs under the
+/// mutex for name changes, before the directory gets its name. `still_there` is called under the same mutex, after the directory got its name. If
+/// `still_there` refuses, the directory loses its name again.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and
@@ -30,12 +30,12 @@ pub fn make_collection<E: From<Refusal>>(
     make(directory, name, from_start, judge, still_there)
 }
 
-/// Deletes `target`, which has this name: a file or an empty directory. `judge` is the caller's last check, in the turn of the deletion. Abandoned
-/// uploads and copies in a directory are deleted with it.
+/// Deletes `target`, which has this name: a file or an empty directory. `judge` is the caller's last check; it runs under the mutex for name changes,
+/// right before the deletion. Abandoned uploads and copies in a directory are deleted with it.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that contains anything, even if no
-/// listing shows it, [`Refusal::Uploading`] if the directory contains an upload of a running process; and the refusals of `judge`.
+/// [`Refusal::ChangedMeanwhile`] when `target` no longer has the name. [`Refusal::NotEmpty`] for a directory with any entry, even an entry that no
+/// listing shows. [`Refusal::Uploading`] if the directory contains an upload of a running process. Also the refusals of `judge`.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,

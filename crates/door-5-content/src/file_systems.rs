@@ -3,8 +3,8 @@
 use rustix::fd::BorrowedFd;
 use rustix::fs::{fstatfs, fstatvfs};
 
-/// The local file systems ext2 to ext4, XFS, Btrfs, F2FS and ZFS. At every change of a file, also of its ACL, they give it a new time stamp from the
-/// wall clock of this machine. The times of network file systems and of FUSE programs are not relied on.
+/// The local file systems ext2 to ext4, XFS, Btrfs, F2FS and ZFS. At every change of a file or its ACL, these file systems set the file's time stamp
+/// from the wall clock of this machine. The times of network file systems and of FUSE programs are not relied on.
 const STAMPING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1];
 
 /// The id of a directory's file system, if it is one of [`STAMPING`].

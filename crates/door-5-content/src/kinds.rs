@@ -1,7 +1,7 @@
 //! The kind of an object is checked before it is opened: opening a pipe wakes a process that waits to write to it, and opening a device may have any
-//! effect. The check uses an `O_PATH` descriptor, which does not open the object itself. Paths that led to files and directories at the last check
-//! are remembered, because the check takes half as long as opening. If a remembered path leads to a pipe or device by now, the pipe or device is
-//! opened once.
+//! effect. The check uses an `O_PATH` descriptor, which does not open the object itself. The check takes half as long as opening the object. To save
+//! this time, paths that led to files and directories at the last check are remembered. If a remembered path leads to a pipe or device by now, the
+//! pipe or device is opened once.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -12,10 +12,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Paths remembered for each open root: 8 KiB.
+/// How many paths are remembered for each open root. The table takes 8 KiB.
 const SLOTS: usize = 1024;
 
-/// The flags for a descriptor of an object that does not open the object itself.
+/// The flags for a descriptor that refers to an object without opening the object itself.
 pub(crate) const OPENING_NOTHING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Paths beneath one root that led to a file or directory at the last check.
@@ -26,11 +26,11 @@ pub(crate) struct KnownPaths {
 }
 
 impl KnownPaths {
-    /// The slot of a path, and the value that the slot has if the path is known.
+    /// The slot of a path, and the hash of the path. If the slot contains the hash, the path is known.
     fn slot(&self, path: &str) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(path).max(1);
         let slots = self.slots.get_or_init(|| Box::new([const { AtomicU64::new(0) }; SLOTS]));
-        #[expect(clippy::indexing_slicing, reason = "less than the number of slots")]
+        #[expect(clippy::indexing_slicing, reason = "the index is less than the number of slots")]
         (&slots[hash as usize % SLOTS], hash)
     }
 

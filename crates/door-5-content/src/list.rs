@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not asked yet.
+    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not yet asked to report changes.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
@@ -70,9 +70,9 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read, because door 4 may remember the
-    /// ACL for the state of the entry. Links, special files, mounts and names that no request can contain are left out, and so are entries that
-    /// vanished meanwhile.
+    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read, because the memo of door 4 may
+    /// contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are left out, and so are
+    /// entries that vanished meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
@@ -120,7 +120,8 @@ impl Listing {
         Some(Entry { name: Word::new(name), meta: Some(meta), subject })
     }
 
-    /// The description of an entry for door 4, if the watch reported no change of the entry since the names were read.
+    /// The description of an entry for door 4. `None` if the entry may have changed since the names were read, or if the kind of the entry is not
+    /// known.
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, self.last_event) {
@@ -184,7 +185,7 @@ impl Listing {
         entry.meta.is_some()
     }
 
-    /// The entry as it is now, with its ACL, both from one descriptor; `None` if nothing that can be served has this name any more.
+    /// The present entry and its ACL, both read from one descriptor. `None` if the name no longer leads to a file or directory that can be served.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the process has no descriptors left.
@@ -221,7 +222,7 @@ impl Listing {
     ) -> Result<Vec<E>, Refusal> {
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at)? {
-            // The events are read after the names: if an inode number was reused meanwhile, the watch knows it now.
+            // The events are read after the names. If an inode number was reused in between, the events now include this change.
             at.watch.into_iter().for_each(Watch::drain);
             let names = self.names.clone();
             let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
@@ -232,7 +233,7 @@ impl Listing {
         Ok(batch)
     }
 
-    /// The state of an entry, which determines its ACL; `None` if the ACL might change without a change of the state.
+    /// The state of an entry. While the state is the same, the ACL is the same. `None` if a change of the ACL might not be visible in the state.
     fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
@@ -313,7 +314,7 @@ impl Listing {
         let file = match open_beneath(self.directory.fd(), name, NODE_FLAGS, Mode::empty()) {
             Ok(file) => file,
             Err(errno) if is_absent(errno) || is_special(errno) => return Ok(None),
-            // The entry is not the cause: the next entries would fail as well.
+            // The entry did not cause this error: the process or the machine lacks a resource, so the next entries would fail as well.
             Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                 return Err(Refusal::io(errno, "opening", name));
             }

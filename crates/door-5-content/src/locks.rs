@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
-/// The token of one lock. It cannot be guessed. It is shown as `urn:uuid:…`.
+/// The token of one lock, shown as `urn:uuid:…`. Nobody can guess a lock token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockToken([u8; 16]);
 
@@ -47,7 +47,7 @@ impl FromStr for LockToken {
         let hex: String = text.strip_prefix("urn:uuid:").ok_or(())?.chars().filter(|c| *c != '-').collect();
         let id = u128::from_str_radix(&hex, 16).map_err(drop)?;
         let token = LockToken(id.to_be_bytes());
-        // Only one text is valid for each token.
+        // Each token has only one valid spelling.
         if token.to_string() == text { Ok(token) } else { Err(()) }
     }
 }
@@ -151,7 +151,7 @@ const BY_TOKEN: u8 = b't';
 const AT: u8 = b'a';
 const BENEATH: u8 = b'b';
 
-/// The locks in all datastores of a house.
+/// The locks in all datastores of a server.
 #[derive(Clone, Copy)]
 pub struct Locks<'s> {
     store: &'s dyn LockStore,
@@ -166,7 +166,7 @@ impl<'s> Locks<'s> {
         Locks { store, now: unix_seconds, limits }
     }
 
-    /// A lock that blocks a user's operation, because `tokens` has no token that this user may use for that lock.
+    /// A lock that blocks the operation of `user`, because `tokens` contains no lock token with which `user` may do the operation.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when the locks cannot be read.
@@ -456,7 +456,7 @@ fn self_and_above(path: &StorePath) -> Vec<StorePath> {
     all
 }
 
-/// The locks that the index of one kind has for a path, without locks that have ended. Some may be of another path with the same digest.
+/// Looks up the locks of a path in the index `kind`, and leaves out expired locks. The result may contain locks of another path with the same digest.
 fn locks(
     rows: &dyn LockRows,
     now: i64,
@@ -528,7 +528,7 @@ fn by_token(token: LockToken) -> Vec<u8> {
 }
 
 fn prefix(kind: u8, datastore: &DatastoreName, path: &StorePath) -> Vec<u8> {
-    // A fixed seed, so that keys are the same in every process. If two paths had one digest, the path in the record would tell them apart.
+    // A fixed seed, so that keys are the same in every process. If two paths had the same digest, the path in the record would distinguish them.
     let digest = KeyMaker::new(&MemoSeed([0; 16]), "lock").bytes(datastore.as_str().as_bytes());
     [&[kind], digest.bytes(path.as_str().as_bytes()).key().as_choice().as_slice()].concat()
 }

@@ -1,8 +1,8 @@
 //! Reads and remembers the names in a directory, with the inode number of each.
 //!
 //! On some file systems every change of a directory (an entry is added, removed or renamed) gives the directory a new time stamp. On these file
-//! systems the names in a directory are remembered under its time stamp, in the portions in which the kernel returned them. While the time stamp
-//! stays the same, one `statx` replaces the reading of some 2,000 names.
+//! systems the server remembers the names in a directory together with the directory's time stamp. The names are stored in the same portions in which
+//! the kernel returned them. While the time stamp stays the same, one `statx` replaces the reading of some 2,000 names.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
@@ -28,10 +28,10 @@ const ENTRY_BYTES: usize = 20;
 /// For this many seconds after a change, another change may get the same time stamp: the kernel's clock for time stamps advances in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// The time at which entries are examined, and where results of earlier examinations are remembered. By default nothing is remembered.
+/// The clock, the watch and the memo of names with which entries are examined. By default nothing is remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
-    /// How often the wall clock was set before this moment. Time stamps from before and after a setting cannot be compared.
+    /// How often the wall clock was set before this moment. A time stamp from before the clock was set cannot be compared with a later time stamp.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
@@ -138,7 +138,8 @@ impl std::fmt::Debug for NamesMemo {
 /// A directory being read.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// A second descriptor of the directory, only for this value: the position in a directory belongs to the descriptor. `None` until names are read.
+    /// A second descriptor of the directory, which only this `Reading` uses, because every descriptor has its own position in the directory. `None`
+    /// until names are read.
     cursor: Option<OwnedFd>,
     /// The present position of the descriptor.
     position: u64,
@@ -169,7 +170,7 @@ impl Reading {
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names. May be empty before the end of the directory, if the entries that were read are never served.
+    /// The next names. The result may be empty before the end of the directory, if the entries that were read are never served.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);
@@ -182,8 +183,8 @@ impl Reading {
         if let Some(memo) = at.names.filter(|_| names.not_shown > 0) {
             memo.not_shown.fetch_add(names.not_shown, Ordering::Relaxed);
         }
-        // The directory may have changed after its state was read. This does no harm: the directory never has that state again, so these names are
-        // not found.
+        // The directory may have changed after its state was read. Then the names are stored under the old state. The directory never has the old
+        // state again, so nothing looks up these names.
         Ok(match state {
             None => Held::new(names),
             Some((memo, key)) => {
@@ -231,8 +232,8 @@ impl Reading {
     }
 }
 
-/// The memo and the key for the names of a directory, from a position on, in its present state; `None` if the directory might change without a change
-/// of its state.
+/// The memo, and the key for the names of a directory in its present state, starting at a position. `None` if a change of the directory might not be
+/// visible in its state.
 fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names>, MemoKey)> {
     let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
@@ -247,8 +248,8 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     Some((memo, key.key()))
 }
 
-/// Whether a URL can contain a name on a disk. Such a name is UTF-8 without backslashes and control characters, and does not begin with the prefix of
-/// the server's own names. Also returns true for `.`, `..` and the server's own names, which are left out for other reasons.
+/// Whether a URL can contain a name on a disk. The name must be UTF-8 without backslashes and control characters, and must not begin with the prefix
+/// of the server's own names. Also returns true for `.`, `..` and the server's own names, which are left out for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
     let is_fine = |name: &str| matches!(name, "." | "..") || reserved(name) || entry_name(name).is_ok();
     std::str::from_utf8(name).is_ok_and(is_fine)

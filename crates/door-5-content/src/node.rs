@@ -1,4 +1,4 @@
-//! An open file or directory. It is judged and served through this one descriptor (invariant S5).
+//! An open file or directory. Door 4 judges the object, and door 5 serves the object, through the same descriptor (invariant S5).
 
 use crate::acl_read::stored_up_to;
 use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
@@ -30,7 +30,7 @@ pub struct Meta {
     pub modified: (i64, u32),
     /// When bytes or metadata last changed, in seconds and nanoseconds.
     pub changed: (i64, u32),
-    /// When it was made, in seconds and nanoseconds; `None` if the file system does not record it.
+    /// When the object was created, in seconds and nanoseconds; `None` if the file system does not record this time.
     pub born: Option<(i64, u32)>,
     /// The device and inode of the object.
     pub object: ObjectId,
@@ -47,9 +47,9 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Content of a strong entity tag, without the quotes. It contains everything that can tell two states of the bytes apart. This includes the time
-    /// of the last change, because the time of the last write can be set back. Two states within one step of the kernel's clock for files may get the
-    /// same tag: a step is a nanosecond from Linux 6.13 on, and about 4 ms before.
+    /// Content of a strong entity tag, without the quotes. The tag contains all metadata that can distinguish two states of the bytes. The tag
+    /// includes the time of the last change, because a program can set back the time of the last write. Two states within one step of the kernel's
+    /// clock for files may get the same tag: a step is a nanosecond from Linux 6.13 on, and about 4 ms before.
     pub fn validator(&self) -> String {
         let mut text = String::with_capacity(64);
         self.push_validator(&mut text);
@@ -114,7 +114,8 @@ fn push_hex(to: &mut String, number: u64) {
     }
 }
 
-/// The last step of splitmix64. It is one-to-one, so two inode numbers never give the same result, and the validator does not show the inode number.
+/// The last step of splitmix64. The function is one-to-one, so two inode numbers never have the same result. The validator contains the result
+/// instead of the inode number.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -123,7 +124,7 @@ fn mixed(inode: u64) -> u64 {
 }
 
 impl Node {
-    /// Describes an opened file or directory. `said` returns its name for messages to the operator.
+    /// Describes an opened file or directory. `said` returns the name of the file or directory for messages to the operator.
     pub(crate) fn describe(
         file: Arc<OwnedFd>,
         tree: Tree,
@@ -220,12 +221,12 @@ impl Node {
         &self.tree.state
     }
 
-    /// A name for the operator, who can find the object with `find -inum`.
+    /// How messages to the operator name the object. The operator can find the object with `find -inum`.
     pub(crate) fn label(&self) -> String {
         format!("device {} inode {}", self.meta.object.device, self.meta.object.inode)
     }
 
-    // INVARIANT: S5, no function acts on an object for which its permit was not granted.
+    // INVARIANT: S5. A function acts on an object only with a permit for exactly that object.
     /// Whether the permit grants `wanted` on this very object.
     pub(crate) fn covered(&self, permit: &AccessPermit, wanted: AccessMask) -> Result<(), Refusal> {
         match permit.covers(self.object(), wanted) {

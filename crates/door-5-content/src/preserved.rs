@@ -33,7 +33,7 @@ pub(crate) struct Preserved {
 }
 
 impl Preserved {
-    /// Reads all of these from `target`.
+    /// Reads owner, mode, ACLs and `user.` attributes of `target`.
     pub(crate) fn of(target: &Node) -> Result<Preserved, Refusal> {
         let refuse = |errno| Refusal::io(errno, "reading the attributes of", &target.label());
         let now = target.again()?;
@@ -57,7 +57,7 @@ impl Preserved {
         })
     }
 
-    /// Writes all of these to `file`, and removes the attributes that only `file` has.
+    /// Writes the stored owner, mode, ACLs and `user.` attributes to `file`, and removes the attributes that only `file` has.
     pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
         let fd = file.fd();
         let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
@@ -106,7 +106,7 @@ impl Preserved {
     }
 }
 
-/// The mode for a file that could not get the old group or the old POSIX ACL. Its group gets only the rights that everybody has.
+/// The mode for a file that could not get the old group or the old POSIX ACL. The group of the file gets only the rights that everybody has.
 fn narrowed(mode: u32) -> u32 {
     mode & (0o707 | ((mode & 0o7) << 3))
 }

@@ -50,10 +50,12 @@ pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, R
     read(node)
 }
 
-/// Makes all of the changes to an object's dead properties, or none. `judge` is the caller's last check, in the turn of the change.
+/// Makes all of the changes to an object's dead properties, or none. `judge` is the caller's last check; it runs under the mutex for name changes,
+/// right before the change.
 ///
 /// # Refuses
-/// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written; and the refusals of `judge`.
+/// [`Refusal::NoSpace`] when the properties take too much space, [`Refusal::Io`] when the properties cannot be read or written. Also the refusals of
+/// `judge`.
 pub fn change_properties<E: From<Refusal>>(
     permit: &AccessPermit,
     node: &Node,
@@ -83,12 +85,12 @@ pub(crate) fn change<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let refuse = |errno| match errno {
-        // The kernel returns these when one file's attributes do not fit any more.
+        // The kernel returns ERANGE or E2BIG when the attributes of one file do not fit any more.
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "storing the properties of", &node.label()),
         errno => Refusal::io(errno, "storing the properties of", &node.label()),
     };
-    // All of this is done in one turn, because what is written depends on what was judged and read. The fsync comes after the turn, so that other
-    // threads need not wait for it.
+    // The mutex for name changes stays locked from the check to the write, because the new properties depend on the check and on the old properties.
+    // The fsync comes after the mutex is unlocked, so that other threads need not wait for the fsync.
     let turn = node.turn().take();
     judge()?;
     let mut all = read(node)?;

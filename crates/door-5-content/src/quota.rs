@@ -1,7 +1,7 @@
 //! How much of its quota a datastore has used. A tree walk counts the bytes once, and each change by this process updates the count.
 //!
-//! Changes by other processes are counted only by the next tree walk. Each of several servers admits uploads by its own count. So a datastore can
-//! exceed its quota, by at most the bytes that these servers write between two tree walks.
+//! Changes by other processes are counted only by the next tree walk. If several servers serve the datastore, each server compares only its own count
+//! with the quota. So a datastore can exceed its quota, by at most the bytes that these servers write between two tree walks.
 
 use crate::patience::Blocking;
 use crate::refuse::Refusal;
@@ -43,7 +43,7 @@ impl Fill {
         Ok(bytes)
     }
 
-    /// The bytes used, with running uploads; counts them now if there is no count.
+    /// The used bytes, including those of running uploads. If there is no count yet, this method counts the bytes now.
     ///
     /// # Refuses
     /// As [`Fill::count`].
@@ -63,7 +63,7 @@ impl Fill {
     /// Reserves space for an upload of at least `bytes` bytes.
     ///
     /// # Refuses
-    /// [`Refusal::OverQuota`], and as [`Fill::count`].
+    /// [`Refusal::OverQuota`], and the refusals of [`Fill::count`].
     pub fn take(&self, root: &Root, quota: u64, bytes: u64) -> Result<QuotaReservation, Refusal> {
         self.used(root)?;
         let mut reservation = QuotaReservation { fill: self.clone(), quota, bytes: 0 };
@@ -132,7 +132,7 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The bytes of all files beneath a root whose path a request can contain.
+/// The total bytes of the files beneath a root. Files whose path no request can contain are left out.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
     let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
     let mut walk = TreeWalk::begin(&budget);

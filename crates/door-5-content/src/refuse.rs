@@ -27,7 +27,7 @@ pub enum Refusal {
         /// `file` or `directory`.
         needed: &'static str,
     },
-    /// The directory is not empty. Its entries may be of kinds that are never shown.
+    /// The directory is not empty. The entries of the directory may be of kinds that are never shown.
     #[error("directory `{0}` is not empty")]
     NotEmpty(String),
     /// The file system, or a quota of the file system, is full.
@@ -107,7 +107,7 @@ pub enum Refusal {
     #[error("the user has no lock with this token on the path")]
     NoSuchLock,
     /// The limit of locks is reached.
-    #[error("the limit of locks is reached: of this user, of the datastore, or on the tree")]
+    #[error("the user, the datastore or the tree has reached its limit of locks")]
     TooManyLocks,
     /// The store of locks cannot be read or written.
     #[error(transparent)]
@@ -118,15 +118,15 @@ pub enum Refusal {
     /// An upload or a copy into a directory is still running, in this process or another.
     #[error("an upload into `{0}` is still going on: try again when it has ended")]
     Uploading(String),
-    /// A condition of the request was true when the request came, and is no longer true at the change.
+    /// A condition of the request was true when the request came, but was no longer true just before the change.
     #[error(
         "a condition of the request (If, If-Match or If-None-Match) is no longer true: the resource or its locks \
-            changed during the request; read it again and repeat the request"
+            changed during the request; read the resource again and repeat the request"
     )]
     Unmet,
     /// A COPY or MOVE took place, was refused afterwards, and could not be undone.
     #[error(
-        "the request took place at `{path}`, and was refused afterwards; it could not be undone, because another process or request changed a name meanwhile{}",
+        "the COPY or MOVE to `{path}` was refused after it took place, and could not be undone: another process or request changed a name meanwhile{}",
         now_at(kept.as_deref())
     )]
     NotTakenBack {
@@ -135,7 +135,7 @@ pub enum Refusal {
         /// The present path of the object that was replaced, if there was one and it still exists.
         kept: Option<String>,
     },
-    /// The user may not change every member of a directory, which a lock with `Depth: infinity` needs.
+    /// A lock with `Depth: infinity` requires write access to every member of the directory, and the user does not have this access.
     #[error(
         "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
     )]
@@ -162,17 +162,17 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT04", Fault::Client, "a file where a directory is needed, or a directory where a file is needed", "check the path"),
     RefusalRow::new("CT05", Fault::Client, "the directory is not empty", "delete its entries first; some may be hidden from the user"),
     RefusalRow::new("CT06", Fault::Operator, "the file system is full, or its own quota is used up", "make room on the disk"),
-    RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that it exists and that the server's user may open it: `enfilade datastore show`"),
+    RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that the directory exists, and that the server's user may open it: `enfilade datastore show`"),
     RefusalRow::new("CT08", Fault::Source, "a system call failed", "`reason` in the log names the call and the error; check the disk and the owner of the file"),
-    RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read it again and repeat the request"),
-    RefusalRow::new("CT10", Fault::Source, "a bug of the server: the permit does not cover the operation", "report it, with the line of the log"),
-    RefusalRow::new("CT11", Fault::Client, "the name is a link, a mount, a pipe, a socket or a device; these are never served", "replace it by a file or directory, or make the mount a datastore of its own"),
+    RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read the resource again and repeat the request"),
+    RefusalRow::new("CT10", Fault::Source, "a bug of the server: the permit does not cover the operation", "report the bug, with the line of the log"),
+    RefusalRow::new("CT11", Fault::Client, "the name is a link, a mount, a pipe, a socket or a device; these are never served", "replace the entry with a file or directory, or create a separate datastore for the mount"),
     RefusalRow::new("CT12", Fault::Operator, "the ACL cannot be written here", "the log names the reason; the file system must support extended attributes"),
     RefusalRow::new("CT13", Fault::Client, "the name is too long for the file system", "choose a shorter name"),
-    RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below it"),
+    RefusalRow::new("CT14", Fault::Client, "the root of a datastore cannot be created, replaced or deleted", "use a path below the root"),
     RefusalRow::new("CT15", Fault::Client, "the name is not allowed", "the answer names the reason; choose another name"),
-    RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise it: `enfilade datastore set NAME --quota`"),
-    RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, the request took too long, or the client closed the connection", "repeat the request, which continues a DELETE; raise `tree_entries` or `tree_seconds`"),
+    RefusalRow::new("CT16", Fault::Client, "the datastore's quota is used up", "delete files, or raise the quota: `enfilade datastore set NAME --quota`"),
+    RefusalRow::new("CT17", Fault::Client, "the tree is larger than one request may process, the request took too long, or the client closed the connection", "repeat a DELETE to delete the rest, or raise `tree_entries` or `tree_seconds`"),
     RefusalRow::new("CT18", Fault::Client, "the file or directory is locked, and the request does not name the lock token", "wait until the lock ends, or `enfilade datastore unlock NAME PATH`"),
     RefusalRow::new("CT19", Fault::Client, "the user has no lock with this token on the path", "lock the path again"),
     RefusalRow::new("CT20", Fault::Client, "too many locks: of this user, of the datastore, or on the tree", "release locks, or raise `locks_per_user`, `locks_per_store` or `deep_locks_per_tree`"),
@@ -181,7 +181,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
     RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when it has ended"),
-    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true at its beginning, but not at the change", "read it again and repeat the request"),
+    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
     RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log names both paths; check them by hand"),
 ];
 
@@ -215,7 +215,7 @@ impl Refusal {
 }
 
 fn now_at(kept: Option<&str>) -> String {
-    kept.map_or_else(String::new, |kept| format!("; the resource that it replaced is now at `{kept}`"))
+    kept.map_or_else(String::new, |kept| format!("; the replaced resource is now at `{kept}`"))
 }
 
 /// Whether this error of a lookup means that nothing was found: no entry, a link, another file system, a name that is too long.

@@ -1,5 +1,5 @@
-//! Renames objects, and gives copies their names. The replaced object, which had the new name before, is removed last: after the new object has got
-//! the name, and after the caller has judged the whole replaced object once more.
+//! Renames objects, and gives copies their names. If another object had the new name before, that object is replaced and removed last. Before this
+//! removal, the new object gets the name, and the caller judges the whole replaced object once more.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
@@ -46,7 +46,7 @@ impl Relocated {
     /// that cannot be undone: it replaced a file, or removed one of two names of the same file.
     ///
     /// # Refuses
-    /// The refusal of this check.
+    /// The refusal of the check, if the directory was no longer at its path.
     pub fn still_there(&self) -> Result<(), Refusal> {
         self.still_there.clone()
     }
@@ -65,7 +65,7 @@ impl Relocated {
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel refuses.
     pub fn take_back(self) -> Result<Option<String>, Refusal> {
-        // The names stay reserved until the turn is over.
+        // The names stay reserved until this thread has unlocked the mutex for name changes.
         let Relocated { target, from, to: (directory, name), replaced, reserved: _reserved, .. } = self;
         let turn = directory.turn();
         let _turn = turn.take();
@@ -109,8 +109,8 @@ impl Relocated {
     }
 }
 
-/// Gives the replaced object its name again, and the new object its old name, if it had one. If the old name cannot be given, both keep their present
-/// names.
+/// Gives the replaced object its name again, and the new object its old name, if it had one. If the new object cannot get its old name, both objects
+/// keep their present names.
 fn go_back(
     temporary: &mut Temporary,
     (directory, name): (&Node, &str),
@@ -153,14 +153,15 @@ fn keep_beside(
     Err(Refusal::Exists(name.to_owned()))
 }
 
-/// The name itself, and then similar names.
+/// Names to try for an object: first the name itself, then similar names.
 fn free_names(name: &str) -> impl Iterator<Item = String> {
     let short: String = name.chars().take(100).collect();
     std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
 }
 
 /// Gives `target` another name. `replaced` is the object that has the new name now and loses it. `judge` is the caller's last check, right before the
-/// names change. `still_there` is called right afterwards ([`Relocated::still_there`]), in the same turn.
+/// names change. Right after a change that can be undone, `still_there` is called ([`Relocated::still_there`]), before another thread can change
+/// names.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken; and the refusals
@@ -228,8 +229,8 @@ pub(crate) fn relocate<E: From<Refusal>>(
     })
 }
 
-/// Changes the names; the caller has the turn. Returns the replaced object with its reserved name, unless the object was removed together with its
-/// name.
+/// Changes the names. The caller must hold the mutex for name changes. Returns the replaced object with its reserved name, unless the object was
+/// removed together with its name.
 fn change_names(
     target: &Node,
     from: EntryRef<'_>,
@@ -272,7 +273,8 @@ fn refused(errno: Errno, name: &str) -> Refusal {
     }
 }
 
-/// A copy of a directory that is being made. It is hidden until it is complete. If it is dropped before it has its name, nothing of it remains.
+/// A copy of a directory that is being made. The copy is hidden until it is complete. If a `Draft` is dropped before the copy has its final name, the
+/// copy is removed.
 #[derive(Debug)]
 pub struct Draft {
     directory: Option<Temporary>,
@@ -280,8 +282,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory that is to be in `directory`, with the ACL and owner that it inherits from `directory`. The caller fills it like any other
-    /// directory.
+    /// Creates a hidden directory in `directory`. The hidden directory gets the ACL and owner that it inherits from `directory`. The caller fills it
+    /// like any other directory.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when its ACL cannot be stored.
@@ -303,7 +305,7 @@ impl Draft {
     }
 
     /// Gives the new directory its name. `replaced` is the object that has the name now and loses it. `judge` is the caller's last check, right
-    /// before the names change. `still_there` is called right afterwards, in the same turn.
+    /// before the names change. Right after a change that can be undone, `still_there` is called, before another thread can change names.
     ///
     /// # Refuses
     /// As [`rename`].
@@ -396,7 +398,8 @@ impl Upload {
     }
 
     /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now and loses it. `judge` is the caller's
-    /// last check, right before the names change. `still_there` is called right afterwards, in the same turn.
+    /// last check, right before the names change. Right after a change that can be undone, `still_there` is called, before another thread can change
+    /// names.
     ///
     /// # Refuses
     /// As [`rename`].

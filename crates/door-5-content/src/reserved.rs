@@ -1,4 +1,5 @@
-//! Reserved paths: what the server itself reads and writes (keys, facts, certificates, configuration). No datastore reaches them (invariant S8).
+//! Reserved paths: what the server itself reads and writes (keys, facts, certificates, configuration). No client can reach a reserved path through a
+//! datastore (invariant S8).
 //!
 //! The root directory of a datastore is compared with the reserved paths when it is opened: the open directory counts, not its path in the
 //! configuration. Objects beneath an open root are not compared, because links and other mounts are not followed there (`root.rs`).
@@ -19,23 +20,24 @@ pub struct ReservedPaths(RwLock<Reserved>);
 /// The reserved paths at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Reserved {
-    /// No datastore may contain one of these directories, or lie in one.
+    /// Reserved directories. No datastore may contain a reserved directory, or lie in a reserved directory.
     pub directories: BTreeSet<PathBuf>,
     /// The directories of certificates, which change while the server runs. The same rule applies as for `directories`.
     pub certificates: BTreeSet<PathBuf>,
-    /// No datastore may contain one of these files. A datastore may lie in the same directory as one.
+    /// Reserved files. No datastore may contain a reserved file, but a datastore may lie in the same directory as a reserved file.
     pub files: BTreeSet<PathBuf>,
     /// The subdirectory of the data directory in which datastores may be.
     pub datastores: Option<PathBuf>,
 }
 
 impl ReservedPaths {
-    /// Begins with these reserved paths.
+    /// Creates the value with the first reserved paths.
     pub fn new(reserved: Reserved) -> Self {
         ReservedPaths(RwLock::new(reserved))
     }
 
-    /// Changes the reserved paths. Roots that are open stay open: close them, so that they are checked again when they are opened.
+    /// Changes the reserved paths. Open roots are not checked again. The caller must close each open root, so that the root is checked when it is
+    /// next opened.
     pub fn change(&self, change: impl FnOnce(&mut Reserved)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -44,8 +46,8 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it. This is for a directory that does not exist yet. The caller must have
-    /// resolved every link in `path`. [`crate::Root::open`] checks the directory again once it exists.
+    /// The first reserved path that contains `path`, equals it or lies in it. The caller uses this method for a directory that does not exist yet.
+    /// The caller must have resolved every link in `path`. [`crate::Root::open`] checks the directory again once it exists.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |above: &Path| {
@@ -60,8 +62,8 @@ impl ReservedPaths {
         reserved.all().find(overlaps).map(|(own, _)| own.clone())
     }
 
-    /// The first reserved path that overlaps with an open directory. Compares device and inode of both and of the directories above them. Also
-    /// compares their paths within their file systems, which a bind mount does not change.
+    /// The first reserved path that overlaps with an open directory. Compares device and inode of the reserved path and of the open directory, and of
+    /// the directories above both. Also compares their paths within their file systems, which a bind mount does not change.
     ///
     /// # Errors
     /// The error of a failed system call; the directory must not be served.
@@ -72,7 +74,7 @@ impl ReservedPaths {
         }
         let above = ancestry(root)?;
         let free = reserved.datastores.as_deref().map(identity).transpose()?.flatten();
-        // A directory in the directory for datastores may be served, even if a reserved directory contains both.
+        // A directory in the subdirectory `datastores` may be served, even if a reserved directory contains `datastores`.
         let counted: Vec<Identity> = above.iter().copied().take_while(|id| Some(*id) != free).collect();
         let mut asked = HashSet::new();
         for (own, is_directory) in reserved.all() {

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, fstatvfs, openat};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
-/// The open root directory of a datastore. Cheap to clone. While it exists, the file system cannot be unmounted.
+/// The open root directory of a datastore. Cheap to clone. While a `Root` exists, the file system cannot be unmounted.
 #[derive(Clone, Debug)]
 pub struct Root {
     directory: Arc<OwnedFd>,
@@ -39,8 +39,9 @@ impl Root {
     /// opened directory is compared with the reserved paths, not `path`.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when it is absent or no directory, [`Refusal::Reserved`] when it overlaps with a reserved path.
-    // INVARIANT: S8, nothing the server itself reads or writes is reached through a datastore.
+    /// [`Refusal::RootUnavailable`] when `path` does not exist or is not a directory, [`Refusal::Reserved`] when the directory overlaps with a
+    /// reserved path.
+    // INVARIANT: S8. No client can reach through a datastore what the server itself reads or writes.
     pub fn open(path: &str, acls: AclDialect, reserved: &ReservedPaths) -> Result<Root, Refusal> {
         let root = Root::open_own(path, acls)?;
         match reserved.overlap(root.directory.as_fd()) {
@@ -53,10 +54,10 @@ impl Root {
         }
     }
 
-    /// As [`Root::open`] for any directory, also a reserved one. No client may be served from it.
+    /// As [`Root::open`] for any directory, also a reserved one. Without a further check, the caller must not serve clients from this directory.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when it is absent or no directory.
+    /// [`Refusal::RootUnavailable`] when `path` does not exist or is not a directory.
     pub(crate) fn open_own(path: &str, acls: AclDialect) -> Result<Root, Refusal> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
@@ -67,12 +68,12 @@ impl Root {
         Ok(Root { directory: Arc::new(directory), tree: Tree { state, acls } })
     }
 
-    /// The dialect of its ACLs.
+    /// The dialect of the ACLs beneath this root.
     pub fn acls(&self) -> AclDialect {
         self.tree.acls
     }
 
-    /// The same directory, with the same turn, and with another dialect of ACLs.
+    /// The same directory with another dialect of ACLs. Both values share one mutex for name changes.
     #[must_use]
     pub fn with_acls(&self, acls: AclDialect) -> Root {
         Root { tree: Tree { acls, ..self.tree.clone() }, ..self.clone() }

@@ -1,5 +1,5 @@
-//! Files and directories that are being made. Each is in the directory that will contain it later, under a reserved name that no request can contain.
-//! It is removed unless it gets its final name.
+//! Files and directories that are being made. Each file or directory is in its final parent directory, under a reserved name that no request can
+//! contain. The file or directory is removed unless it gets its final name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::Node;
@@ -61,7 +61,7 @@ impl Temporary {
         let mut tries = 1;
         loop {
             let (temporary, opened) = make()?;
-            // On a file system without locks, abandoned objects cannot be told from objects in use.
+            // On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
             let is_taken = flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             let node = directory.describe_beneath(opened, &temporary.name)?;
             if !is_taken && node.meta().links > 0 || tries >= TRIES_MAX {
@@ -102,7 +102,8 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Exchanges the reserved name with the name of an object in `directory`, which has the reserved name afterwards. The caller must have the turn.
+    /// Exchanges the reserved name with the name of an object in `directory`, which has the reserved name afterwards. The caller must hold the mutex
+    /// for name changes.
     pub(crate) fn exchange(&mut self, directory: &Node, name: &str, kind: NodeKind) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::EXCHANGE))?;
@@ -110,7 +111,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives the object a free name in another directory. The caller must have the turn.
+    /// Gives the object a free name in another directory. The caller must hold the mutex for name changes.
     pub(crate) fn move_to(&mut self, directory: &Node, name: &str) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::NOREPLACE))?;
@@ -134,7 +135,7 @@ impl Temporary {
         &self.directory
     }
 
-    /// Gives the object a free name in the same directory. The caller must have the turn.
+    /// Gives the object a free name in the same directory. The caller must hold the mutex for name changes.
     pub(crate) fn become_new(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let renamed = io::retry_on_intr(|| {
@@ -223,7 +224,7 @@ impl Drop for Temporary {
 
 /// Locks an object that is about to get a reserved name, so that no other process takes it for abandoned.
 pub(crate) fn lock(node: &Node) {
-    // On a file system without locks, abandoned objects cannot be told from objects in use.
+    // On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
 }
 

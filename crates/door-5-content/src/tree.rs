@@ -26,20 +26,21 @@ pub(crate) struct TreeState {
 }
 
 /// The mutex for changes of names. To check which object has a name, and to change the name, are two system calls. Only one thread of a process at a
-/// time makes the two, so no other thread can change the name between them. Against other processes there is only the check. The mutex contains the
-/// names that must not change even after a turn ([`ReservedNames`]).
+/// time makes the two, so no other thread can change the name between them. The mutex does not stop other processes: a change of a name by another
+/// process can only be noticed by the check. The mutex contains the names that must not change even after a turn ([`ReservedNames`]).
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 
 /// A name in a directory.
 pub(crate) type Name = (ObjectId, String);
 
-/// The turn of one thread. The turn ends when this value is dropped.
+/// The right of one thread to change names. The right ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct MyTurn<'t>(pub(crate) MutexGuard<'t, Vec<Name>>);
 
 impl Turn {
-    /// Waits for the turn. A thread that panicked in its turn has left nothing half done: each name is added and removed as a whole.
+    /// Waits until no other thread has the right to change names. A thread that panicked in its turn has left nothing half done: each name is added
+    /// and removed as a whole.
     pub(crate) fn take(&self) -> MyTurn<'_> {
         MyTurn(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

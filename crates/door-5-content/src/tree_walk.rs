@@ -1,11 +1,13 @@
-//! The tree walk. COPY, MOVE, DELETE, locks on trees, the propagation of ACLs, reviews and the count of a quota use it.
+//! The tree walk, which visits every member of a directory tree. The server uses tree walks for COPY, MOVE, DELETE, locks on trees, the propagation
+//! of ACLs, reviews and the count of a quota.
 //!
 //! A tree walk yields each member of a directory once, and then the end of the directory. It enters a directory only if the caller passes the permit
 //! to list the directory. A [`TreeBudget`] bounds the entries and the time, and ends the tree walk when the client has disconnected.
 //!
 //! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and keeps
 //! one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and `abandoned.rs`
-//! removes the temporary objects of killed processes. Both need names that no tree walk yields: reserved names, and names that no path can contain.
+//! removes the temporary objects of killed processes. `emptying.rs` and `abandoned.rs` need names that no tree walk yields: reserved names, and names
+//! that no path can contain.
 
 use crate::list::{Listing, list, listing};
 use crate::names::LookedAt;
@@ -79,7 +81,7 @@ impl<'b> TreeBudget<'b> {
     /// # Refuses
     /// [`Refusal::TooMuch`].
     pub fn count(&self) -> Result<(), Refusal> {
-        let too_many = Refusal::TooMuch("it has more entries than the limit `tree_entries`");
+        let too_many = Refusal::TooMuch("the tree has more entries than the limit `tree_entries`");
         self.entries_left.set(self.entries_left.get().checked_sub(1).ok_or(too_many)?);
         Ok(())
     }
@@ -93,7 +95,7 @@ impl<'b> TreeBudget<'b> {
             return Err(Refusal::TooMuch("the client disconnected"));
         }
         if (self.tick_millis)() > self.until_millis {
-            return Err(Refusal::TooMuch("it takes longer than the limit `tree_seconds`"));
+            return Err(Refusal::TooMuch("the request takes longer than the limit `tree_seconds`"));
         }
         Ok(())
     }
@@ -116,7 +118,7 @@ pub struct Directory<P, C> {
     pub carried: C,
 }
 
-/// A directory, and something that a tree walk met in it.
+/// A directory, and a result of the tree walk in this directory.
 pub type In<P, C, M> = (Rc<Directory<P, C>>, M);
 
 /// A file or directory in a directory.
@@ -148,15 +150,15 @@ pub enum Met<P> {
         /// The reason.
         why: Refusal,
     },
-    /// The end of the directory: every entry was met. [`Listing::each_unspelled`] gives the entries that were left out because no path can contain
-    /// their names.
+    /// The end of the directory: the tree walk has yielded every entry. Entries whose names no path can contain were left out;
+    /// [`Listing::each_unspelled`] visits these entries.
     Leave(Listing),
 }
 
 /// What failed in a tree walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may know its path.
+    /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may know the path of the entry.
     Entry,
     /// The directory cannot be read to its end; the tree walk goes on in the directory above.
     Directory,
@@ -235,8 +237,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         self.levels.last().map(|level| &*level.directory)
     }
 
-    /// Makes the tree walk meet the entries of the directory that was entered last in the order of their names. For this, all names of that directory
-    /// are read into memory.
+    /// Sorts the entries of the directory that was entered last: the tree walk yields these entries in the order of their names. For this, all names
+    /// of that directory are read into memory.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when it cannot be read.
@@ -247,8 +249,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(())
     }
 
-    /// What is met next, and in which directory; `None` at the end of the tree walk.
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not be told to enter a directory")]
+    /// The next result of the tree walk, and the directory of this result. `None` at the end of the tree walk.
+    #[expect(clippy::should_implement_trait, reason = "an `Iterator` has no method to enter a directory")]
     pub fn next(&mut self) -> Option<In<P, C, Met<P>>> {
         loop {
             let level = self.levels.last_mut()?;

@@ -6,8 +6,8 @@ use crate::tree::{MyTurn, Name, ReservedNames};
 use std::sync::Arc;
 
 impl MyTurn<'_> {
-    /// Whether a name may change. A reserved name may not change: a tree was moved from or to it and is judged once more, and the move may have to be
-    /// undone.
+    /// Whether a name may change. A reserved name may not change. After an object was moved, its old and new names stay reserved until it is certain
+    /// that the move need not be undone.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`].

@@ -19,7 +19,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// Disk space is reserved in advance only for uploads of at least this many bytes.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// A file being uploaded. If it is dropped before [`Upload::finish`], nothing of it remains.
+/// A file being uploaded. If an `Upload` is dropped before [`Upload::finish`], the uploaded bytes are removed.
 #[derive(Debug)]
 pub struct Upload {
     temporary: Temporary,
@@ -37,7 +37,7 @@ enum Fate {
 }
 
 impl Upload {
-    /// Begins a new file with this name, ACL and owner.
+    /// Starts the upload of a new file, which gets this name, ACL and owner.
     ///
     /// # Refuses
     /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored.
@@ -66,8 +66,8 @@ impl Upload {
         Self::begin_hidden(directory, name, from_start)
     }
 
-    /// Begins new content for `target`, which has this name. The new file keeps the old file's ACL, mode, owner and `user.` attributes. If `target`
-    /// has other names, they keep the old content.
+    /// Starts an upload that replaces the content of `target`, which has this name. The new file keeps the old file's ACL, mode, owner and `user.`
+    /// attributes. If `target` has other names, they keep the old content.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::WrongKind`] for a directory.
@@ -119,13 +119,13 @@ impl Upload {
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much space.
     pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
-        // If the call fails, a full disk is noticed when bytes are written.
+        // If `fstatvfs` fails, the server notices a full disk only when bytes are written.
         let free = io::retry_on_intr(|| fstatvfs(self.file.fd()))
             .map_or(u64::MAX, |found| found.f_bfree.saturating_mul(found.f_frsize));
         if bytes <= free { Ok(()) } else { Err(Refusal::io(Errno::NOSPC, "making room for", &self.name)) }
     }
 
-    /// Lets the file system reserve space for the first `bytes` bytes of the file, if it can. The bytes that were written already are among them.
+    /// Lets the file system reserve space for the first `bytes` bytes of the file, if it can. `bytes` includes the bytes that were already written.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much space.
@@ -215,14 +215,14 @@ impl Upload {
         self.finish_if(|| Ok(()), || Ok(()))
     }
 
-    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is the caller's last check, in the turn in which the file gets its
-    /// name. `still_there` is called in the same turn, after a new file got its name. If `still_there` refuses, the file loses the name again,
-    /// because another process may have begun to remove the directory meanwhile. `still_there` is not called for a replacement. The new file has the
-    /// ACL of the old one, so a user who may remove the old file may remove the new one. The replacement stays, even if the directory is moved
-    /// afterwards.
+    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is the caller's last check; it runs under the mutex for name changes,
+    /// before the file gets its name. `still_there` is called under the same mutex, after a new file got its name. If `still_there` refuses, the file
+    /// loses the name again, because another process may have begun to remove the directory meanwhile. `still_there` is not called for a replacement.
+    /// The new file has the ACL of the old one, so a user who may remove the old file may remove the new one. The replacement stays, even if the
+    /// directory is moved afterwards.
     ///
     /// # Refuses
-    /// As [`Upload::finish`], and the refusals of `judge` and `still_there`. After a refusal nothing has changed.
+    /// The refusals of [`Upload::finish`], `judge` and `still_there`. After a refusal nothing has changed.
     pub fn finish_if<E: From<Refusal>>(
         self,
         judge: impl FnOnce() -> Result<(), E>,
@@ -253,12 +253,13 @@ impl Upload {
     }
 }
 
-/// How often an ACL that changes during the upload is copied once more before the file gets its name.
+/// How many times the ACL of the old file is copied again before the rename, if the ACL keeps changing.
 const RENEWALS_MAX: usize = 4;
 
 /// Puts the file in the place of `target`. An ACL that was changed during the upload must not be undone by the copy that was made when the upload
-/// began. So the ACL of `target` is compared with the copy just before the rename. It is compared once more just after the rename, because another
-/// process may have changed it in between. A later change is refused, because the old file has no name any more ([`acl_write::set_acl`]).
+/// began. So the ACL of `target` is compared with the copy just before the rename. The ACL is compared once more just after the rename, because
+/// another process may have changed the ACL between the comparison and the rename. A later change is refused, because the old file has no name any
+/// more ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,

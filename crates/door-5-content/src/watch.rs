@@ -1,11 +1,11 @@
-//! The kernel can report every change of an ACL on a whole file system (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). If it does, the metadata of
-//! an entry need not be read for the entry's state: while no change is reported, the state stays the same.
+//! The kernel can report every change of an ACL on a whole file system (fanotify, from Linux 5.1 on, with CAP_SYS_ADMIN). If the kernel reports
+//! changes, the server need not read an entry's metadata to know the entry's state: until a change is reported, the state stays the same.
 //!
-//! The kernel reports a change before the system call that makes it returns. So after [`Watch::drain`] every change before the call is known. Each
-//! event gets a number. Inodes whose numbers have the same low bits share a slot, which keeps the number of the last event about one of them. An
-//! object's [`Version`] contains its file system and the number in its slot. The kernel reports removals, too, so a new object with the number of a
-//! removed inode has another version. It also reports mounts, because a mount on a name hides the object that has the name: after a mount every
-//! object has another version.
+//! When a system call changes an object, the kernel reports the change before the system call returns. So after [`Watch::drain`] every change before
+//! the call is known. Each event gets a number. Inodes whose numbers have the same low bits share a slot, which keeps the number of the last event
+//! about one of them. An object's [`Version`] contains its file system and the number in its slot. The kernel reports removals, too, so a new object
+//! with the number of a removed inode has another version. The kernel also reports mounts, because a mount hides the object at the mount point. After
+//! a mount, every object has another version.
 
 use enfilade_access::Version;
 use enfilade_facts::vocabulary::AclDialect;
@@ -29,7 +29,8 @@ const OVERFLOW: u64 = 0x4000;
 const IS_FID: u8 = 1;
 /// Requests the id of a mount that no other mount ever has (linux/stat.h, from Linux 6.8 on).
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-/// The file systems ext2 to ext4, and XFS. Their handles begin with the inode's number, and the entries of their directories contain the same number.
+/// The file systems ext2 to ext4, and XFS. On these file systems a handle begins with the inode number, and the entries of a directory contain the
+/// same inode number.
 const TELLING: [u32; 2] = [0xef53, 0x5846_5342];
 
 /// Receives the kernel's reports of changes.
@@ -158,7 +159,7 @@ impl Watch {
     }
 }
 
-/// Whether anything was mounted or unmounted since the last call (proc_pid_mountinfo(5)). An error counts as yes.
+/// Whether anything was mounted or unmounted since the last call (proc_pid_mountinfo(5)). If the check fails, the function returns true.
 fn have_changed(mounts: &File) -> bool {
     let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
     poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)

@@ -70,7 +70,7 @@ pub(crate) fn bundle(tls: &Tls, data: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. A notification of `again` makes the task try at once.
+/// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. A caller notifies `again` to make the task try at once.
 pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, again: &Arc<Notify>) -> anyhow::Result<()> {
     let tls = &home.config.tls;
     let Some(bundle) = bundle(tls, &home.data) else { return Ok(()) };

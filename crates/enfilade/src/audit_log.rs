@@ -1,4 +1,5 @@
-//! The audit log: one line per change, on standard error together with the access log. The facts keep each change until its line was written.
+//! The audit log: one line per change, on standard error together with the access log. The store keeps each change until the audit log contains the
+//! line of the change.
 
 use crate::output;
 use enfilade_sources::lmdb::{Lmdb, ShippingError};
@@ -7,7 +8,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the thread checks for changes to write. If there are none, the check reads two atomic counters.
+/// How often the thread checks for changes to write. If there are no changes to write, the check reads only two atomic counters.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Starts a thread that writes changes as they are committed. If nothing reads standard error, only this thread waits.

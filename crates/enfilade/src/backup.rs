@@ -16,7 +16,7 @@ use enfilade_sources::lmdb::Lmdb;
 use parts::Parts;
 use std::path::{Path, PathBuf};
 
-/// The name of the file with the facts, in a backup.
+/// The name of the file in a backup that contains the records of the store (the facts).
 pub(crate) const FACTS: &str = "facts.backup";
 /// The most attempts to make a backup. An attempt fails if keys or certificates are replaced while it runs.
 const TRIES: usize = 5;
@@ -50,9 +50,11 @@ pub(crate) struct Made {
     pub(crate) bytes: u64,
 }
 
-/// Makes a backup. `more` returns further files for the backup. `progress` counts the records of the facts.
+/// Makes a backup. `more` returns further files for the backup. `progress` gets the number of records that were read from the store, and the number
+/// of all records.
 ///
-/// All other files are read before the facts are gathered, and again after that. Both readings must be equal, so that the backup shows one moment.
+/// All other files are read once before and once after the records of the store are copied. A file must have the same content both times, so that all
+/// parts of the backup are from the same moment.
 pub(crate) fn make(
     installation: &Installation,
     lmdb: &Lmdb,
@@ -91,7 +93,7 @@ fn try_to_make(
     let now = clock::now().unix_seconds;
     // The records are gathered in an unnamed file in the data directory, so that an encrypted backup leaves no readable copy in another place.
     let facts = Gathered::of(&|look| lmdb.with_view(look), &installation.data, now, progress)
-        .context("the facts cannot be copied")?;
+        .context("the records of the store (the facts) cannot be copied")?;
     let origin = facts.origin.clone();
     items.insert(0, Item::measure(Path::new(FACTS), 0o600, Content::Facts(Box::new(facts)))?);
     let manifest = Manifest {

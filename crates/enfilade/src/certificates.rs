@@ -27,14 +27,14 @@ const HOT_MAX: usize = 16_384;
 /// The most bad files to log; `enfilade certs check` shows all.
 const TOLD_MAX: usize = 100;
 
-/// The files of the configured certificates, and their parsed keys. A keeper is used longer than one snapshot of the certificates.
+/// The files of the configured certificates, and their parsed keys. Several snapshots of the certificates use the same `Keeper`, one after the other.
 pub(crate) struct Keeper {
     pub(crate) files: CertificateFiles,
-    /// The part of the configuration that the keeper was made from: the place, and the directory of issuers.
+    /// The part of the configuration from which the `Keeper` was created: the directory or crt-list of certificates, and the directory of issuers.
     made_of: (CertificatePlace, Option<PathBuf>),
     digest: Digest,
     seed: MemoSeed,
-    /// The path of the index of leaves.
+    /// The path of the file with the index of leaf certificates.
     index: PathBuf,
     /// Whether the index was used without checking the files for changes.
     pub(crate) believes: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Keeper {
     memo: KeyMemo,
     /// Files that are being read for a handshake. Other handshakes that need the same file wait for the result.
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
-    /// Limits how many keys are read at the same time. Only a handshake that needs a key from a file waits for it.
+    /// Limits how many keys are read at the same time. A handshake waits for this semaphore only if the handshake needs a key from a file.
     turns: Semaphore,
     /// Files that could not be used by a handshake, with the reason: each is logged once, not once for each handshake.
     told: Mutex<HashMap<String, String>>,
@@ -99,12 +99,12 @@ impl Keeper {
         }
     }
 
-    /// The beginning of the error that says why the place cannot be used.
+    /// The beginning of an error message: the directory or crt-list of certificates cannot be used.
     fn unusable(&self) -> String {
         format!("{} cannot be used", self.place())
     }
 
-    /// Reads every leaf certificate. Returns the usable certificates and the bad ones; it is an error if none is usable.
+    /// Reads every leaf certificate. Returns the usable certificates and the bad certificates. Fails if no certificate is usable.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
         let began = clock::nanos();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -123,7 +123,7 @@ impl Keeper {
             let seconds = clock::nanos().saturating_sub(began) as f64 / 1e9;
             let known = count.saturating_sub(looked.read);
             output::note(&format!(
-                "{count} certificates with {names} names loaded in {seconds:.2} s: {} read by {}, {known} taken from the index",
+                "{count} certificates with {names} names loaded in {seconds:.2} s: {} from files (read with {}), {known} from the index",
                 looked.read,
                 self.files.engine()
             ));
@@ -186,7 +186,7 @@ impl Keeper {
     }
 
     async fn read(self: &Arc<Self>, path: PathBuf, policy: Arc<Policy>) -> Loaded {
-        // This does not fail, because the semaphore is never closed.
+        // `acquire` does not fail, because the semaphore is never closed.
         let _turn = self.turns.acquire().await;
         let keeper = Arc::clone(self);
         let read =

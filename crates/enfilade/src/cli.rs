@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Keys of Fernet tokens, in a directory with the layout of `keystone-manage`
     #[command(subcommand)]
     Keys(Keys),
-    /// End sessions and take back credentials: of a user, group, domain or project, or one token or session
+    /// End sessions and revoke credentials: for a user, group, domain or project, or for a single token or session
     #[command(subcommand)]
     Revoke(revoke::Revoke),
     /// Sessions of users
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// The configuration: check it, show it, look up its keys
     #[command(subcommand)]
     Config(Config),
-    /// The store of facts: status, check, backup, restore, the log of changes
+    /// The store with all records of the server (the facts): status, check, backup, restore, log of changes
     #[command(subcommand)]
     Facts(Facts),
     /// Import users, roles, datastores and other records from another server, once
@@ -138,7 +138,7 @@ pub(crate) enum Penalties {
     List,
     /// Forget failed logins, so that the address or name is no longer delayed or refused
     Clear {
-        /// An address (with its network), or a name as `list` prints it; without it, everything
+        /// An address (with its network), or a name as `list` prints it [default: all addresses and names]
         #[arg(value_name = "ADDRESS|USER")]
         subject: Option<String>,
     },
@@ -150,19 +150,19 @@ pub(crate) enum Keys {
     List,
     /// Create the keys that are missing: the one that signs, and the staged one, which signs after the next rotation
     Init {
-        /// Also accept that `keys/token-hash.key` is lost or another one: API tokens made with the lost key need a new secret
+        /// Also accept that `keys/token-hash.key` is lost or was replaced by another key: API tokens made with the lost key need a new secret
         #[arg(long)]
         accept_loss: bool,
     },
     /// Make the staged key the primary key, create a new staged key, and delete keys beyond `[identity] max_active_keys`
     Rotate {
-        /// Also drop keys that live tokens may still need: those are refused then
+        /// Also drop keys that live tokens may still need: the server then refuses those tokens
         #[arg(long)]
         force: bool,
     },
     /// Delete keys beyond `[identity] max_active_keys`
     Prune {
-        /// Also drop keys that live tokens may still need: those are refused then
+        /// Also drop keys that live tokens may still need: the server then refuses those tokens
         #[arg(long)]
         force: bool,
     },
@@ -201,7 +201,7 @@ pub(crate) enum User {
         /// Primary group number, for files without an ACL
         #[arg(long)]
         gid: Option<u32>,
-        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        /// When the user expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
         #[arg(long, default_value = "never", value_name = "TIME", value_parser = future)]
         expires: i64,
         /// A comment
@@ -222,7 +222,7 @@ pub(crate) enum User {
     Set {
         /// NAME@REALM
         user: Userid,
-        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        /// When the user expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
         #[arg(long, value_name = "TIME", value_parser = moment)]
         expires: Option<i64>,
         /// A comment; an empty value removes it
@@ -231,14 +231,14 @@ pub(crate) enum User {
         /// User number, for files without an ACL and for ACLs that name users by number
         #[arg(long)]
         uid: Option<u32>,
-        /// Primary group number, for the same files
+        /// Primary group number of the user, for the same files and ACLs as --uid
         #[arg(long)]
         gid: Option<u32>,
-        /// The project of a login that names none (NAME, NAME@DOMAIN or its id); an empty value removes it
+        /// The project for logins of the user that do not name a project (NAME, NAME@DOMAIN or its id); an empty value removes this default
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
     },
-    /// Show every way in which a user can come in, and whether it works: password, tokens, keys, trusts, sessions; and the roles of the user
+    /// Show every way to log in as a user, and whether each way works: password, tokens, keys, trusts, sessions; also show the roles of the user
     Access {
         /// NAME@REALM
         user: Userid,
@@ -315,8 +315,8 @@ pub(crate) struct Assignment {
     /// USER@REALM, USER@REALM!TOKEN or @GROUP
     #[arg(long, value_name = "WHO")]
     pub(crate) auth_id: String,
-    /// On a path: Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit;
-    /// elsewhere a role created with `role define`, such as reader, member, manager, admin
+    /// On a path: Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit; on a project, a
+    /// domain or the system: a role created with `role define`, such as reader, member, manager, admin
     pub(crate) role: String,
 }
 
@@ -377,7 +377,7 @@ pub(crate) enum RoleCommand {
     Undefine {
         /// The name of the role
         name: String,
-        /// Also an immutable role, such as those of `bootstrap`
+        /// Remove the role even if it is immutable, such as a role of `bootstrap`
         #[arg(long)]
         force: bool,
     },
@@ -389,19 +389,19 @@ pub(crate) enum Token {
     Create {
         /// USER@REALM!NAME
         token: Authid,
-        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        /// When the token expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
         #[arg(long, default_value = "never", value_name = "TIME", value_parser = future)]
         expires: i64,
         /// A comment
         #[arg(long)]
         comment: Option<String>,
-        /// Give it only the roles assigned to the token itself, within those of its owner [default: all roles of its owner]
+        /// Limit the token to roles that are assigned to the token itself and that its owner also has [default: all roles of its owner]
         #[arg(long)]
         own_roles: bool,
         /// A client certificate (PEM) instead of a secret: a TLS client that presents it is authenticated
         #[arg(long, conflicts_with = "project", value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// Limit it to this project (NAME, NAME@DOMAIN or its id): an application credential of OpenStack's clients
+        /// Limit the token to this project (NAME, NAME@DOMAIN or its id): the token is then an application credential for OpenStack's clients
         #[arg(long, conflicts_with = "own_roles")]
         project: Option<String>,
         /// A role of its owner on the project; may be given several times [default: all roles its owner has there now]
@@ -425,10 +425,10 @@ pub(crate) enum Token {
         /// Enable it
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
-        /// Refuse it until it is enabled again
+        /// Refuse the token until it is enabled again
         #[arg(long)]
         disable: bool,
-        /// When it expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
+        /// When the token expires: 30d, 2027-01-31, 2027-01-31T18:00:00Z, or never
         #[arg(long, value_name = "TIME", value_parser = moment)]
         expires: Option<i64>,
         /// A comment; an empty value removes it
@@ -437,10 +437,10 @@ pub(crate) enum Token {
         /// Refuse the replaced secret from now on, although its grace period has not ended
         #[arg(long)]
         end_grace: bool,
-        /// From now on, give it only the roles assigned to the token itself, within those of its owner
+        /// From now on, limit the token to roles that are assigned to the token itself and that its owner also has
         #[arg(long)]
         own_roles: bool,
-        /// From now on, give it all roles of its owner
+        /// From now on, give the token all roles of its owner
         #[arg(long, conflicts_with = "own_roles")]
         owner_roles: bool,
     },
@@ -474,16 +474,16 @@ pub(crate) enum Datastore {
     Create {
         /// The datastore
         name: DatastoreName,
-        /// The directory of its content; created if it does not exist
+        /// The directory of the datastore's content; created if it does not exist
         #[arg(long)]
         path: PathBuf,
         /// A comment
         #[arg(long)]
         comment: Option<String>,
-        /// The most it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
+        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
         #[arg(long, value_parser = quantity)]
         quota: Option<u64>,
-        /// How ACLs are stored on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
+        /// How ACLs are stored on the files of the datastore: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
         #[arg(long, value_name = "DIALECT")]
         acls: Option<AclDialect>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily
@@ -504,16 +504,16 @@ pub(crate) enum Datastore {
         /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// Bind it to a project (NAME, NAME@DOMAIN or its id), so that members of the project can mount it; an empty value unbinds it
+        /// Bind the datastore to a project (NAME, NAME@DOMAIN or its id), so that members of the project can mount it; an empty value unbinds it
         #[arg(long)]
         project: Option<String>,
-        /// The most it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for no limit
+        /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for no limit
         #[arg(long, value_parser = quantity_or_none)]
         quota: Option<Quantity>,
-        /// Serve it only while a file system is mounted at this directory, such as a network share; `none` to serve it always
+        /// Serve the datastore only while a file system is mounted at this directory, such as a network share; `none` to serve it always
         #[arg(long)]
         mounted_at: Option<String>,
-        /// How ACLs are stored on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
+        /// How ACLs are stored on the files of the datastore: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
         #[arg(long, value_name = "DIALECT")]
         acls: Option<AclDialect>,
         /// The rights a user needs on an entry to see it [initially: read-data,read-named-attributes,read-attributes,read-acl]
@@ -574,7 +574,7 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// The right, one of `acl set`: read-data is what a download needs; read also includes execute, the attributes and the ACL
+    /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
 }

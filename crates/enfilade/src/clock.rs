@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Milliseconds since the epoch.
-#[expect(clippy::disallowed_methods, reason = "this is the one place that reads clocks")]
+#[expect(clippy::disallowed_methods, reason = "only this module may read clocks")]
 fn wall_millis() -> i64 {
     let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
@@ -37,7 +37,7 @@ fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
     }
 }
 
-/// The present readings of the wall clock and of the tick.
+/// The present time of the wall clock, and the present tick.
 pub(crate) fn now() -> Clocks {
     // The tick counts milliseconds since the boot of the machine, including sleep. All processes read the same value.
     reading(wall_millis(), millis(ClockId::Boottime))
@@ -49,8 +49,8 @@ pub(crate) fn nanos() -> u64 {
     (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
 }
 
-/// The offsets of the wall clock and of the boot-time clock from the coarse monotonic clock, which is the cheapest to read and at most 4 ms late. The
-/// offsets change only when a clock is set or the machine sleeps, so it is enough to measure them ten times a second.
+/// How far the wall clock and the boot-time clock are ahead of the coarse monotonic clock. The coarse monotonic clock is the cheapest to read, and at
+/// most 4 ms late. The offsets change only when a clock is set or the machine sleeps, so it is enough to measure them ten times a second.
 struct Ahead {
     looked: AtomicI64,
     unix: AtomicI64,
@@ -83,7 +83,7 @@ impl Ahead {
     }
 }
 
-/// A function that reads the clocks of a server, and whether its mirrored records are current. A reading takes about 20 ns.
+/// Returns a function that reads the clocks of a server, and checks whether the server's mirrored records are current. A reading takes about 20 ns.
 pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let limit = u64::try_from(stale_limit).unwrap_or(0).saturating_mul(1_000);
     let ahead = Ahead::new();

@@ -42,7 +42,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         cli => cli,
     };
     match &cli.command {
-        // These commands need no data directory, and must not create one.
+        // The commands for completions, man pages and the reference need no data directory, and must not create one.
         Command::Completions { shell } => return Ok(manual::completions(*shell)),
         Command::Man { directory } => return manual::pages(directory),
         Command::Reference { subject, word } => return reference::run(*subject, word.as_deref(), json),
@@ -53,7 +53,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(command) => {
             return config::run(command.clone(), cli.data, cli.config.as_deref(), json);
         }
-        // These commands create nothing before they know that they succeed.
+        // `bootstrap` checks the new password before it creates a data directory. A pretended import creates no data directory.
         Command::Bootstrap(new) => {
             return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
         }
@@ -64,7 +64,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
     let command = match cli.command {
-        // These commands must also run if the store cannot be opened: they examine or restore it.
+        // `facts`, `backup`, `doctor` and `certs` must run even if the store cannot be opened, because users need these commands to examine or
+        // restore the store.
         Command::Facts(command) => return facts::run(&installation, command, json),
         Command::Backup(command) => {
             return backup::run(&installation, &command, json).map(|()| ExitCode::SUCCESS);
@@ -120,8 +121,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a command does if there is no data directory. A command that only shows or changes something must not create an empty one for a mistyped
-/// name.
+/// What a command does if there is no data directory. A command that only shows or changes something must not create an empty data directory for a
+/// mistyped name.
 fn if_missing(command: &Command) -> IfMissing {
     match command {
         Command::Serve(_) | Command::Init | Command::Import(_) => IfMissing::Create,
@@ -154,7 +155,7 @@ fn has_administrator(home: &Home) -> anyhow::Result<bool> {
     Ok(enfilade_admin::has_administrator(home.source(), clock::now().unix_seconds)?)
 }
 
-/// Advice for a lost password, with the name of an existing user. It is empty if there is no such user.
+/// Advice for a lost password, with the name of an existing user. The text is empty if the server has no user to name.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
     let login = enfilade_admin::example_login(home.source(), clock::now().unix_seconds)?;
     Ok(login.map_or_else(String::new, |(ExampleLogin::Secret(login) | ExampleLogin::NoSecret(login))| {
@@ -166,7 +167,7 @@ fn enabled(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-/// The file that defines a record, and what is wrong with that part of the file.
+/// The file in which people define a record, and the fault of the record's definition in the file.
 fn defined_in(is_mirrored: bool, fault: Option<&str>, file: &str) -> String {
     match (is_mirrored, fault) {
         (false, _) => "-".to_owned(),

@@ -140,8 +140,8 @@ impl Config {
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 
-    /// A Unix socket and the trust in it belong together. Only a trusted proxy names the client there, so every request would be refused
-    /// without trust. Trust without a socket would cover one that is added later.
+    /// A Unix socket and the trust in it belong together. Over a Unix socket, only a trusted proxy can name the client, so every request would be
+    /// refused without trust. Without a socket, the trust would silently apply to a socket that is added later.
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
@@ -265,7 +265,7 @@ fn with_environment(
             _ => toml::Value::from(value),
         };
         section.insert(key_in_section.to_owned(), value);
-        // Without this variable the configuration was valid, so the error is in the variable.
+        // The configuration is valid without the environment variable, so an error comes from the variable.
         let so_far = toml::Value::Table(table.clone()).try_into::<Config>();
         so_far.map_err(|why| anyhow::anyhow!("environment variable `{name}`: {}", why.message()))?;
     }

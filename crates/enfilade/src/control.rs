@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server waits for the line of a client, and a client for the line of a server.
+/// How long a server waits for the request line of a client, and a client for the response line of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
 const QUESTION_BYTES_MAX: u64 = 4_096;
-/// The full table of penalties takes fewer bytes.
+/// The maximum length of an answer, in bytes. A full table of penalties is shorter.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A question to a server.
@@ -49,7 +49,7 @@ pub(crate) struct Penalised {
     pub(crate) server: u32,
 }
 
-/// Starts the thread that answers commands. If it cannot listen, the server works, but commands cannot ask it.
+/// Starts the thread that answers commands. If no control socket can be opened, the server still runs, but commands cannot query the server.
 pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> anyhow::Result<()> {
     let directory = place(data);
     let listener = match listen(&directory, group) {
@@ -82,7 +82,7 @@ fn place(data: &Path) -> PathBuf {
 fn listen(directory: &Path, group: Option<u32>) -> anyhow::Result<UnixListener> {
     let at = || format!("`{}` cannot be used", directory.display());
     directory::make_for(directory, group).with_context(at)?;
-    // The lock lets only one server at a time choose a socket. It ends when the file is closed.
+    // The lock lets only one server at a time choose a socket. The lock is released when the file is closed.
     let turn = directory::open_for(&directory.join("turn"), group, |path| {
         File::options().write(true).create(true).truncate(false).open(path)
     });
@@ -104,7 +104,7 @@ fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
         directory::share_file(&path, group)?;
         return Ok(listener);
     }
-    Err(io::Error::other(format!("{PROCESSES_MAX} servers listen there already")))
+    Err(io::Error::other(format!("{PROCESSES_MAX} servers already listen in this directory")))
 }
 
 /// A path of a socket through `/proc/self/fd`. It is short enough for a socket address even if the path of the directory is long.
@@ -138,7 +138,7 @@ fn answer(stream: &UnixStream, house: &House) -> anyhow::Result<()> {
 /// Asks every running server of the data directory. Returns the answers, sorted.
 ///
 /// # Errors
-/// When no server runs, or a server does not answer, so that its penalties are unknown.
+/// Fails if no server runs, or if a server does not answer, so that its penalties are unknown.
 pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penalised>> {
     let directory = place(data);
     let mut all = Vec::new();

@@ -1,4 +1,5 @@
-//! Commands and addresses for an operator to copy. They name only users, datastores and files that exist.
+//! Commands and addresses for an operator to copy. A command contains only users, datastores and files that exist, or that the command or the next
+//! start creates.
 
 use crate::home::{Home, data_directory};
 use enfilade_admin::{CertificatePlace, ExampleLogin, example_datastore, example_login, init_first_keys};
@@ -30,7 +31,7 @@ pub(crate) fn command(home: &Home, rest: &str) -> String {
     }
 }
 
-/// A word for a shell, in quotes if it needs them.
+/// The word as a shell argument, with quotes if the shell needs quotes.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./-_".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -43,7 +44,7 @@ fn in_quotes(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A curl command that lists a datastore. `login` is a word for the shell; if it contains no secret, curl asks for the secret.
+/// A curl command that lists a datastore. `login` is already quoted for the shell. If `login` contains no secret, curl asks for the secret.
 fn listing(home: &Home, login: &str, address: &str) -> String {
     let trust = authority(home).map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
     format!(
@@ -53,14 +54,14 @@ fn listing(home: &Home, login: &str, address: &str) -> String {
     )
 }
 
-/// The path of an existing datastore, or if there is none, of the list of datastores.
+/// The path of an existing datastore. If no datastore exists, the path of the list of datastores.
 pub(crate) fn path(home: &Home) -> String {
     let datastore = example_datastore(home.source()).ok().flatten();
     datastore.map_or_else(|| "/dav/".to_owned(), |name| format!("/dav/{name}/"))
 }
 
-/// A command to try after a start, with its heading. `login` is the login that a first start created, as a word for the shell. Without it, the
-/// command names a user with a password or a token. If there is no such user, the command sets a password or creates a user.
+/// A command to try after a start, with its heading. `login` contains the user and the password that a first start created, quoted for the shell.
+/// Without `login`, the command contains a user with a password or a token. If there is no such user, the command sets a password or creates a user.
 pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -> (&'static str, String) {
     if let Some(login) = login {
         return ("try:", listing(home, &login, address));
@@ -87,8 +88,8 @@ pub(crate) fn try_it(home: &Home) -> Option<Vec<String>> {
     Some(vec![command(home, "serve"), listing(home, &in_quotes(&login), &address)])
 }
 
-/// Creates the Fernet keys, if no session was ever issued from these facts. If the configuration names a key repository, the owner of that repository
-/// makes the keys, so nothing is created.
+/// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration names a key repository, the owner of that
+/// repository makes the keys, so nothing is created.
 pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
     match &home.config.identity.fernet_keys {
         Some(_) => Ok(false),

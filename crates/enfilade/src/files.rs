@@ -1,4 +1,4 @@
-//! Follows the files that people edit, and does other work that a server does once a second.
+//! Watches the files that people edit, and does other periodic work of a server, about once a second.
 
 use crate::home::Home;
 use crate::look::look;
@@ -37,7 +37,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         loop {
             let began = clock::now();
             let mut problems = Vec::new();
-            // Only one of several servers, the mirror leader, reads the files. The other servers find the result in the facts.
+            // Only one of several servers, the mirror leader, reads the files. The other servers read the updated facts from the store.
             if source.mirror_leader().is_mine(began.tick_millis) {
                 problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
@@ -86,7 +86,7 @@ pub(crate) fn tell_passwords(home: &Home) {
     }
 }
 
-/// Sets the metrics of the files from the facts. Returns the problems as text.
+/// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.
 fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     let now = clock::now();
     let age = source
@@ -127,7 +127,8 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     problems
 }
 
-/// The line number and the reason of a problem, for metrics. Its effects and text from the file are left out, because metrics contain no names.
+/// The line number and the reason of a problem, for metrics. The effects of the problem and text from the file are left out, because metrics contain
+/// no names.
 fn line_of(problem: &str) -> Option<(u32, String)> {
     let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
     let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);

@@ -21,8 +21,8 @@ pub(crate) struct Settled {
     pub(crate) password: String,
 }
 
-/// The name of the file with the first password, in the data directory. It is removed when the password was shown on a terminal or in JSON. So the
-/// password is not lost if the start fails after the administrator was made, and it gets into no log or journal.
+/// The name of the file with the first password, in the data directory. The file is removed when the password was shown on a terminal or in JSON. So
+/// the password is not lost if the start fails after the administrator was created. The password is not written to the log.
 const FIRST_PASSWORD: &str = "initial-password";
 
 /// The administrator that the first start creates.
@@ -69,7 +69,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let path = home.data.join(DATASTORES).join(name.as_str());
         let group = home.config.facts.group;
         make_directory(&home.data.join(DATASTORES), group)?;
-        // Servers that run as several users share the datastore through the group, like the facts.
+        // If servers run as several users, the group gives all of them access to the datastore, as to the store of facts.
         make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };

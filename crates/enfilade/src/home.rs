@@ -29,9 +29,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// The most memory for remembered credentials, in bytes: about 130,000 credentials of users in few groups. It is allocated when needed.
+/// The maximum size of the memo for verified credentials, in bytes: about 130,000 credentials of users in few groups. The memory is allocated when
+/// needed.
 const IDENTITY_MEMO_BYTES: usize = 128 << 20;
-/// The most memory for remembered results of ACLs and roles, in bytes: about 260,000 pairs of ACL and principal.
+/// The maximum size of the memo for results of ACLs and roles, in bytes: about 260,000 pairs of ACL and principal.
 const ACCESS_MEMO_BYTES: usize = 32 << 20;
 
 /// An open data directory: its configuration, store, files and keys.
@@ -54,7 +55,8 @@ pub(crate) struct Home {
     who: String,
 }
 
-/// The data directory: that of the command line, else `ENFILADE_DATA`, else `/var/lib/enfilade` for root, else the XDG data home.
+/// The data directory from the command line, else from `ENFILADE_DATA`. The default is `/var/lib/enfilade` for root, and `enfilade` in the XDG data
+/// home for other users.
 pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(data) = said.or_else(|| environment("ENFILADE_DATA")) {
@@ -109,8 +111,8 @@ impl Installation {
                 data.display()
             ),
         }
-        // The path must be absolute: paths below it are written to `datastore.cfg`, and a relative path there would depend on the working directory
-        // of its reader.
+        // The path must be absolute, because paths below the data directory are written to `datastore.cfg`. A relative path in that file would depend
+        // on the working directory of the process that reads the file.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config_file = config.map(Path::to_path_buf);
@@ -233,14 +235,14 @@ impl Home {
     /// The key that makes the hashes of API tokens.
     ///
     /// # Errors
-    /// When tokens need another key, or the facts cannot be read.
+    /// Fails if tokens need another key, or if the facts cannot be read.
     pub(crate) fn hash_key(&self) -> anyhow::Result<HashKey> {
         let key = self.loaded_key();
         let judged = judge_token_key(self.source(), key.as_ref())?;
         match (key, token_key::fault(&self.data, judged, self.hash_key.is_none())) {
             (Some(key), None) => {
                 if judged == TokenKey::Unrecorded {
-                    // An error is ignored: the key can be used without a record, and a server must also serve a full store.
+                    // An error is ignored. The key works without a stored record, and a server must also run when the store is full.
                     let _ = record_token_key(&self.change_context(), &key);
                 }
                 Ok(key)
@@ -256,16 +258,17 @@ impl Home {
         self.hash_key.as_ref().map(|key| HashKey::new(key.bytes()))
     }
 
-    /// A key for commands that ask the doors but check no secret. If the key is lost, it is a key of zeros, so that these commands still work.
+    /// A key for commands that need decisions of the doors but verify no secret. If the key is lost, it is a key of zeros, so that these commands
+    /// still work.
     pub(crate) fn hash_key_to_ask(&self) -> HashKey {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
 
-    /// Accepts that the key of token hashes is lost. Makes a key if there is none, and records the existing or new key in the facts. Returns how many
+    /// Accepts the loss of the key for token hashes. Makes a key if there is none, and records the existing or new key in the facts. Returns how many
     /// tokens need a new secret.
     ///
     /// # Errors
-    /// When the key cannot be made or recorded.
+    /// Fails if the key cannot be created or recorded.
     pub(crate) fn accept_lost_token_key(&self) -> anyhow::Result<u64> {
         let made = key::load_or_make(&token_key::path(&self.data), self.config.facts.group)?;
         let key = HashKey::new(made.bytes());
@@ -319,7 +322,7 @@ impl Home {
         said.map_or_else(|| vec![self.data.join(DATASTORES)], |roots| roots.0)
     }
 
-    /// The reserved paths under another configuration: no datastore may contain them.
+    /// The paths that the given configuration reserves. No datastore may contain a reserved path.
     pub(crate) fn reserved_by(&self, config: &Config) -> Reserved {
         reserved(&self.data, config, self.config_file.as_deref())
     }
@@ -374,14 +377,14 @@ impl Home {
         Ok(())
     }
 
-    /// A house for commands that only ask the doors: it serves no request, and writes nothing.
+    /// The server state (house) for commands that only need decisions of the doors. The house serves no request and writes nothing.
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
         let alone =
             (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);
         self.house(self.hash_key_to_ask(), Arc::new(NoLog), sync_channel(1).0, alone, None)
     }
 
-    /// The state of a server on these facts.
+    /// The state (house) of a server that uses the store of facts in this data directory.
     pub(crate) fn house(
         &self,
         hash_key: HashKey,

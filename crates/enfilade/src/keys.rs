@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How often the repository is read. A new key is in the repository long before it signs, so every server knows it by then, and no token is refused.
 const EVERY: Duration = Duration::from_millis(500);
-/// The number of readings of the repository (10 minutes) after which revocations that no longer match any token are deleted.
+/// After this number of reads of the key repository (10 minutes), the server deletes revocations that no longer match any token.
 const PURGE_EVERY: u32 = 1_200;
 
 /// The keys; `None` if the repository is empty.
@@ -62,7 +62,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                         output::note(&format!("keys rotated: key {} signs from now on", rotation.primary));
                         not_turned.clear();
                     }
-                    // A key that is still needed delays the rotation; a warning at the start said so.
+                    // A key that is still needed delays the rotation. The server logged a warning about the delay when it started.
                     Err(Error::Invalid(_)) => {}
                     Err(why) => {
                         let why = format!("warning: the keys were not rotated: {why}");

@@ -1,10 +1,10 @@
-//! One look at the files that people edit.
+//! Reads the files that people edit, and updates the facts.
 
 use crate::clock;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 
-/// Reads the files, updates the facts, and records the time of this look for all processes of the machine. Returns the problems in the files.
+/// Reads the files, updates the facts, and records the time of the reading for all processes of the machine. Returns the problems in the files.
 pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<String>> {
     let began = clock::now();
     let outcome = mirror.look(source, began)?;

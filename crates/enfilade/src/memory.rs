@@ -1,12 +1,13 @@
 //! Settings of the allocator for freed memory.
 //!
-//! The C library (glibc) returns freed blocks above a threshold to the system. Each time it raises the threshold to the size of the block, up to 32
-//! MiB, and keeps twice as much in each arena. So after one password hash of 19 MiB, every thread would keep its freed memory.
+//! The C library (glibc) returns freed blocks above a threshold to the system. After glibc returns a block, the threshold rises to the size of the
+//! block, up to 32 MiB. Each arena then keeps up to twice as much free memory. So after one password hash of 19 MiB, every thread would keep its
+//! freed memory.
 
 /// Freed blocks of this many bytes or more are returned to the system.
 #[cfg(target_env = "gnu")]
 const HANDED_BACK_BYTES: libc::c_int = 1 << 20;
-/// The most free bytes at the end of an arena.
+/// The maximum number of free bytes at the end of an arena.
 #[cfg(target_env = "gnu")]
 const KEPT_BYTES: libc::c_int = 2 << 20;
 
@@ -17,7 +18,7 @@ pub(crate) fn hand_back() {
     for (parameter, bytes) in
         [(libc::M_MMAP_THRESHOLD, HANDED_BACK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_BYTES)]
     {
-        // SAFETY: it takes two numbers. No other thread runs yet; an invalid number changes nothing.
+        // SAFETY: `mallopt` takes two numbers. No other thread runs yet; an invalid number changes nothing.
         let _ = unsafe { libc::mallopt(parameter, bytes) };
     }
 }

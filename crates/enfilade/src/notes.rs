@@ -1,5 +1,5 @@
 //! The queue of a server's log lines to standard error, so that a thread that logs never waits for the reader of the log. On a terminal a line is
-//! plain text. Elsewhere it is JSON, like the lines of requests and changes.
+//! plain text. If standard error is not a terminal, a line is JSON, like the lines of requests and changes.
 //!
 //! A bounded number of lines waits in memory for one thread that writes them. Lines that do not fit are counted, and the log shows the
 //! count in their place.
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The most lines in the queue.
+/// The maximum number of lines in the queue.
 const LINES_MAX: usize = 4_096;
 /// The longest line in the queue, in bytes; a longer one is truncated.
 const LINE_BYTES_MAX: usize = 4_096;
 
-/// The queue of this process. Only a server has one.
+/// The queue of this process. Only a server has a queue.
 static NOTES: OnceLock<Notes> = OnceLock::new();
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Waiting {
         self.lines.push_back(line);
     }
 
-    /// Empties the queue into one text.
+    /// Removes all lines from the queue, and returns them as one text.
     fn take(&mut self) -> String {
         let mut text: String = self.lines.drain(..).collect();
         match std::mem::take(&mut self.lost) {
@@ -106,7 +106,7 @@ pub(crate) fn write() {
     NOTES.get().into_iter().for_each(Notes::write);
 }
 
-/// Writes a note or warning to standard error. A server only puts it into the queue.
+/// Writes a note or warning to standard error. In a server, the text is only added to the queue.
 pub(crate) fn note(text: &str) {
     let Some(notes) = NOTES.get() else {
         let _ = writeln!(std::io::stderr(), "{text}");

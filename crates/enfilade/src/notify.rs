@@ -1,5 +1,5 @@
-//! Reports the server's state to the service manager (sd_notify(3)): a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`.
-//! Without that variable nothing is sent.
+//! Reports the server's state to the service manager (sd_notify(3)): a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`. If
+//! `NOTIFY_SOCKET` is not set, nothing is sent.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;

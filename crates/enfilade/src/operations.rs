@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// The most datastores that may be in use at the same time.
+/// The maximum number of datastores that may be in use at the same time.
 const STORES_MAX: usize = 131_072;
-/// After so many ticks ([`TICK`]), the open directories of datastores without active operations are closed. Until then the server does not notice
-/// that a directory was replaced.
+/// The number of ticks ([`TICK`]) after which the server closes the open directories of datastores without active operations. While a directory is
+/// open, the server does not notice that the directory was replaced.
 const LET_GO_TICKS: u32 = 4;
 /// How often the thread checks whether the facts have changed.
 const TICK: Duration = Duration::from_millis(250);
@@ -61,7 +61,7 @@ pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
     Ok(living.iter().filter_map(|words| Process::read(words.count(), |at| words.word(at))).collect())
 }
 
-/// How often the directories of datastores are checked. The used bytes of quotas, and warnings, are at most this old.
+/// How often the directories of datastores are checked. The counted usage for quotas and the warnings are at most this interval old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Starts a thread that closes the open directories of datastores without active operations: when the facts change, and periodically.
@@ -110,7 +110,8 @@ pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that removes unfinished uploads and copies of crashed servers, at the start and every day.
+/// Starts a thread that removes unfinished uploads and unfinished copies that crashed servers left behind. The thread works at the start and once a
+/// day.
 pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
     let faces = faces.clone();
     std::thread::Builder::new().name("abandoned".into()).spawn(move || {
@@ -127,5 +128,5 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// The most warnings to log; `enfilade doctor` shows all.
+/// The maximum number of warnings to log; `enfilade doctor` shows all warnings.
 const WARNINGS_TOLD_MAX: usize = 100;

@@ -1,6 +1,6 @@
 //! Output of commands: aligned tables, or JSON.
 
-#![expect(clippy::print_stderr, reason = "this is the command line's voice")]
+#![expect(clippy::print_stderr, reason = "this module prints the messages of commands")]
 
 use serde_json::{Value, json};
 use std::io::Write as _;

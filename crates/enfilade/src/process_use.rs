@@ -4,7 +4,7 @@ use enfilade_faces::ProcessUse;
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
 
-/// The number of ticks in a second, in `/proc/self/stat`. Linux shows 100 to all programs.
+/// The number of ticks in a second, in `/proc/self/stat`. Linux reports 100 ticks per second to all programs.
 const TICKS: u64 = 100;
 
 /// Reads `/proc`. A value that cannot be read is 0.

@@ -1,4 +1,5 @@
-//! The reserved paths: directories and files that the server itself reads or writes. No datastore may contain one of them, or lie in one.
+//! The reserved paths: directories and files that the server itself reads or writes. No datastore may contain a reserved path, or lie in a reserved
+//! path.
 
 use crate::config::{self, Config};
 use enfilade_admin::{CertificatePlace, Reserved};
@@ -6,7 +7,7 @@ use enfilade_tls::CrtList;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The name of the directory for datastores, in the data directory. Datastores may lie in it.
+/// The name of the directory for datastores, in the data directory. Datastores may lie in this directory, although the data directory is reserved.
 pub(crate) const DATASTORES: &str = "datastores";
 
 /// Every directory and file that the server itself reads or writes.
@@ -24,7 +25,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
 }
 
-/// The directories that contain the certificates of a place. A crt-list that cannot be read counts as empty.
+/// The directories that contain the certificates of a directory setting or of a crt-list. A crt-list that cannot be read counts as empty.
 pub(crate) fn certificate_directories(place: &CertificatePlace) -> BTreeSet<PathBuf> {
     let CertificatePlace::List(list) = place else { return [place.path().to_owned()].into() };
     let base = list.parent().map(Path::to_owned).unwrap_or_default();

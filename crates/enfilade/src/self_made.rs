@@ -22,7 +22,7 @@ const SERVER_DAYS: i64 = 824;
 const AUTHORITY_DAYS: i64 = 3652;
 /// How many seconds before now a new certificate becomes valid, because clocks of clients may be slow.
 const EARLIER: i64 = 3600;
-/// A certificate that the server made is renewed when fewer days than this are left.
+/// The server renews a certificate made by Enfilade when the certificate expires in fewer than this number of days.
 const RENEW_DAYS: i64 = 30;
 /// The longest common name (X.520's ub-common-name).
 const COMMON_NAME_MAX: usize = 64;
@@ -30,10 +30,10 @@ const COMMON_NAME_MAX: usize = 64;
 /// The file of the certificate that the first start makes.
 pub(crate) const OWN: &str = "localhost.pem";
 
-/// A host name, a wildcard name or an IP address, as a certificate has it.
+/// A host name, a wildcard name or an IP address, in the form in which certificates contain it.
 ///
 /// # Errors
-/// When the text is none of these.
+/// Fails if the text is neither a host name, nor a wildcard name, nor an IP address.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(address.to_string());
@@ -44,7 +44,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
         (1..=63).contains(&label.len()) && !label.starts_with('-') && label.bytes().all(is_letter)
     };
     let is_name = text.len() <= 253 && text.strip_prefix("*.").unwrap_or(&text).split('.').all(is_label);
-    // A text with a last label of digits only is a mistyped IP address.
+    // If the last label contains only digits, the text is a mistyped IP address.
     let ends_in_digits =
         text.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
     match is_name && !ends_in_digits {
@@ -193,7 +193,7 @@ pub(crate) fn write_for_owner(data: &Path, path: &Path, bytes: &[u8], mode: u32)
     written.with_context(|| format!("`{}` cannot be written", path.display()))
 }
 
-/// Makes a directory of certificates or keys, if it does not exist. It belongs to the owner of the data directory.
+/// Makes a directory of certificates or keys, if it does not exist. The new directory belongs to the owner of the data directory.
 pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
     if place.exists() {
         return Ok(());
@@ -205,7 +205,7 @@ pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a bundle. Next to it, writes the certificate that clients have to trust, under the same name with `.crt`.
+/// Writes a bundle. Also writes the certificate that clients have to trust, next to the bundle and under the same name with the extension `.crt`.
 pub(crate) fn install(data: &Path, place: &Path, made: &Made) -> anyhow::Result<()> {
     write_for_owner(data, place, made.bundle.as_bytes(), 0o600)?;
     write_for_owner(data, &place.with_extension("crt"), made.trusted.as_bytes(), 0o644)
@@ -218,8 +218,8 @@ fn own_names(named: &[String]) -> Vec<String> {
     [named, &new].concat()
 }
 
-/// Makes the first certificate, if the directory of certificates does not exist. The directory gets its name when it is complete: with an empty
-/// directory the next start would fail.
+/// Makes the first certificate, if the directory of certificates does not exist. The directory is created under another name and renamed when
+/// complete, because the next start would fail with an empty directory.
 pub(crate) fn make_own(
     data: &Path,
     place: &CertificatePlace,
@@ -334,7 +334,8 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("{}.pem", name.replacen('*', "_", 1))
 }
 
-/// Whether Enfilade made a bundle. If so, the certificate that clients have to trust is next to it, with the extension `.crt`.
+/// Whether Enfilade made a bundle. For a bundle that Enfilade made, the certificate that clients have to trust is next to the bundle, with the
+/// extension `.crt`.
 fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)

@@ -86,7 +86,7 @@ fn raise_descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// The number of descriptors that are not for connections but for files, in addition to a tenth of all descriptors.
+/// The number of descriptors that are reserved for files, in addition to a tenth of all descriptors.
 const DESCRIPTORS_LEFT: u64 = 256;
 
 /// Limits the number of connections by the number of descriptors.
@@ -125,7 +125,7 @@ fn load(home: &Home, is_first_start: bool) -> anyhow::Result<Loaded> {
     Ok(Loaded { tls, bad, tickets, watched })
 }
 
-/// Opens the watch that reports changed files. Without it, a listing needs a system call (statx) for each entry.
+/// Opens the watch that reports changed files. Without the watch, a listing needs a system call (statx) for each entry.
 fn hears_changes(home: &Home) -> Option<Watch> {
     match home.config.access.watch {
         false => None,
@@ -134,7 +134,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> {
-    // The sockets are bound before the first start is made: if a port is taken, the operator must not lose the first start and its password.
+    // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home, settled.is_some())?;
@@ -274,7 +274,7 @@ impl Listeners {
     }
 }
 
-/// Starts the threads that follow changes outside this process, and those that clean up.
+/// Starts the threads that watch for changes outside this process, and the threads that clean up.
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
@@ -289,7 +289,8 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     sweeping::follow(home, house)
 }
 
-/// Starts a thread that replaces the slow hashes of marked tokens by fast ones, so that the request with the secret does not wait for it.
+/// Starts a thread that replaces the slow hashes of queued tokens by fast hashes. So a request with the secret of a token does not wait for the
+/// replacement.
 fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (source, files, reserved) =
         (Arc::clone(&home.source), home.files.clone(), Arc::clone(&home.reserved));
@@ -325,7 +326,7 @@ fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that tells the house which file systems are mounted, whenever that changes.
+/// Starts a thread that reports the mounted file systems to the house after each change of the mounts.
 fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     let mut watch = MountWatch::open().context("/proc/self/mountinfo cannot be opened")?;
@@ -411,7 +412,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     settled.inspect(|made| made.was_shown(home, json));
 }
 
-/// The name of the extended attribute for new ACLs. It decides whether Samba can serve the same files.
+/// The name of the extended attribute for new ACLs. The name decides whether Samba can serve the same files.
 fn acl_note(home: &Home) -> &'static str {
     match enfilade_content::acl_place(&home.data) {
         Some(enfilade_content::AclPlace::Security) => "security.NTACL",

@@ -9,13 +9,13 @@ use enfilade_facts::{Read, Table};
 use enfilade_sources::lmdb::{OpenError, UpgradeError};
 use std::time::Duration;
 
-/// The time between two attempts to open a store that another process has.
+/// The time between two attempts to open a store that another process uses.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// The most attempts while another process restores, upgrades or compacts the store: 2 minutes. Another server that starts needs up to one minute for
-/// this work.
+/// The maximum number of attempts while another process restores, upgrades or compacts the store, for 2 minutes in total. Another server that starts
+/// needs up to one minute for this work.
 const WORK_TRIES: u32 = 600;
-/// The most attempts to upgrade while other processes have the store open: 5 seconds. Another server that starts at the same time closes the store at
-/// once; a running server of the older version does not.
+/// The maximum number of attempts to upgrade while other processes have the store open, for 5 seconds in total. Another server that starts at the
+/// same time closes the store at once. A running server of the older version keeps the store open.
 const CLOSE_TRIES: u32 = 25;
 
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
@@ -57,8 +57,8 @@ fn others(why: &anyhow::Error) -> Option<&OpenError> {
     }
 }
 
-/// Upgrades an older store if that takes less than a minute, so that a package can be updated without further commands. Refuses a store for which it
-/// takes longer.
+/// Upgrades an older store if that takes less than a minute, so that a package can be updated without further commands. Refuses a store whose upgrade
+/// takes longer than a minute.
 fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else { return Ok(()) };
     let plan = older.plan()?;
@@ -72,7 +72,7 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
         output::note(&format!("upgrading the facts: {}", told(&plan)));
     }
     let (_, at) = upgrade(older)?;
-    output::note(&format!("the facts are upgraded; the new revision is {}", at.revision));
+    output::note(&format!("the store was upgraded; the new revision is {}", at.revision));
     Ok(())
 }
 
@@ -90,7 +90,7 @@ fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
     }
     match compact(installation) {
         Ok((done, at)) => output::note(&format!(
-            "the facts were compacted: {} saved; the new revision is {}",
+            "the facts were compacted: {} of disk space freed; the new revision is {}",
             shorter(&done),
             at.revision
         )),

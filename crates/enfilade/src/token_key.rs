@@ -1,4 +1,5 @@
-//! The key that makes the hashes of API tokens: finds it, makes it if no token needs a lost key, and reports if tokens need another key.
+//! Loads the key for the hashes of API tokens. If the key file does not exist, a key is created, unless tokens need the lost key. Reports if tokens
+//! need another key than the one in the file.
 
 use crate::output;
 use enfilade_admin::{FernetKeys, TokenKey, judge_token_key};
@@ -44,7 +45,7 @@ pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<S
 /// Compares the key file of a data directory with the facts. Returns the result, and the key if there is a file.
 ///
 /// # Errors
-/// When the key or the facts cannot be read.
+/// Fails if the key or the facts cannot be read.
 pub(crate) fn judge(
     data: &Path,
     group: Option<u32>,

@@ -16,7 +16,7 @@ fn user(call: &Call) -> Result<UserId, ApiError> {
     call.parameter(0).parse().map_err(|_| ApiError::missing("user", call.parameter(0)))
 }
 
-/// Asks door 4 for the permit for a call about a user's credentials.
+/// Returns the permit of door 4 (access) for a call about a user's credentials.
 fn allow(call: &mut Call, user: &UserId) -> Result<ApiPermit, ApiError> {
     call.allow(&About { user: Some(user), ..About::default() })
 }
@@ -65,7 +65,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 pub(super) fn create(call: &mut Call) -> Outcome {
     let user = user(call)?;
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
-    // No roles are passed to door 4: the roles of the credential are chosen below, from those of the session.
+    // Door 4 (access) gets no roles, because the roles of the credential are chosen below, from the roles of the session.
     let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let value = call.json()?;
@@ -197,7 +197,7 @@ fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Resul
     Ok(value)
 }
 
-/// The access rules of all credentials of the user, after door 4 has allowed the call.
+/// Returns the access rules of all credentials of the user, if door 4 (access) permits the call.
 fn rules_of_user(call: &mut Call) -> Result<Vec<AccessRule>, ApiError> {
     let (user, domain) = super::users::of_path(call, 0)?;
     call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;

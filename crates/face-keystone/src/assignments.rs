@@ -142,7 +142,7 @@ struct Asked {
     with_names: bool,
 }
 
-/// One assignment. For an effective assignment, also the grant and the role from which it follows.
+/// One assignment. For an effective assignment, the row also contains the grant and the implying role that produce the assignment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     key: GrantKey,

@@ -227,7 +227,7 @@ fn text(value: &Value, name: &str) -> Option<String> {
     value.get(name)?.as_str().map(str::to_owned)
 }
 
-/// Reads a secret. A text that cannot be one is refused in the same way as a wrong secret.
+/// Reads a secret. A text that is not a valid secret is refused in the same way as a wrong secret.
 fn secret(value: &Value, name: &str) -> Result<Secret, ApiError> {
     let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
     Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())

@@ -210,8 +210,8 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
     }
 }
 
-/// Whether the blob of a key names no trust, no access token, and no application credential except the one with which the key was made. A session
-/// that is issued for the key is limited by that application credential only, and not by others in the blob.
+/// Returns `false` if the blob of a key refers to a trust, an access token, or an application credential that did not create the key. A session that
+/// is issued for the key is limited only by the application credential that created the key, and not by others in the blob.
 pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
@@ -264,8 +264,8 @@ fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
     })
 }
 
-/// The user in the path, and the permit for the call. The call is about all keys of the user (`lineage` is `None`), or about one key that was made
-/// with the application credentials in `lineage`.
+/// The user in the path, and the permit for the call. If `lineage` is `None`, the call applies to all keys of the user. Otherwise the call applies to
+/// one key, and `lineage` contains the application credentials that created the key.
 fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), ApiError> {
     let (user, domain) = users::of_path(call, 0)?;
     let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };

@@ -72,7 +72,7 @@ impl Resource for Group {
     }
 }
 
-/// Lists the users directly in a group.
+/// Lists the users that are direct members of a group.
 pub(super) fn list_users(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Group::found(call)?;
     let (base, only, own) = (call.base.clone(), permit.only_domain(), permit.clone());

@@ -1,7 +1,7 @@
 //! Identity v3, as OpenStack's clients and services use it: tokens, the catalog and application credentials.
 //!
 //! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is answered with 401, an invalid token in
-//! `X-Subject-Token` with 404. Only the log has the reason.
+//! `X-Subject-Token` with 404. Only the log contains the reason why a token is invalid.
 
 mod application_credentials;
 mod assignments;
@@ -84,11 +84,11 @@ impl ApiResponse {
 
 /// The error of a call.
 pub(crate) enum ApiError {
-    /// A door refused the call, or the request is malformed.
+    /// One of the doors refused the call, or the request is malformed.
     Failed(Failure),
     /// A status and a text for the client.
     Message(StatusCode, String),
-    /// The token in `X-Subject-Token` is invalid. Only the log has the reason.
+    /// The token in `X-Subject-Token` is invalid. Only the log contains the reason why the token is invalid.
     Subject(Refusal),
 }
 
@@ -136,7 +136,7 @@ impl From<SourceError> for ApiError {
 
 pub(crate) type Outcome = Result<ApiResponse, ApiError>;
 
-/// A call with a session that door 2 permitted.
+/// An API call with a session that door 2 (identity) accepted.
 pub(crate) struct Call {
     faces: Faces,
     visit: Visit,
@@ -156,7 +156,7 @@ impl Call {
         rule_named(self.route.rule).ok_or_else(|| RequestError::NoRoute.into())
     }
 
-    /// Asks door 4 for the permit for this call.
+    /// Returns the permit of door 4 (access) for this call, or its refusal.
     fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = self.rule()?;
         Ok(self.visit.use_api(rule, about)?)
@@ -173,7 +173,7 @@ impl Call {
         self.faces.house().source().read(look)?
     }
 
-    /// Changes facts with a permit.
+    /// Changes the stored facts with a permit of door 4 (access). Errors become API errors.
     fn save<R>(
         &self,
         permit: &ApiPermit,
@@ -188,7 +188,7 @@ impl Call {
         place(&text).map(Some).ok_or_else(|| ApiError::missing("marker", &text))
     }
 
-    /// The first of these that exists: the domain for which the session is, the domain of its project, the domain of its user.
+    /// Returns the domain in the scope of the session, else the domain of its project, else the domain of its user.
     fn own_domain(&self) -> Option<DomainId> {
         let session = self.visit.identity().session()?;
         Some(match session.claim.scope {
@@ -197,7 +197,7 @@ impl Call {
         })
     }
 
-    /// Changes facts with a permit; returns the result of `change` as it is.
+    /// Changes the stored facts with a permit of door 4 (access). Returns the unmodified result of `change`.
     fn change<R>(&self, permit: &ApiPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
         change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
     }
@@ -262,7 +262,7 @@ async fn answer<B: Incoming>(
     finish(&base, outcome, trace)
 }
 
-/// Asks door 2 about the token in `X-Auth-Token`.
+/// Checks the token in `X-Auth-Token` with door 2 (identity).
 async fn admit(
     faces: &Faces,
     connection: &Connection,

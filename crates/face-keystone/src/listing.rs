@@ -13,13 +13,13 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 use tokio::sync::mpsc;
 
-/// The most records to read in one view.
+/// The maximum number of records to read in one view.
 const PAGE: usize = 500;
 
-/// The size of a piece of a response, in bytes. A piece may exceed it by one record.
+/// The size of a piece of a response, in bytes. A piece may exceed this size by one record.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The most memory of a response that is sent in pieces, in bytes. One piece is being made, one is in the queue and one is being sent; each may
+/// The maximum memory for a response that is sent in pieces, in bytes. One piece is being made, one is in the queue and one is being sent; each may
 /// exceed its size by one record.
 const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
@@ -91,8 +91,8 @@ impl Filters {
                 .map(|(name, value)| match name.split_once("__") {
                     None => (name, Compare::Equal, value),
                     Some((attribute, how)) => {
-                        // In Keystone, only comparisons with an `i` in front (`icontains`) ignore case. Here `contains`, `startswith` and `endswith`
-                        // ignore it, too.
+                        // In Keystone, only comparisons with an `i` in front (`icontains`) ignore case. In this server, `contains`, `startswith` and
+                        // `endswith` ignore case, too.
                         let how = how.strip_prefix('i').unwrap_or(how);
                         let compare = COMPARES.iter().find(|(known, _)| *known == how);
                         (attribute.to_owned(), compare.map_or(Compare::Equal, |(_, compare)| *compare), value)
@@ -107,7 +107,7 @@ impl Filters {
         self.0.iter().all(|(name, compare, wanted)| match body.get(name) {
             None => true,
             Some(Value::Bool(is)) => {
-                // All other values mean true, and so does `?enabled` without a value.
+                // Every value except `0`, `false`, `no` and `off` means true, and so does `?enabled` without a value.
                 let wanted = !["0", "false", "no", "off"].contains(&wanted.to_ascii_lowercase().as_str());
                 *is == wanted
             }
@@ -143,7 +143,7 @@ pub(super) fn form(query: &str) -> Vec<(String, String)> {
 
 /// Percent-decodes one part of a query; invalid escapes stay as they are.
 pub(super) fn plain(text: &str) -> String {
-    // A plus means a space. It is replaced before the escapes are decoded, because an escape (`%2B`) may give a real plus.
+    // A plus means a space. The plus is replaced before the escapes are decoded, because the escape `%2B` stands for a literal plus.
     percent_decoded_leniently(&text.replace('+', " "))
 }
 

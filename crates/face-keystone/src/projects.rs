@@ -132,7 +132,7 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
         (None, None) => call.own_domain().filter(|_| parent.is_none()),
     };
     let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
-    // The rule is judged before the 404, so that a caller without the right does not learn whether the domain or the parent exists.
+    // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn whether the domain or the parent exists.
     let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
     if let (Some(said), None) = (&domain, &in_domain) {
         return Err(ApiError::missing("domain", said));

@@ -15,8 +15,8 @@ pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// The body, and the revision of the facts in it. The JSON is written directly, because this function runs for every token whose body is not
-/// remembered. To build a tree of values first would take as long as all other steps.
+/// Returns the response body, and the revision of the facts from which the body was built. The JSON is written directly, because this function runs
+/// for every token whose body is not remembered. To build a tree of values first would take as long as all other steps.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,

@@ -112,7 +112,7 @@ impl<R: Row> From<Saved<R::Key, R>> for Record<R> {
     }
 }
 
-/// Parses stored additional attributes; a text that is not a JSON object gives none.
+/// Parses stored additional attributes. If the text is not a JSON object, the result is empty.
 pub(super) fn attributes(stored: &str) -> Map<String, Value> {
     serde_json::from_str(stored).unwrap_or_default()
 }
@@ -150,7 +150,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         About::default()
     }
 
-    /// The properties that the authorization rules need of a resource that does not exist.
+    /// The properties that the authorization rules use if the resource does not exist.
     fn about_missing() -> About<'static> {
         About::default()
     }
@@ -160,7 +160,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         None
     }
 
-    /// The user or group for which a request chooses this name.
+    /// The new user or group for which a request gives the name `_name`.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }
@@ -190,8 +190,8 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(exists.then_some((id, row)))
     }
 
-    /// The record in the path, and the permit for the call. The rule is judged before the 404: a caller without the right does not learn whether the
-    /// record exists.
+    /// The record in the path, and the permit for the call. The authorization rule is checked before a 404 response, so that an unauthorized caller
+    /// does not learn whether the record exists.
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = call.parameter(0);
         let said = if Self::DECODES_ID { plain(said) } else { said.to_owned() };
@@ -286,7 +286,7 @@ pub(super) fn answer<R: Resource>(
     ApiResponse::json(status, &json!({ name: R::described(&call.base, record, permit) }))
 }
 
-/// Creates the record `new` with the changes of the body.
+/// Applies the request body to the record `new`, and stores the record.
 pub(super) fn created<R: Resource + StoredResource>(
     call: &Call,
     (permit, given): (ApiPermit, RequestBody),
@@ -308,7 +308,8 @@ pub(super) fn described<R: Resource>(
     Ok(R::described(base, Record { id, row, extra }, permit))
 }
 
-/// Applies the body to the existing record or, if there is none, to `new`. Returns the record and its additional attributes.
+/// Applies the request body to the existing record `before`. If `before` is `None`, the body is applied to the new record `new`. Returns the record
+/// and its additional attributes.
 fn edited<R: Resource>(
     given: &RequestBody,
     before: Option<(&R, &str)>,
@@ -353,7 +354,7 @@ pub(super) fn permitted_in_domain<R: Resource>(
     let name = given.text("name")?.flatten().unwrap_or_default();
     let party = R::party_named(&name);
     let domain = found.as_ref().map(|(id, _)| id);
-    // The rule is judged before the 404, so that a caller without the right does not learn whether the domain exists.
+    // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
     let said = said.ok_or_else(no_domain)?;
     let found = found.ok_or_else(|| ApiError::missing("domain", &said))?;
@@ -392,7 +393,7 @@ fn list_all<R: Resource>(call: &mut Call) -> Outcome {
     listing::answer(call, R::SCHEMA.many, &permit, filters, after, Box::new(source))
 }
 
-/// Whether a record of the domain `of` belongs to a list of the domain `listed`, or to a list of all existing domains if `listed` is `None`.
+/// Whether a record of the domain `of` belongs to a list of the domain `listed`. If `listed` is `None`, the list covers all existing domains.
 fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, ApiError> {
     match listed {
         Some(listed) => Ok(listed == of),
@@ -422,7 +423,7 @@ fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
         Some(text) => {
             let found = call.look(|view| {
                 let Some(key) = R::Key::from_text(&text) else { return Ok(None) };
-                // A marker outside this list is answered like one that does not exist.
+                // A marker that is not in the list is treated like a marker that does not exist.
                 let row = match view.get::<R>(&key)? {
                     Some(row) if is_in(view, domain, place(&row).0)? => Some(row).filter(|row| selected(row)),
                     _ => None,

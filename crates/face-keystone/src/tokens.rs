@@ -38,7 +38,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
-        // These refusals are not about the token itself, so they do not become a 404.
+        // If facts or files cannot be read, the token itself is not at fault, so the response is not a 404.
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }
@@ -72,7 +72,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         None => {
             let (text, made_at) =
                 token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
-            // If the facts changed between verdict and body, the body is correct, but it is not remembered.
+            // If the facts changed after the token was checked and before the body was built, the body is correct but is not cached.
             if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
                 let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
                 call.faces.rendered().put(key, rendered);
@@ -121,7 +121,8 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
-/// A revocation event in Keystone's form. `None` for a kind of mark that Keystone does not have; services notice such a mark at the next validation.
+/// A revocation event in Keystone's form. Returns `None` for a revocation that Keystone's events cannot express. Services notice the revocation when
+/// they validate the token again.
 fn event(event: &RevocationSummary) -> Option<Value> {
     let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
     let (name, id) = match &event.mark {

@@ -75,7 +75,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let given =
         value.get("trust").ok_or_else(|| ApiError::invalid("Expecting to find trust in the body."))?;
     let mut new = read(given, call.faces.house().now().unix_seconds)?;
-    // A session that was issued for a trust can lend on only by redelegating that trust.
+    // A session that was issued for a trust can delegate rights again only by redelegating that trust.
     let session = call.visit.identity().session();
     new.parent = session.and_then(|session| session.claim.trust());
     new.by = session.and_then(|session| session.claim.credential());

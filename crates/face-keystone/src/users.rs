@@ -128,18 +128,18 @@ pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId
     let found = call.look(|view| User::find(view, said))?;
     match found {
         Some((id, row)) => Ok((id, Some(row.domain))),
-        // The rule is judged before the 404: a caller without the right does not learn that the user does not exist.
+        // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn that the user does not exist.
         None => Ok((said.parse().unwrap_or(UserId::from_bytes([0; 16])), None)),
     }
 }
 
-/// The user with this id; the error is 404. For callers that got the id from [`of_path`].
+/// Returns the user with this id, or a 404 error if the user does not exist. For callers that got the id from [`of_path`].
 pub(super) fn existing(call: &Call, id: &UserId) -> Result<User, ApiError> {
     let found = call.look(|view| User::find(view, &id.to_string()))?;
     found.map(|(_, row)| row).ok_or_else(|| ApiError::missing("user", call.parameter(0)))
 }
 
-/// The filter `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
+/// The filter `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches the filter.
 struct PasswordEnd {
     holds: fn(&i64, &i64) -> bool,
     seconds: i64,
@@ -193,7 +193,8 @@ fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<Strin
     all
 }
 
-/// The profile and the additional attributes with the changes of the body. The options that the password rules use are stored in both.
+/// The profile and the additional attributes with the changes of the body. The options that the password rules use are stored both in the profile and
+/// in the additional attributes.
 fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes, Error> {
     let mut profile: Profile = before.profile.clone();
     if let Some(project) = given.id("default_project_id")? {
@@ -218,7 +219,7 @@ fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<
     Ok(UserSave { name, enabled, comment, password, attributes: after })
 }
 
-/// Changes a password for its own user, after door 2 has verified the old password.
+/// Changes the password of a user at the request of that user. Door 2 (identity) has already verified the old password.
 pub(super) fn set_own_password(
     ctx: &ChangeContext<'_>,
     id: &UserId,

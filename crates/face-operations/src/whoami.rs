@@ -24,8 +24,8 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both have the same size, so that a benchmark can compare a request
-/// with and without door 2.
+/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have the same size, so that a benchmark can compare a
+/// request with and without an identity check (door 2).
 const PADDED_BYTES: usize = 512;
 
 /// A response with this JSON, padded with spaces.

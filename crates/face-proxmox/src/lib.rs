@@ -1,8 +1,8 @@
 //! The part of the API of Proxmox Backup Server under `/api2/json` for users, tokens, roles and datastores: for proxmoxer and scripts with API
 //! tokens.
 //!
-//! Responses are `{"data": …}`; errors are a status and one line of text. Every call asks door 4 for the privilege that Proxmox Backup Server
-//! requires for it, and gets the context for changes only with the permit of door 4.
+//! Responses are `{"data": …}`; errors are a status and one line of text. Door 4 (access) checks that the caller has the privilege that Proxmox
+//! Backup Server requires for the call. A call can change facts only with the permit of door 4.
 
 mod acl;
 mod datastores;
@@ -51,7 +51,8 @@ fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
 /// The result of a call.
 struct ApiResponse {
     value: Value,
-    /// The digest of the listed state. A client can send it with a later change, which is refused if the state has changed.
+    /// The digest of the listed state. A client can send the digest with a later change. The change is refused if the state has changed since the
+    /// listing.
     digest: Option<String>,
 }
 
@@ -116,7 +117,8 @@ struct Call {
 }
 
 impl Call {
-    /// Asks door 4 for this privilege on the path. The user `own` needs no privilege, unless logged in with an API token.
+    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. If the caller is the user `own`, no privilege is
+    /// needed, unless the caller logged in with an API token.
     fn permit(
         &mut self,
         path: &str,
@@ -199,7 +201,7 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
     answer
 }
 
-/// Refuses changes that the page of another site requests. A browser adds the user's credentials to the requests of any page. The header
+/// Refuses changes that are requested by a web page of another site. A browser adds the user's credentials to the requests of any page. The header
 /// `Sec-Fetch-Site` or `Origin` shows from which site the page is.
 fn check_site(head: &Parts) -> Result<(), RequestError> {
     if head.method == Method::GET {

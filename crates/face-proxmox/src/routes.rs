@@ -1,4 +1,4 @@
-//! Every call of the Proxmox API: its handler, and whether lent credentials may make it. Dispatch and tests use this table.
+//! Every call of the Proxmox API, with its handler and whether lent (delegated) credentials may make the call. Dispatch and tests use this table.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
 use enfilade_faces::RequestError;
@@ -12,11 +12,12 @@ pub struct ProxmoxRoute {
     pub method: &'static str,
     /// The path below `/api2/json/`; a segment in braces matches any value.
     pub path: &'static str,
-    /// The class by which door 4 decides whether a lent credential may make the call. The handler asks door 4 for the privilege.
+    /// The class of the call, from which door 4 (access) decides whether a lent (delegated) credential may make the call. The handler checks the
+    /// privilege of the caller with door 4.
     pub lending: Lending,
     /// The handler of the call.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// A text for the reference: the privileges that the call needs. If the text has no path, they are needed on the path of the datastore or user.
+    /// A text for the reference: the privileges that the call needs. A privilege without a path is needed on the path of the datastore or user.
     pub needs: &'static str,
     /// The summary of the call in the reference.
     pub says: &'static str,
@@ -37,30 +38,30 @@ const fn row(
 #[rustfmt::skip]
 pub static PROXMOX: &[ProxmoxRoute] = &[
     row(Reads, "GET", "version", version, "any login", "Show version"),
-    row(Reads, "GET", "config/datastore", datastores::configs, "Datastore.Audit on each", "List configurations of datastores"),
+    row(Reads, "GET", "config/datastore", datastores::configs, "Datastore.Audit on each listed datastore", "List configurations of datastores"),
     row(Manages, "POST", "config/datastore", datastores::create, "Datastore.Allocate on `/datastore`", "Create datastore"),
     row(Reads, "GET", "config/datastore/{name}", datastores::config, "Datastore.Audit", "Show configuration of a datastore"),
     row(Manages, "PUT", "config/datastore/{name}", datastores::change, "Datastore.Modify", "Change datastore"),
     row(Manages, "DELETE", "config/datastore/{name}", datastores::remove, "Datastore.Allocate", "Remove datastore; its content stays"),
-    row(Reads, "GET", "admin/datastore", datastores::stores, "Datastore.Audit or Datastore.Backup on each", "List datastores"),
+    row(Reads, "GET", "admin/datastore", datastores::stores, "Datastore.Audit or Datastore.Backup on each listed datastore", "List datastores"),
     row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; without either, the datastore looks absent", "Show usage"),
-    row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1`: of each process; `wait=SECONDS`: wait until none is left, 60 s at most"),
-    row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each", "Show usage of all datastores; an error of a datastore is in its entry"),
+    row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1` lists them for each process; `wait=SECONDS` waits until no operation is left, for at most 60 s"),
+    row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each listed datastore", "Show usage of all datastores; an error of a datastore is in its entry"),
     // The name of the service is used only for the privilege, because this server has one service.
     row(Manages, "POST", "nodes/{node}/services/{service}/reload", reload, "Sys.Modify on `/system/services/{service}`", "Read configuration and certificates again; the response contains the result"),
-    row(Reads, "GET", "access/users", users::list, "Sys.Audit on `/access/users` for all, else only oneself", "List users"),
+    row(Reads, "GET", "access/users", users::list, "Sys.Audit on `/access/users` to list all users; without it, only the caller is listed", "List users"),
     row(People, "POST", "access/users", users::create, "Permissions.Modify", "Create user"),
-    row(Reads, "GET", "access/users/{userid}", users::show, "Sys.Audit, or being that user", "Show user"),
+    row(Reads, "GET", "access/users/{userid}", users::show, "Sys.Audit, unless the caller is the user in the path", "Show user"),
     row(People, "PUT", "access/users/{userid}", users::change, "Permissions.Modify", "Change user"),
     row(People, "DELETE", "access/users/{userid}", users::remove, "Permissions.Modify", "Remove user"),
-    row(Reads, "GET", "access/users/{userid}/token", tokens::list, "Sys.Audit, or being that user", "List tokens"),
-    row(Reads, "GET", "access/users/{userid}/token/{name}", tokens::show, "Sys.Audit, or being that user", "Show token"),
-    row(People, "POST", "access/users/{userid}/token/{name}", tokens::create, "Permissions.Modify, or being that user", "Create token; the answer shows its secret once"),
-    row(People, "PUT", "access/users/{userid}/token/{name}", tokens::change, "Permissions.Modify, or being that user", "Change token; `regenerate=1`: replace its secret"),
-    row(People, "DELETE", "access/users/{userid}/token/{name}", tokens::remove, "Permissions.Modify, or being that user", "Delete token"),
+    row(Reads, "GET", "access/users/{userid}/token", tokens::list, "Sys.Audit, unless the caller is the user in the path", "List tokens"),
+    row(Reads, "GET", "access/users/{userid}/token/{name}", tokens::show, "Sys.Audit, unless the caller is the user in the path", "Show token"),
+    row(People, "POST", "access/users/{userid}/token/{name}", tokens::create, "Permissions.Modify, unless the caller is the user in the path", "Create token; the answer shows its secret once"),
+    row(People, "PUT", "access/users/{userid}/token/{name}", tokens::change, "Permissions.Modify, unless the caller is the user in the path", "Change token; `regenerate=1`: replace its secret"),
+    row(People, "DELETE", "access/users/{userid}/token/{name}", tokens::remove, "Permissions.Modify, unless the caller is the user in the path", "Delete token"),
     row(Reads, "GET", "access/acl", acl::list, "Sys.Audit on `/access/acl` for all, else only one's own tokens", "List roles on paths"),
     row(People, "PUT", "access/acl", acl::change, "Permissions.Modify, or owning the token", "Assign a role on a path; `delete=1`: remove it"),
-    row(Reads, "GET", "access/permissions", acl::permissions, "Sys.Audit on `/access`; no privilege to see one's own privileges and those of one's own tokens", "Show privileges"),
+    row(Reads, "GET", "access/permissions", acl::permissions, "Sys.Audit on `/access`, except to see the privileges of the caller and of the caller's own tokens", "Show privileges"),
     row(Reads, "GET", "access/roles", acl::roles, "any login", "List roles and their privileges"),
     row(Reads, "GET", "access/domains", realms, "any login that is not limited to a project", "List realms"),
 ];

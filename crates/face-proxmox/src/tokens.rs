@@ -58,7 +58,7 @@ fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, 
     Ok(permit)
 }
 
-/// Creates a token. It has only the roles that are assigned to it, as in Proxmox Backup Server.
+/// Creates a token. The new token has only the roles that are assigned to the token, as in Proxmox Backup Server.
 pub(super) fn create(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let (user, name) = &named;

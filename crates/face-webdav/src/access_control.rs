@@ -28,7 +28,7 @@ const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
 ];
 
-/// Writes each privilege if `is_there` is true for the rights that the privilege needs.
+/// Calls `is_there` with the rights that each privilege needs, and writes the privilege if the result is true.
 pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) -> bool) {
     for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| is_there(*mask)) {
         let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");
@@ -49,8 +49,8 @@ impl Control {
         self.descriptor.owner.iter().for_each(|owner| self.push_href(xml, owner));
     }
 
-    /// Writes the entries in the order of evaluation, without two kinds: inherit-only entries do not apply to this resource, and audit entries
-    /// neither grant nor deny.
+    /// Writes the entries in the order of evaluation. Inherit-only entries are left out, because they do not apply to this resource. Audit entries
+    /// are left out, because they neither grant nor deny.
     pub(crate) fn push_acl(&self, xml: &mut String) {
         // A descriptor without an ACL grants everything.
         let everything =
@@ -87,8 +87,8 @@ impl Control {
         xml.push_str("</D:ace>");
     }
 
-    /// Writes the URL of a subject. The URL of a subject other than the user has the SID, because the time to find names would grow with the number
-    /// of subjects.
+    /// Writes the URL of a subject. The URL of every subject except the user contains a SID instead of a name. The lookup of a name would have to
+    /// search all users and groups.
     fn push_href(&self, xml: &mut String, sid: &Sid) {
         let (own, url) = &self.own;
         xml.push_str("<D:href>");

@@ -1,4 +1,5 @@
-//! The conditions of a request: the `If` header (RFC 4918 §10.4), which also has the tokens of locks, and the conditions of RFC 9110 §13.
+//! The conditions of a request: the `If` header (RFC 4918 §10.4), and the headers of RFC 9110 §13, such as `If-Match`. The `If` header also contains
+//! lock tokens.
 
 use super::ResourcePath;
 use enfilade_faces::{Failure, RequestError, list};
@@ -164,7 +165,8 @@ pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath>
             path
         }
     };
-    // The URL of a resource has no query and no fragment (RFC 4918 §8.3). If there is one, the client did not encode a `?` or `#` in a name.
+    // The URL of a resource has no query and no fragment (RFC 4918 §8.3). If a URL has a query or a fragment, the client did not encode a `?` or `#`
+    // in a name.
     if path.contains(['?', '#']) {
         return None;
     }

@@ -15,7 +15,7 @@ pub(crate) fn of(name: &str) -> &'static str {
     }
 }
 
-/// Finds the media types of names one after the other. It keeps the last type, because most names of a directory have the same extension.
+/// Finds the media types of names one after the other. The last type is cached, because most names of a directory have the same extension.
 #[derive(Default)]
 pub(crate) struct InTurn {
     ending: String,

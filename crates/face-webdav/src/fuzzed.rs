@@ -33,7 +33,8 @@ impl Dice {
         (self.0 >> 33) as usize % sides
     }
 
-    /// One of the seeds, with a few bytes changed, removed, repeated or inserted from another seed.
+    /// Returns one of the seeds after one to four random edits. An edit changes, removes or repeats bytes, inserts bytes of another seed, or cuts off
+    /// the end.
     fn near(&mut self, seeds: &[&str]) -> Vec<u8> {
         let mut bytes = seeds[self.roll(seeds.len())].as_bytes().to_vec();
         for _ in 0..=self.roll(4) {

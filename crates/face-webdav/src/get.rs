@@ -42,7 +42,7 @@ pub(crate) async fn get(call: Call, content: Content) -> Answer {
     // Serving a file from memory is faster than waking another thread.
     let begun = match begin(visit.clone(), &place, &parts.headers, (content, counts), CachedOnly) {
         Ok(Cached::Ready(begun)) => Ok(begun),
-        // Otherwise one blocking task does everything: a file of one piece needs no further task.
+        // If the disk must be read, one blocking task opens the file and reads the first piece. So a file of one piece needs no further task.
         Ok(Cached::WouldWait) => {
             blocking_failure(visit.share(), move || {
                 begin(visit, &place, &parts.headers, (content, counts), Blocking)
@@ -131,7 +131,8 @@ fn begin<P: Patience>(
         let place = match counts && wanted > UNCOUNTED_BYTES {
             false => None,
             true => match reading.share().answer_now(PIECE_BYTES as u32) {
-                // The user's clients have not read enough of other responses. So the piece is sent later, and read now only for its digest.
+                // The user's share of memory is in use, because the user's clients have not read other responses yet. The piece is read now to
+                // compute its digest, and read again when it can be sent.
                 Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
                     return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
                         add_digest(&mut answer, &piece);
@@ -217,7 +218,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     // and not to guess the type.
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // `If-Range`: the client would join a range of another version of the file with the wrong bytes.
+    // `If-Range`: without this check, the client could combine ranges of two versions of the file.
     let is_wanted = content == Content::Sent && text(IF_RANGE).is_none_or(|tag| tag.trim() == etag);
     // Only GET has ranges (RFC 9110 §14.2).
     let range = text(RANGE).filter(|_| is_wanted);
@@ -242,8 +243,8 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     Ok((answer, Wanted::Part(range)))
 }
 
-/// Sends the first piece, then reads and sends the others. The doors are asked again before every piece, and every second while the client is slow. A
-/// piece is read only when the channel has a slot, so that a client that does not read uses no memory.
+/// Sends the first piece, then reads and sends the others. Before every piece, and every second while the client is slow, the server checks that the
+/// user may still read the file. A piece is read only when the channel has a slot, so that a client that does not read uses no memory.
 async fn send(
     mut reading: Reading,
     piece: Bytes,
@@ -260,7 +261,7 @@ async fn send(
         place.send(Ok(piece));
         reading = back;
     }
-    // Without TLS the kernel sends the rest, if that is more than a few pieces.
+    // Without TLS, the kernel sends the rest of the range if the rest is longer than a few pieces.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
         return spliced::send(reading, range, sender, (&connection, &splices), trace).await;
     }

@@ -3,7 +3,7 @@
 use super::{PREFIX, ResourcePath};
 use enfilade_faces::percent;
 
-/// The URL path of a place; collections end with a slash.
+/// The URL path of a resource; the path of a collection ends with a slash.
 pub(crate) fn of(place: &ResourcePath, is_collection: bool) -> String {
     let mut url = format!("{PREFIX}{}", place.datastore);
     for name in place.path.names() {

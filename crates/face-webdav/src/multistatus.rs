@@ -162,7 +162,7 @@ impl<'a> Namespaces<'a> {
 /// The requested properties, prepared once for all `response` elements.
 pub(crate) struct Form {
     asked: Asked,
-    /// Each property that is requested by name: the live property, if it is one, and the qualified name.
+    /// The properties that are requested by name. Each pair contains the live property (`None` for a dead property) and the qualified name.
     named: Vec<(Option<Live>, String)>,
     declarations: String,
 }
@@ -192,12 +192,12 @@ impl Form {
         )
     }
 
-    /// Whether `is_one` is true for any property that is requested by name.
+    /// Whether any property that is requested by name satisfies the predicate `is_one`.
     pub(crate) fn has(&self, is_one: impl Fn(Option<Live>) -> bool) -> bool {
         self.named.iter().any(|(live, _)| is_one(*live))
     }
 
-    /// Writes the names of the properties that are requested by name and for which `is_one` is true.
+    /// Writes the names of the requested properties that satisfy the predicate `is_one`.
     pub(crate) fn push_names(&self, xml: &mut String, is_one: impl Fn(Option<Live>) -> bool) {
         self.named.iter().filter(|(live, _)| is_one(*live)).for_each(|(_, name)| push_empty(xml, name));
     }
@@ -297,8 +297,8 @@ pub(crate) fn push_truncated(xml: &mut String, href: &str) {
 
 const OK: &str = "</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>";
 
-/// Whether a resource has a property. Size, type and entity tag describe the content of a GET, and a GET of a collection has no content. Entity tag
-/// and modification time of a collection would change with members that the reader may not see (invariant S2).
+/// Whether a resource has a property. Size, type and entity tag describe the content of a GET, and a GET of a collection has no content. An entity
+/// tag or modification time of a collection would reveal changes of hidden members (invariant S2).
 fn has(resource: &Resource<'_>, live: Live) -> bool {
     match live {
         Live::ContentLength | Live::ContentType | Live::Etag | Live::LastModified => {
@@ -337,7 +337,7 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
             meta.push_validator(xml);
             xml.push_str("&quot;");
         }
-        // This property was written by the first `match`.
+        // The first `match` of this function wrote this property.
         Live::SupportedLock => {}
         Live::LockDiscovery => more.locks.iter().for_each(|lock| push_lock(xml, lock, more.now)),
         Live::QuotaAvailable => push_number(xml, more.quota.map_or(0, |quota| quota.0)),
@@ -427,7 +427,8 @@ pub(crate) fn multi_status(body: Body) -> Answer {
     answer
 }
 
-/// Writes a number in decimal digits. Every entry has several numbers, and the formatter of the library takes five times as long.
+/// Writes a number in decimal digits. Every entry has several numbers, and the formatter of the standard library takes five times as long as this
+/// function.
 fn push_number(xml: &mut String, number: u64) {
     let (mut digits, mut rest) = ([b'0'; 20], number);
     let mut from = digits.len();

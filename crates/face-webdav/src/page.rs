@@ -73,7 +73,7 @@ pub(crate) async fn page(call: Call) -> Answer {
     answer
 }
 
-/// Writes a page as fast as the client reads it. The entries were judged before the response began.
+/// Writes a page as fast as the client reads it. The user's rights to see the entries were checked before the response began.
 async fn write(
     mut writing: Writing,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
@@ -223,7 +223,7 @@ struct Writing {
     written: usize,
     /// The prefix of the links of rows.
     url: String,
-    /// The HTML before the rows, until it is written, and the HTML after them.
+    /// `head` is the HTML before the rows, and becomes empty when it is written. `tail` is the HTML after the rows.
     head: String,
     tail: Option<String>,
 }

@@ -43,7 +43,7 @@ impl Parts {
     }
 }
 
-/// Sends the parts one after the other. The doors are asked again before each piece, as for one range.
+/// Sends the parts one after the other. Before each piece, the server checks that the user may still read the file, as in a response with one range.
 pub(super) async fn send(
     mut reading: Reading,
     parts: Parts,

@@ -54,7 +54,8 @@ impl Buffers {
         Lent { bytes, home: self.home.clone() }
     }
 
-    /// Drops the free buffers now, and the lent buffers after they are sent, so that a client that does not read keeps none in memory.
+    /// Drops all free buffers. A buffer that is being sent is dropped after it is sent. So no free buffer stays in memory for a client that does not
+    /// read.
     fn forget(&mut self) {
         *self = Buffers::new();
     }
@@ -86,8 +87,8 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     None
 }
 
-/// Waits until the channel has a slot for the next piece and the user's share of memory has room for it. `None` if the client disconnected or the
-/// user may no longer read.
+/// Waits until the channel has a slot for the next piece, and the piece fits into the memory that the user's responses may use. `None` if the client
+/// disconnected or the user may no longer read.
 pub(super) async fn place_for<'s>(
     mut reading: Reading,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
@@ -126,7 +127,7 @@ pub(super) async fn place_for<'s>(
             Err(_) => match check(reading, trace).await {
                 Some(still) => reading = still,
                 None => {
-                    // The client does not read, so an error in the body would never reach it.
+                    // A client that does not read would never receive an error in the body. So the connection is closed.
                     connection.cut.notify_one();
                     return None;
                 }

@@ -23,14 +23,14 @@ use tokio::sync::mpsc;
 
 /// The most entries of a directory that is listed without another thread.
 const CACHED_ENTRIES_MAX: usize = 16;
-/// How many entries door 4 judges at once.
+/// The number of entries that door 4 checks in one call.
 const BATCH_ENTRIES: usize = 1024;
 /// After this many batches, the server checks whether the client has disconnected.
 const BATCHES_MAX: usize = 16;
 /// The size of a piece that is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// When the output has this size, in bytes, the rest of a batch is written only after the client has read. Some entries are a hundred times as large
-/// as most.
+/// as most other entries.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// The most memory of a listing, in bytes: a piece being sent, one in the queue, one being written, and the entries of a batch.
@@ -61,7 +61,7 @@ pub(crate) async fn propfind(call: Call) -> Answer {
         };
         let (begun, held) = match visit.share().answer_now(HELD_BYTES) {
             Ok(held) => (begun, held),
-            // While the request waits, it holds no memory and is no active operation on the datastore.
+            // A waiting request holds no memory, and does not count as an active operation on the datastore.
             Err(share) => {
                 drop(begun);
                 (None, share.answer(HELD_BYTES).await)
@@ -156,7 +156,7 @@ struct RunningListing {
     more: More,
     types: InTurn,
     xml: String,
-    /// The judged entries that are not written yet, and whether each is known to have no dead properties.
+    /// The entries that the user may see and that are not written yet. `are_bare` says for each entry whether it certainly has no dead properties.
     entries: std::vec::IntoIter<Entry>,
     are_bare: std::vec::IntoIter<bool>,
     /// Whether the directory has more entries than a listing shows.
@@ -175,7 +175,8 @@ fn at_once(
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(form.asked());
-    // For a quota all files of a datastore may be counted, for ACLs all files of a directory are opened, and a tree has many directories.
+    // Requests for a quota, for ACLs or for a whole tree can take long. A quota may need a count of all files in the datastore. ACLs need every file
+    // of the directory to be opened. A tree has many directories.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
@@ -279,7 +280,7 @@ impl RunningListing {
         self.entries = entries.into_iter();
     }
 
-    /// Renders the judged entries until a piece of the response is full.
+    /// Renders the entries of the current batch until a piece of the response is full.
     fn render(&mut self) -> Result<(), Refusal> {
         // Reserves space by the average size of the previous entries: growing the output later would copy all of it.
         self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
@@ -347,7 +348,8 @@ impl RunningListing {
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
         if self.entries.len() > 0 {
-            // The entries were judged before the client read the previous piece, so they are judged again if facts have changed since then.
+            // The rights to these entries were checked before the client read the previous piece. If the stored facts have changed since then, the
+            // rights are checked again.
             if !self.listing.is_unchanged() {
                 let entries = std::mem::take(&mut self.entries).collect();
                 let entries = self.listing.still_seen(entries)?;
@@ -374,7 +376,7 @@ impl RunningListing {
         Ok(is_over || is_late)
     }
 
-    /// Continues with the next directory of the tree. Returns whether there was one.
+    /// Continues with the next directory of the tree. Returns `false` if no directory is left.
     fn descend(&mut self) -> Result<bool, Refusal> {
         let Some(deep) = &mut self.deep else { return Ok(false) };
         while let Some(path) = deep.remaining.pop() {
@@ -469,8 +471,8 @@ fn push_itself(
     Ok(())
 }
 
-/// Renders one piece after the other, each when the channel has a slot. The status is already sent; an error now can only cut the response
-/// short.
+/// Renders the response piece by piece. Each piece is rendered only when the channel has a slot. The status is already sent; an error now can only
+/// cut the response short.
 async fn stream(
     mut running: Box<RunningListing>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,

@@ -18,7 +18,7 @@ pub(crate) async fn proppatch(call: Call) -> Answer {
         let conditions = RequestConditions::of(&head)?;
         let limits = visit.limits();
         let changes = read(&collect_xml(body, &limits).await?, &limits)?;
-        // Live properties cannot be changed. If the request changes one, no change is made.
+        // Live properties cannot be changed. If a request tries to change a live property, none of its changes is made.
         let is_protected = |name: &Name| Live::of(name).is_some();
         let refused = changes.iter().any(|(name, _)| is_protected(name));
         let (names, changes): (Vec<Name>, Vec<PropertyChange>) = changes.into_iter().unzip();

@@ -27,7 +27,7 @@ pub(crate) async fn put(call: Call) -> Answer {
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(RequestError::Header("Content-Range").into()), Aim::File);
     }
-    // A URL with a slash at the end is that of a collection, which MKCOL creates (RFC 4918 §9.7.2).
+    // A URL with a slash at the end names a collection. Collections are created with MKCOL, not with PUT (RFC 4918 §9.7.2).
     if request.uri().path().ends_with('/') {
         return end(trace, Err(RequestError::Method.into()), Aim::File);
     }
@@ -78,7 +78,7 @@ fn made(headers: &HeaderMap) -> Result<Option<i64>, RequestError> {
     seconds.filter(is_possible).map(Some).ok_or(RequestError::Header("X-OC-Mtime"))
 }
 
-/// The number of bytes that must at least arrive in each window of time.
+/// The lowest accepted speed of an upload: the client must send at least `least` bytes in each window of time.
 #[derive(Clone, Copy)]
 struct Pace {
     window: Duration,

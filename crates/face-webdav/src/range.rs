@@ -5,13 +5,13 @@ use std::ops::Range;
 /// The ranges that a `Range` header requests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The whole file: the header is missing or malformed, or its ranges are too many or overlap (RFC 9110 §14.2).
+    /// The whole file. The `Range` header is missing or malformed, or it contains too many or overlapping ranges (RFC 9110 §14.2).
     Whole,
     /// One range.
     Part(Range<u64>),
     /// Several ranges, each as a part of its own.
     Parts(Vec<Range<u64>>),
-    /// No bytes that are in the file.
+    /// None of the requested ranges contains a byte of the file.
     Outside,
 }
 

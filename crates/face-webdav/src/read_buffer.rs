@@ -1,4 +1,5 @@
-//! Buffers for small files, which a thread reuses. A new buffer would be filled with zeros before and after each file.
+//! Buffers for small files, which a thread reuses. A new buffer for each file would be filled with zeros twice: before the file is read, and when the
+//! buffer is freed.
 
 use bytes::Bytes;
 use enfilade_faces::UNCOUNTED_BYTES;
@@ -33,7 +34,7 @@ impl ReadBuffer {
         ReadBuffer { bytes: buffer, filled: 0 }
     }
 
-    /// The first `bytes` bytes of the buffer, with their previous content.
+    /// A slice of the first `bytes` bytes. The slice may still contain data of an earlier use of the buffer.
     pub(super) fn get(&mut self, bytes: usize) -> &mut [u8] {
         self.bytes.get_mut(..bytes).unwrap_or_default()
     }
@@ -54,7 +55,7 @@ impl AsRef<[u8]> for ReadBuffer {
 impl Drop for ReadBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        // A thread that ends keeps no buffers.
+        // While a thread ends, `try_with` fails, and the buffer is freed.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             let free = free_of(&mut free, bytes.len());

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A file that is being read. The doors are asked again before every piece.
+/// A file that is being read. Before every piece, the server checks that the user may still read the file.
 struct Source {
     reading: Reading,
     range: Range<u64>,
@@ -37,7 +37,7 @@ impl PipeSource for Source {
     }
 }
 
-/// Promises the range to [`Splices`], and checks the rights every second until the range is sent.
+/// Adds the range to the queue of [`Splices`]. Checks every second that the user may still read the file, until the range is sent.
 pub(super) async fn send(
     reading: Reading,
     range: Range<u64>,
@@ -66,7 +66,7 @@ pub(super) async fn send(
                 let source = Arc::clone(&source);
                 let check = move || source.lock().unwrap_or_else(PoisonError::into_inner).check().is_ok();
                 if !tokio::task::spawn_blocking(check).await.unwrap_or(false) {
-                    // The client does not read, so an error in the body would never reach it.
+                    // A client that does not read would never receive an error in the body. So the connection is closed.
                     return connection.cut.notify_one();
                 }
             }

@@ -1,5 +1,5 @@
-//! Reads XML bodies with a pull parser, in bounded space and depth. Document types are refused, and all entities except the five of XML itself. A
-//! part of a body may later be sent to other clients, so a name, namespace or character is refused unless every parser accepts it.
+//! Reads XML bodies with a pull parser, in bounded space and depth. Document types are refused, and all entities except the five of XML itself. Parts
+//! of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some XML parsers reject.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;
@@ -11,14 +11,15 @@ use quick_xml::name::ResolveResult;
 use quick_xml::reader::NsReader;
 use std::sync::Arc;
 
-/// The reserved namespaces (Namespaces in XML 1.0 §3): no other prefix than `xml` or `xmlns` may have them.
+/// The reserved namespaces (Namespaces in XML 1.0 §3). Only the prefixes `xml` and `xmlns` may be bound to a reserved namespace.
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
 const NOT_WELL_FORMED: RequestError = RequestError::Xml("the body is not well-formed XML");
 
-/// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it. The parsers of Python's library join namespace and name
-/// by a blank or a brace. So they cannot read a document with a blank or a brace in a namespace.
+/// Whether a namespace name contains no white space and no brace. A URI contains neither (RFC 3986 §2), and some parsers rely on this rule. The
+/// parsers of Python's library join a namespace and a name into one string, with a blank or a brace between them. So they cannot read a document with
+/// a blank or a brace in a namespace.
 fn is_uri(namespace: &str) -> bool {
     !namespace.contains(|c: char| c.is_whitespace() || matches!(c, '{' | '}'))
 }
@@ -64,7 +65,8 @@ pub(crate) struct Pieces<'b> {
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The declared namespaces: each as it is written in the body, and with its references resolved. All names share the resolved text.
+    /// The declared namespaces. Each pair contains the spelling in the body, and the name after entity and character references are resolved. All
+    /// names share the resolved text.
     namespaces: Vec<(String, Arc<str>)>,
 }
 
@@ -135,7 +137,7 @@ impl<'b> Pieces<'b> {
         }
     }
 
-    /// Skips the rest of the element that began last, including its end.
+    /// Skips the rest of the current element, including its end tag.
     pub(crate) fn skip(&mut self) -> Result<(), RequestError> {
         let until = self.depth.saturating_sub(1);
         while self.depth > until {
@@ -274,7 +276,7 @@ impl<'b> Pieces<'b> {
             ResolveResult::Bound(namespace) => {
                 let spelled = namespace.into_inner();
                 let known = self.namespaces.iter().find(|(known, _)| known == spelled);
-                // A namespace that the body does not declare is that of the prefix `xml` or `xmlns`.
+                // A namespace that the body does not declare belongs to the prefix `xml` or `xmlns`.
                 Some(known.map_or_else(|| spelled.into(), |(_, meant)| Arc::clone(meant)))
             }
             ResolveResult::Unbound => None,
@@ -351,8 +353,9 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
     }
 }
 
-/// Writes a stored value as XML. A value that an older version or another program stored may not be XML, but clients must be able to read the rest of
-/// the response. So markup is parsed and written again, and a value that cannot be parsed is written as text.
+/// Writes the stored value of a dead property, or the stored owner of a lock, into an XML response. A value that an older version or another program
+/// stored may not be XML, but clients must be able to read the rest of the response. So markup is parsed and written again, and a value that cannot
+/// be parsed is written as text.
 pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     if kept.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'&' | 0xef)) {
         return push_text(xml, kept);
@@ -377,10 +380,11 @@ pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     }
 }
 
-/// The most by which a stored value may grow when it is written again, as a factor of its length.
+/// The largest factor by which a stored value may grow when the value is parsed and written again.
 const KEPT_TIMES_MAX: usize = 8;
 
-/// Writes the start of an element, with declarations of the namespaces that it needs and `around` does not declare.
+/// Writes the start tag of an element, with declarations of its namespaces. A namespace that the enclosing element `around` also has is not declared
+/// again.
 fn push_element(xml: &mut String, element: &Element, around: Option<&Name>) {
     xml.push('<');
     xml.push_str(&element.name.local);
@@ -417,7 +421,7 @@ pub(crate) fn push_attribute(xml: &mut String, name: &str, value: &str) {
     xml.push('"');
 }
 
-/// Writes text, with the characters escaped that XML would read as markup.
+/// Writes text, and escapes the characters that XML would read as markup.
 pub(crate) fn push_text(xml: &mut String, text: &str) {
     // Most texts need no escapes and are copied whole.
     if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'>' | b'&' | b'"' | 0xef)) {
@@ -431,7 +435,7 @@ pub(crate) fn push_text(xml: &mut String, text: &str) {
             '"' => xml.push_str("&quot;"),
             // A parser reads an unescaped CR as the end of a line.
             '\r' => xml.push_str("&#13;"),
-            // XML 1.0 has no way to write these (§2.2).
+            // XML 1.0 (§2.2) does not allow these characters, not even as references.
             '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
                 xml.push('\u{fffd}')
             }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
-/// The response was cut short. The connection is closed, so that the client does not take it for complete.
+/// The response was cut short. The connection is closed, so that the client notices that the response is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("the response was cut short")]
 pub struct Cut;
@@ -15,7 +15,8 @@ pub struct Cut;
 /// A response over HTTP/2 of at most this many bytes does not count for the limit of its user: it fits into one frame (RFC 9113 §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// A piece of a response. `place` counts its bytes for the user, and is dropped when the last part of the piece is sent or dropped.
+/// A piece of a response. The value `place` counts the bytes of the piece for the limit of the user. The value is dropped after the whole piece is
+/// sent or dropped.
 pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
     struct Counted<B, P> {
         bytes: B,
@@ -42,7 +43,7 @@ pub enum Body {
 #[derive(Debug)]
 pub struct Pieces {
     coming: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// The event of the request, unless the producer of the pieces has it. It is recorded after the last piece.
+    /// Records the event of the request after the last piece. `None` if the task that produces the pieces records the event.
     trace: Option<Box<Trace>>,
 }
 

@@ -15,8 +15,8 @@ pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED
 /// The connection of a request.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The address of the client: the peer's own address, or the one that the peer names if it is a trusted proxy. Port 0 means that the port is not
-    /// known.
+    /// The address of the client. A trusted proxy reports the address of its client; any other peer is itself the client. Port 0 means that the port
+    /// is not known.
     pub peer: SocketAddr,
     /// Tells which addresses are trusted proxies. Set only if the peer is a trusted proxy.
     pub proxies: Option<Proxies>,
@@ -30,14 +30,14 @@ pub struct Connection {
     pub last: Arc<LastVisitor>,
     /// The certificate of the client from the TLS handshake.
     pub certificate: Option<CertificateAsk>,
-    /// Tells which hosts have other TLS terms, so that a request for them needs another connection.
+    /// Tells which hosts have a TLS policy that differs from the policy of this connection. A request for such a host needs another connection.
     pub terms: Option<Terms>,
     /// The files that the kernel sends on this connection; `None` with TLS.
     pub splices: Option<Arc<Splices>>,
 }
 
-/// The TLS terms of a connection. The function returns whether a host has other terms, such as a client certificate that this handshake did
-/// not request (RFC 9110 §15.5.20).
+/// Compares TLS policies. The function returns whether the policy of a host differs from the policy of the connection. For example, a host can
+/// require a client certificate that this handshake did not request (RFC 9110 §15.5.20).
 #[derive(Clone)]
 pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Proxies {
     }
 }
 
-/// The slot of a connection without an authenticated request. It is freed with the first request that door 2 admits.
+/// The slot of a connection without an authenticated request. The first request whose credential door 2 accepts frees the slot.
 pub struct AnonymousSlot {
     is_released: AtomicBool,
     slot: Mutex<Option<Box<dyn Send>>>,
@@ -77,7 +77,7 @@ impl AnonymousSlot {
 
     /// Frees the slot: a request was admitted.
     pub fn release(&self) {
-        // Called for every request; only the first call takes the lock.
+        // Every request calls this function. Usually only the first call locks the mutex.
         if !self.is_released.load(Ordering::Relaxed) {
             self.is_released.store(true, Ordering::Relaxed);
             self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -99,7 +99,7 @@ impl Connection {
     pub(crate) fn misdirects<B>(&self, request: &Request<B>) -> bool {
         let Some(Terms(has_others)) = &self.terms else { return false };
         let in_target = request.uri().host().into_iter();
-        // A host that is not text has no terms; it counts as an empty name.
+        // A `Host` value that is not text is treated as an empty host name.
         let in_headers = request.headers().get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
         in_target.chain(in_headers.map(without_port)).any(|host| has_others(host))
     }

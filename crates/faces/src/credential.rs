@@ -1,5 +1,5 @@
-//! The one place that reads credentials from requests. A request must have exactly one credential in exactly one spelling. If a proxy in front and
-//! this server read different credentials, an attacker can use the difference.
+//! The only module that reads credentials from requests. A request must contain exactly one credential, in the only form that is accepted for its
+//! kind. If a proxy in front and this server read different credentials, an attacker can use the difference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

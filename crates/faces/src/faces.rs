@@ -1,4 +1,4 @@
-//! The state that all protocols share, such as the house and the counters; and the call of door 2.
+//! The state that all protocols share, such as the counters, and the function that authenticates a request (door 2).
 
 use crate::connection::Connection;
 use crate::credential::Carried;
@@ -34,7 +34,7 @@ pub struct Faces {
 /// A request to reload configuration and certificates. The reply is the result, or why it failed.
 pub type Reload = oneshot::Sender<Result<String, String>>;
 
-/// Memos and counters of the Identity API.
+/// State of the Identity API: the index of the catalog, the memo of rendered response bodies, and the counter for request ids.
 struct V3Memo {
     catalog: Index<Catalog>,
     rendered: Memo<Rendered>,
@@ -43,7 +43,8 @@ struct V3Memo {
     requests: AtomicU64,
 }
 
-/// The size of the memo of rendered bodies, in bytes. It is enough for some thousand tokens with a catalog of 30 endpoints.
+/// The size of the memo of rendered response bodies, in bytes. With a catalog of 30 endpoints, the memo has room for the bodies of a few thousand
+/// tokens.
 const RENDERED_BYTES: usize = 16 << 20;
 
 impl Faces {
@@ -90,12 +91,12 @@ impl Faces {
         &self.v3.catalog
     }
 
-    /// The memo of rendered bodies.
+    /// The memo of rendered response bodies of the Identity API.
     pub fn rendered(&self) -> &Memo<Rendered> {
         &self.v3.rendered
     }
 
-    /// Makes the keys of rendered bodies.
+    /// Computes the keys under which the memo stores rendered response bodies.
     pub fn rendered_key(&self) -> KeyMaker {
         self.v3.key
     }
@@ -106,12 +107,12 @@ impl Faces {
         RequestId(u128::from_be_bytes(self.v3.request.number(n).key().as_choice()))
     }
 
-    /// The house, as a shared pointer.
+    /// A shared pointer to the house, which is the state of the running server.
     pub fn arc_house(&self) -> &Arc<House> {
         &self.house
     }
 
-    /// The context of a change of facts by `who`, with the rights of `requester`, for a request.
+    /// The context in which a request changes the stored facts. `who` is the author of the change, and `requester` is the kind of author.
     pub fn change_context<'a>(
         &'a self,
         who: &'a str,
@@ -161,10 +162,10 @@ pub enum Takes {
 }
 
 impl Faces {
-    /// Asks door 2 about a credential from a header, or about the certificate of the connection.
+    /// Authenticates the client: door 2 checks the credential from a header, or the certificate of the connection.
     ///
     /// # Errors
-    /// When door 2 refuses, or the route does not take the credential.
+    /// When door 2 refuses the credential, or the route does not accept credentials of this kind.
     pub async fn admit(
         &self,
         connection: &Connection,

@@ -1,9 +1,10 @@
 //! The client behind a trusted proxy, as the headers of the proxy name it: `Forwarded` (RFC 7239), or `X-Forwarded-For`, `X-Forwarded-Proto`,
 //! `X-Forwarded-Host` and `X-Forwarded-Port`.
 //!
-//! Each proxy appends the address of its peer to the address list. So the list is read from the right, as long as the addresses are those of trusted
-//! proxies: the first other address is the client. The client itself may have sent the values to the left of this address, so these are not read.
-//! Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another property of TLS.
+//! Each proxy appends the address of its peer to the address list. So the list is read from the right, past all addresses of trusted proxies. The
+//! first address that is not a trusted proxy is the client. The client itself may have sent the values to the left of this address, so these are not
+//! read. Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another property of
+//! TLS.
 
 use crate::connection::{Connection, Proxies, UNNAMED};
 use crate::head;
@@ -40,8 +41,9 @@ struct Hop<'h> {
 }
 
 impl Connection {
-    /// Replaces address and scheme of the peer by those of the client if a trusted proxy names them, and returns the host that the client used.
-    /// Headers from any other peer are counted and ignored. Refuses a request over a Unix socket whose client is not named.
+    /// If a trusted proxy reports the address and scheme of the client, stores both in place of the peer's address and scheme. Returns the host that
+    /// the client used, if the proxy reports the host. Headers from any other peer are counted and ignored. Refuses a request over a Unix socket
+    /// whose client is not named.
     pub(crate) fn follow(
         &mut self,
         headers: &HeaderMap,
@@ -77,9 +79,9 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
     }
 }
 
-/// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` counts. If `X-Forwarded-For` names another
-/// client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers, and pass the other on as the client
-/// sent it.
+/// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` takes precedence. If `X-Forwarded-For` names
+/// another client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers, and do not check the other
+/// header, which the client may have sent.
 pub(crate) fn origin(
     headers: &HeaderMap,
     connected: (SocketAddr, bool),
@@ -110,13 +112,13 @@ const PORT: RequestError = RequestError::Forwarded("expected a number from 1 to 
 const NO_CLIENT: RequestError = RequestError::Forwarded(
     "no address of the client; over a Unix socket the proxy has to send `Forwarded` with `for`, or `X-Forwarded-For`",
 );
-const TOO_MANY: RequestError = RequestError::Forwarded("they have more than 64 values");
+const TOO_MANY: RequestError = RequestError::Forwarded("a header has more than 64 values");
 const TWO_CLIENTS: RequestError = RequestError::Forwarded(
     "`Forwarded` and `X-Forwarded-For` name different clients; let the proxy remove the header that it does not set",
 );
 
-/// Reads the hops from the right, up to the first peer that is not a trusted proxy. Scheme and host are those that the proxy nearest to the
-/// client says. A proxy that does not name its peer is itself the client.
+/// Reads the hops from the right, up to the first peer that is not a trusted proxy. If several proxies report a scheme or a host, the proxy nearest
+/// to the client takes precedence. A proxy that does not name its peer is itself the client.
 fn follow(
     hops: &[Hop<'_>],
     (peer, is_tls): (SocketAddr, bool),
@@ -182,7 +184,7 @@ fn node(text: &str) -> Result<Option<SocketAddr>, RequestError> {
     };
     let named = text.parse().ok().or_else(alone).or_else(bracketed).ok_or(ADDRESS)?;
     match named.ip().to_canonical() {
-        // It is no client's, and stands for a peer without an address.
+        // No client has the unspecified address (`0.0.0.0` or `::`). This server uses the unspecified address for a peer without an address.
         ip if ip.is_unspecified() => Err(ADDRESS),
         ip => Ok(Some(SocketAddr::new(ip, named.port()))),
     }
@@ -225,13 +227,13 @@ fn lines<'h>(
     name: &HeaderName,
 ) -> impl Iterator<Item = Result<&'h str, RequestError>> {
     let text =
-        |line: &'h HeaderValue| line.to_str().map_err(|_| RequestError::Forwarded("they are not text"));
+        |line: &'h HeaderValue| line.to_str().map_err(|_| RequestError::Forwarded("a value is not text"));
     headers.get_all(name).iter().map(text)
 }
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Reads a line of `Forwarded`: `1#( *( [ token "=" value ] ";" ) )` (RFC 7239 §4). `None` if it has another form. The whole line is read from
+/// Reads a line of `Forwarded`: `1#( *( [ token "=" value ] ";" ) )` (RFC 7239 §4). `None` if the line has another form. The whole line is read from
 /// the left, because a comma can be in a quoted string.
 fn read_forwarded<'h>(line: &'h str, hops: &mut Vec<Hop<'h>>) -> Option<()> {
     let (mut rest, mut hop) = (line, None);
@@ -281,7 +283,7 @@ fn read_value(text: &str) -> Option<(Cow<'_, str>, &str)> {
 }
 
 impl<'h> Hop<'h> {
-    /// Sets a parameter. `None` if the hop has it already (RFC 7239 §4). `by` and unknown parameters do not count.
+    /// Sets a parameter. `None` if the hop already has this parameter (RFC 7239 §4). The parameter `by` and unknown parameters are ignored.
     fn set(&mut self, name: &str, value: Cow<'h, str>) -> Option<()> {
         let parameter = match name {
             _ if name.eq_ignore_ascii_case("for") => &mut self.peer,

@@ -28,7 +28,7 @@ pub enum Flaw {
 impl From<Flaw> for RequestError {
     fn from(flaw: Flaw) -> Self {
         match flaw {
-            Flaw::Fragment => RequestError::Target("it has a fragment (`#`); encode the character as %23"),
+            Flaw::Fragment => RequestError::Target("a fragment (`#`) is not allowed; encode `#` as %23"),
             Flaw::LineEnd => RequestError::Framing("a line ends with LF alone; end each line with CR LF"),
             Flaw::Framing => {
                 RequestError::Framing("expected one Content-Length or one Transfer-Encoding, and not both")
@@ -41,9 +41,9 @@ impl From<Flaw> for RequestError {
     }
 }
 
-/// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). If there were two
-/// lines, a proxy in front might use the one and this server the other. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs`
-/// refuses more than one credential.
+/// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). With two lines of
+/// one field, a proxy might use the first line and this server the second line. `Host` and `Transfer-Encoding` have checks of their own, and
+/// `credential.rs` refuses more than one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
     "Content-Range",
@@ -67,9 +67,16 @@ const SINGLE: [&str; 17] = [
 /// Checks a head.
 ///
 /// # Errors
-/// The first error: a limit of the head; a [`Flaw`] that the listener found; an unknown method (RFC 9110 §9.1); a scheme other than `http` or
-/// `https`; the target form of CONNECT (RFC 9112 §3.2.3); a `Host` that RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids; a second line of a field that
-/// is not a list (RFC 9110 §5.3); a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
+/// The first of these errors:
+/// - The head exceeds a limit.
+/// - The listener found a [`Flaw`].
+/// - The method is unknown (RFC 9110 §9.1).
+/// - The scheme is neither `http` nor `https`.
+/// - The target has no path, although the method is not CONNECT (RFC 9112 §3.2.3).
+/// - RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids the `Host`.
+/// - A field that is not a list has a second line (RFC 9110 §5.3).
+/// - In HTTP/1, a transfer coding is not `chunked`, or `chunked` occurs twice (RFC 9112 §6.1).
+/// - In HTTP/2, a value begins or ends with a blank (RFC 9113 §8.2.1).
 pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), RequestError> {
     let (uri, headers, version) = (request.uri(), request.headers(), request.version());
     check_sizes(uri, headers, limits)?;
@@ -126,7 +133,7 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Re
 }
 
 fn check_single(headers: &HeaderMap) -> Result<(), RequestError> {
-    // There are as many names as lines, so no name came twice.
+    // If the number of names equals the number of lines, no name occurs twice.
     if headers.keys_len() == headers.len() {
         return Ok(());
     }
@@ -145,7 +152,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
-        return Err(RequestError::Host("there is more than one"));
+        return Err(RequestError::Host("the request has more than one `Host`"));
     }
     let is_valid = |host: &HeaderValue| host.to_str().is_ok_and(is_host);
     if host.is_some_and(|host| !is_valid(host)) {
@@ -155,12 +162,13 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Re
         (Some(authority), _) if !is_host(authority.as_str()) => Err(RequestError::Host(
             "the authority of the request target is not a host name or an IP address with an optional port",
         )),
-        // In HTTP/1.1 the target's authority counts and Host is ignored (RFC 9112 §3.2.2); in HTTP/2 both must be equal.
+        // In HTTP/1.1 the authority in the request target takes precedence, and `Host` is ignored (RFC 9112 §3.2.2). In HTTP/2 the authority and
+        // `Host` must be equal.
         (Some(authority), Some(host))
             if version >= Version::HTTP_2
                 && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
         {
-            Err(RequestError::Host("it differs from `:authority`"))
+            Err(RequestError::Host("`Host` differs from `:authority`"))
         }
         (None, None) if version >= Version::HTTP_2 => {
             Err(RequestError::Host("both Host and `:authority` are missing"))
@@ -196,7 +204,8 @@ fn is_registered_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_fit) && encoded.all(is_encoded)
 }
 
-/// Checks that the only transfer coding is one `chunked`. A sender applies it once, and last (RFC 9112 §6.1); other codings are not supported.
+/// Checks that the only transfer coding is one `chunked`. A sender must apply `chunked` only once, as the last coding (RFC 9112 §6.1). Other codings
+/// are not supported.
 fn check_codings(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut is_chunked = false;
     for line in headers.get_all(TRANSFER_ENCODING) {

@@ -1,9 +1,12 @@
 //! What all protocols share: routing, the one credential of a request, its limits, and the responses to refusals. Protocols do not decide whether a
-//! request is permitted; doors do.
+//! request is permitted; the five doors decide.
 //!
-//! Each protocol is a crate of its own (`face-*`) that exports rows of routes. `routes.rs` says what a row is and whether it needs a permit;
-//! `serve.rs` finds the row of a request, and no other module imports it; `faces.rs` has the state that all routes share; only `credential.rs` reads
-//! credentials; only `respond.rs` turns refusals into status codes (invariant E2).
+//! Each protocol is a crate of its own (`face-*`) that exports a table of routes. The modules of this crate:
+//! - `routes.rs` defines a route. A route says whether a request needs a permit of door 2.
+//! - `serve.rs` finds the route of a request. No other module imports `serve.rs`.
+//! - `faces.rs` contains the state that all routes share.
+//! - Only `credential.rs` reads credentials.
+//! - Only `respond.rs` turns refusals into status codes (invariant E2).
 
 mod body;
 mod connection;

@@ -39,10 +39,10 @@ macro_rules! metrics {
 metrics! {
     INFO = gauge "enfilade_info" ["version", "store"] "version, and id of the store of facts";
     REQUESTS = counter "enfilade_requests_total" ["outcome"] "requests by outcome: permit, refuse";
-    REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refusals by door, code and fault";
+    REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refused requests, by the door that refused, the refusal code, and the side at fault: client, operator or source";
     RESPONSES = counter "enfilade_responses_total" ["method", "status"] "answers by method and class of the status, such as 4xx; none: the client ended the request before the answer";
     DURATION = histogram "enfilade_request_duration_seconds" ["face", "route"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms; route: the path in docs/routes.md or docs/keystone.md, none if there is no such route";
-    DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time in a door: tls (a handshake, also one that failed), identity (a credential, including slow hashes and the delay of a failed login), content (doors 3 to 5 together: from the identity to the last byte of the answer)";
+    DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
     FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because they did not come from an address in [http] trusted_proxies";
@@ -54,8 +54,8 @@ metrics! {
     RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the last reload failed";
     HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (the queue was full, or the wait was too long; status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
-    REVOCATIONS = gauge "enfilade_revocations" [] "revocations that are not deleted yet, also of tokens that have expired";
-    FILE_LAST_LOOK = gauge "enfilade_file_last_look_timestamp_seconds" ["file"] "time at which an edited file was read or found unchanged last";
+    REVOCATIONS = gauge "enfilade_revocations" [] "stored revocations; a revocation of expired tokens counts until it is deleted";
+    FILE_LAST_LOOK = gauge "enfilade_file_last_look_timestamp_seconds" ["file"] "time at which a server last read the edited file, or last found the file unchanged";
     FILE_GOOD_REVISION = gauge "enfilade_file_good_revision" ["file"] "newest revision of the facts at which the file had no problem";
     FILE_PROBLEMS = gauge "enfilade_file_problems" ["file"] "problems in the file";
     FILE_PROBLEM = gauge "enfilade_file_problem" ["file", "line", "reason"] "1 for each line that cannot be read; only the first lines if there are many";
@@ -64,7 +64,7 @@ metrics! {
     BACKUP_FAILED = gauge "enfilade_backup_failed" [] "1 if the last scheduled backup failed; absent if none are scheduled";
     REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
     ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
-    LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations that entered a datastore or were refused by it";
+    LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations on a datastore, including operations that door 3 refused";
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
     DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
@@ -80,7 +80,7 @@ const REQUEST_BUCKETS: Buckets = [
     5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
     30_000_000,
 ];
-/// The upper ends of the buckets of the durations in doors, in microseconds.
+/// The upper bounds of the histogram buckets for the time that a door takes, in microseconds.
 const DOOR_BUCKETS: Buckets =
     [10, 25, 100, 250, 1_000, 2_500, 10_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
 /// Classes of statuses.
@@ -106,7 +106,7 @@ type Buckets = [u64; 12];
 /// The durations of one series of a histogram.
 #[derive(Debug, Default)]
 struct Durations {
-    /// How many took at most as long as the bucket says, and longer than the bucket before.
+    /// For each bucket, the number of durations up to its upper bound that are longer than the upper bound of the previous bucket.
     buckets: [AtomicU64; 12],
     longer: AtomicU64,
     micros: AtomicU64,
@@ -126,13 +126,13 @@ impl Durations {
 pub enum TimedDoor {
     /// Door 1: a handshake.
     Tls,
-    /// Door 2: the judgement of a credential.
+    /// Door 2: the check of a credential.
     Identity,
-    /// Doors 3 to 5 together: they take turns during a request.
+    /// Doors 3 to 5 together, because a request goes back and forth between these doors.
     Content,
 }
 
-/// The labels of [`TimedDoor`], in its order.
+/// The labels of the variants of [`TimedDoor`], in the order of the variants.
 const TIMED_DOORS: [&str; 3] = ["tls", "identity", "content"];
 
 /// What the kernel says about this process.
@@ -160,7 +160,7 @@ pub struct Metrics {
     /// The number of warnings about each datastore.
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     responses: [[AtomicU64; CLASSES.len()]; METHODS.len() + 1],
-    /// The durations of requests by face and route.
+    /// The durations of requests, for each pair of a face and a route.
     durations: RwLock<BTreeMap<(&'static str, &'static str), Durations>>,
     door_durations: [Durations; TIMED_DOORS.len()],
     bytes_in: AtomicU64,
@@ -188,7 +188,7 @@ struct Backup {
     has_failed: bool,
 }
 
-/// The result of the last look at a file that people edit.
+/// What the server found when it last read a file that people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLook {
     /// The time of the look, in seconds since the epoch.
@@ -199,7 +199,7 @@ pub struct FileLook {
     pub problems: u64,
     /// The first problems that belong to a line: the line's number, and the reason without text quoted from the file.
     pub lines: Vec<(u32, String)>,
-    /// Whether everything in the file is refused.
+    /// Whether no record of the file is used: the stale limit has passed, or the file never had a good version.
     pub refuses: bool,
 }
 
@@ -284,7 +284,7 @@ impl Metrics {
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) = looks;
     }
 
-    /// Sets the time of the last scheduled backup, in seconds since the epoch, and whether a later one failed.
+    /// Sets the time of the last complete scheduled backup, in seconds since the epoch, and whether a later scheduled backup failed.
     pub fn set_backup(&self, last: Option<i64>, has_failed: bool) {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
     }
@@ -339,7 +339,8 @@ impl Metrics {
         HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));
         let penalties = house.penalties().counts();
         FAILED_LOGINS.write(&mut text, [of("failed", penalties.failed), of("barred", penalties.barred)]);
-        // There is no sample if the revocations cannot be read. In that case each session is refused, too, and other metrics count these refusals.
+        // There is no sample if the revocations cannot be read. While the revocations cannot be read, the server refuses every session; other metrics
+        // count these refusals.
         REVOCATIONS.write(&mut text, house.revocations().ok().map(alone));
         self.render_files(&mut text);
         let backup = *self.backup.lock().unwrap_or_else(PoisonError::into_inner);
@@ -484,7 +485,7 @@ impl Metric {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Writes one series of durations; each bucket counts all shorter durations, too.
+    /// Writes one series of a histogram. The count of a bucket includes the counts of all lower buckets.
     fn histogram(&self, text: &mut String, values: &[&str], buckets: &Buckets, durations: &Durations) {
         let name = self.name;
         let pairs = self.labels.iter().zip(values).map(|(label, value)| format!("{label}=\"{value}\""));

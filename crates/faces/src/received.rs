@@ -28,7 +28,7 @@ pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes,
 pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, RequestError> {
     let whole = collect(body, (limits.json_bytes, "json_bytes"), limits).await?;
     let fields = whole.iter().filter(|byte| **byte == b'&').count() as u64;
-    let too_many = RequestError::Parameter("more values than the limit `json_values`");
+    let too_many = RequestError::Parameter("the form has more values than the limit `json_values`");
     if fields >= limits.json_values { Err(too_many) } else { Ok(whole) }
 }
 
@@ -46,8 +46,8 @@ pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
     }
 }
 
-/// The greatest depth of nested objects and lists, and the number of values; arbitrary numbers if the text is not JSON. Both are limited because a
-/// parsed value takes many times the bytes of its text.
+/// The greatest depth of nested objects and lists, and the number of values. If the text is not JSON, both numbers are meaningless. Both are limited
+/// because a parsed value takes many times the bytes of its text.
 fn extent(json: &[u8]) -> (u64, u64) {
     let (mut depth, mut most, mut values, mut in_text, mut is_escaped) = (0_u64, 0, 0, false, false);
     for byte in json {

@@ -31,7 +31,7 @@ const ALREADY_HTTPS: RequestError = RequestError::Forwarded(
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 impl Redirect {
-    /// Answers any request. Its head is checked as on the other listeners. `proxies` is set if the peer is a trusted proxy.
+    /// Answers any request. The head of the request is checked as on the other listeners. `proxies` is set if the peer is a trusted proxy.
     pub fn answer<B>(
         &self,
         request: &Request<B>,
@@ -54,7 +54,7 @@ impl Redirect {
                 None => said(StatusCode::NOT_FOUND, Body::from("the challenge does not exist\n".to_owned())),
             };
         }
-        // The HTTPS port of a proxy is not known, so the redirect uses port 443.
+        // The server does not know the HTTPS port of a proxy. So the redirect of a request through a proxy uses port 443.
         let port = if seen.is_some() { 443 } else { self.port };
         let host = seen.as_ref().or_else(|| request.headers().get(HOST));
         let host = host.and_then(|host| host.to_str().ok()).and_then(host_of);

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use enfilade_facts::{Revision, StoreId, Weigh};
 
-/// A rendered body. It stays valid as long as no facts except revocations change.
+/// A rendered response body. The body stays valid until stored facts other than revocations change.
 pub struct Rendered {
-    /// The store of the facts in the body.
+    /// The id of the store whose facts the body contains.
     pub store: StoreId,
-    /// The revision of the last change of those facts, not counting revocations.
+    /// The revision of the last change of the stored facts, not counting changes of revocations.
     pub rests_on: Revision,
     /// The body.
     pub text: Bytes,

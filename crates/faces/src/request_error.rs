@@ -1,4 +1,4 @@
-//! Errors of a request itself, which faces find and not doors; and the reasons for which a request fails.
+//! Errors of a request itself, which the code of a protocol (a face) finds, not a door. Also the reasons for which a request fails.
 
 use enfilade_facts::{Fault, RefusalRow};
 use enfilade_passage::Refusal;
@@ -6,9 +6,9 @@ use enfilade_passage::Refusal;
 /// Why a request failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A door refused the request.
+    /// One of the five doors refused the request.
     Refused(Refusal),
-    /// A face refused the request, for example because it is malformed or too large.
+    /// A face (the code of one protocol) refused the request, for example because the request is malformed or too large.
     Request(RequestError),
 }
 
@@ -18,7 +18,7 @@ pub enum RequestError {
     /// No route has the path.
     #[error("no route has this path")]
     NoRoute,
-    /// The path is not allowed, or not written in the one accepted spelling.
+    /// The path is not allowed, or is not in canonical form.
     #[error("{0}")]
     Path(enfilade_facts::vocabulary::PathRefused),
     /// The path does not support this method.
@@ -33,7 +33,7 @@ pub enum RequestError {
     /// The header fields together are longer than this many bytes.
     #[error("the header fields are longer than {0} bytes in total (limit `head_bytes`)")]
     HeadTooLong(u64),
-    /// The request has more header fields than this.
+    /// The request has more header fields than this number.
     #[error("the request has more than {0} header fields (limit `headers`)")]
     TooManyHeaders(u64),
     /// The body is longer than this many bytes, which is the value of the limit with this name.
@@ -42,13 +42,13 @@ pub enum RequestError {
     /// The body is incomplete, or its framing is malformed.
     #[error("the request body ended early, or its framing (Content-Length or chunks) is malformed")]
     BodyBroken,
-    /// The end of the request or of its lines is ambiguous.
+    /// It is ambiguous where the request ends, or where one of its lines ends.
     #[error("the request is malformed: {0}")]
     Framing(&'static str),
     /// A header field that is not a list came more than once.
     #[error("the {0} header came more than once: send one")]
     Twice(&'static str),
-    /// No path has this method.
+    /// The server does not know the method.
     #[error("the method is not known")]
     UnknownMethod,
     /// The body arrived too slowly.
@@ -78,7 +78,7 @@ pub enum RequestError {
     /// The page of another site requests a change with the credentials of the browser.
     #[error("a page of another site may not request a change")]
     CrossSite,
-    /// The request is for a host whose TLS terms differ from those of the connection.
+    /// The host of the request has another TLS policy than this connection.
     #[error("this connection was made for another host: open one for this host")]
     Misdirected,
     /// The destination is on another server, or in another datastore.
@@ -110,11 +110,11 @@ pub enum RequestError {
     Worker,
 }
 
-/// Every error of a request itself, in the order of the codes. Doors have tables of their own.
+/// Every error of a request itself, in the order of the codes. The refusal codes of doors are in other tables.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
-    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in the one accepted spelling", "the answer names the reason; a file has exactly one URL"),
+    RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in canonical form", "the answer names the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not support this method", "use another method"),
     RefusalRow::new("HT04", Fault::Client, "the request target is too long", "limit `uri_bytes`"),
     RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "limits `header_bytes`, `head_bytes`, `headers`"),
@@ -128,7 +128,7 @@ pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
     RefusalRow::new("HT14", Fault::Source, "an internal error: a worker thread failed", "report it, with the lines of the log"),
     RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer names the reason"),
-    RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send it from a script, or from the page of this server"),
+    RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send the request from a script, or from a page of this server"),
     RefusalRow::new("HT17", Fault::Client, "the connection was opened for a host with other TLS options", "open a new connection"),
     RefusalRow::new("HT18", Fault::Client, "the destination is on another server or in another datastore", "copy with the client; a proxy must not change `Host`"),
     RefusalRow::new("HT19", Fault::Client, "the content does not have the digest that the request names", "send it again"),
@@ -136,7 +136,7 @@ pub const CODES: [RefusalRow; 29] = [
     RefusalRow::new("HT21", Fault::Client, "the request target is refused", "the answer names the reason"),
     RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer names the reason"),
     RefusalRow::new("HT23", Fault::Client, "the Transfer-Encoding is not supported", "send `chunked`, or a Content-Length"),
-    RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "send the value without them"),
+    RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "remove spaces and tabs from both ends of the value"),
     RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "limits `body_seconds`, `upload_bytes_per_second`"),
     RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer names the reason; check a proxy in between"),
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),

@@ -1,4 +1,4 @@
-//! The one place that turns refusals into status codes. The client learns the status, and one sentence that is the same for every refusal with that
+//! The only module that turns refusals into status codes. The client learns the status, and one sentence that is the same for every refusal with that
 //! status. The operator finds the reason in the log and with `explain`.
 
 use crate::body::Body;
@@ -26,7 +26,7 @@ impl Trace {
     }
 }
 
-/// The purpose of a request: the status for an absent resource depends on it.
+/// The purpose of a request. The status code for an absent resource depends on the purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     /// Any use of an existing target.
@@ -41,11 +41,11 @@ pub enum Aim {
     Member,
 }
 
-/// The status for a resource that does not exist for the user, by the purpose of the request and the place of the resource in it (target, parent or
-/// source).
+/// The status for a resource that is absent or hidden from the user. The status depends on the purpose of the request, and on whether the resource is
+/// the target, its parent or the source.
 ///
-/// This table ensures invariant S2. Hidden resources, absent resources and those with a damaged ACL are one case before the table is read, so no row
-/// can distinguish them. A request to create a name that a hidden resource has is refused like a request for a name that may not be created.
+/// This table ensures invariant S2. Absent resources, hidden resources and resources with a damaged ACL have the same rows, so the status cannot
+/// distinguish them. If a request tries to create a name that a hidden resource has, the status is the same as without the right to create the name.
 const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
     (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
     (Aim::File, Stands::Itself, StatusCode::FORBIDDEN),
@@ -69,7 +69,8 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
         Failure::Request(error) => (status_of(failure), Some(error.to_string())),
         Failure::Refused(refusal) => (status(refusal, aim), hint(refusal)),
     };
-    // A reason is given only if it discloses nothing about resources; otherwise the text is that of the status.
+    // The response contains a reason only if the reason discloses nothing about resources. Otherwise the response contains the standard text of the
+    // status.
     let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
     let is_locked = matches!(failure, Failure::Refused(refusal) if is_locked(refusal));
     let (body, kind) = match failure {
@@ -110,7 +111,7 @@ pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
     answer
 }
 
-/// The body for a request to list a whole tree, which the server does not do (RFC 4918 §9.1).
+/// The response body for a request with `Depth: infinity` that the server refuses (RFC 4918 §9.1).
 const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
 
 /// The body for a request that lacks the token of a lock (RFC 4918 §16).
@@ -205,14 +206,14 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
 const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     // RFC 4918 §9.3.1.
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),
-    // RFC 4918 §10.6: the request has `Overwrite: F`.
+    // RFC 4918 §10.6: the destination exists, and the request has the header `Overwrite: F`.
     ("CT03", Aim::Destination, StatusCode::PRECONDITION_FAILED),
-    // The name that is not allowed is that of a member, and not in the request. So the request itself is not malformed.
+    // The request does not contain the name that is not allowed; a member of the tree has the name. So the request itself is not malformed.
     ("CT15", Aim::Member, StatusCode::FORBIDDEN),
 ];
 
-/// The codes of resources that look absent; [`NOT_THERE`] has their status. `CT02` is among them because a DELETE below a missing directory is
-/// refused with it.
+/// The refusal codes for resources that look absent; [`NOT_THERE`] lists the status codes. `CT02` is in the list because the server refuses a DELETE
+/// below a missing directory with `CT02`.
 const ABSENT: [&str; 5] = ["AC02", "AC04", "CT01", "CT02", "CT11"];
 
 fn status_of_code(code: &str, aim: Aim, stands: Stands) -> StatusCode {
@@ -226,7 +227,7 @@ fn status_of_code(code: &str, aim: Aim, stands: Stands) -> StatusCode {
     row.map_or(StatusCode::INTERNAL_SERVER_ERROR, |(status, _)| *status)
 }
 
-/// Every status that a code can have, the usual one first; no status for a code of door 1, which ends the handshake.
+/// Every HTTP status of a refusal code, with the usual status first. A refusal of door 1 (TLS) ends the handshake, so its code has no status.
 pub fn statuses_of_code(code: &str) -> Vec<u16> {
     let usual = STATUSES.iter().filter(|(_, codes)| codes.contains(&code)).map(|(status, _)| *status);
     let of_aims = STATUSES_OF_AIMS.iter().filter(|row| row.0 == code).map(|row| row.2);

@@ -1,5 +1,5 @@
-//! The rows of the tables of routes. Each needs a permit, or was reviewed (invariant E3): the handler of a guarded route takes a [`Visit`], which
-//! only door 2 grants.
+//! The rows of the tables of routes. The handler of a guarded route takes a [`Visit`], which only door 2 grants. Every other route is in a short list
+//! that was reviewed (invariant E3).
 
 use crate::connection::Connection;
 use crate::faces::{Faces, Takes};
@@ -10,23 +10,23 @@ use enfilade_passage::Visit;
 use hyper::{Method, Request};
 use std::pin::Pin;
 
-/// A request at its route.
+/// The arguments of a handler: the request, its connection, and the shared state.
 pub struct RequestContext<'f> {
     /// The state that all routes share.
     pub faces: &'f Faces,
     /// The connection of the request.
     pub connection: Connection,
-    /// The request. Its head was checked.
+    /// The request, after the check of its head.
     pub request: Request<Received>,
     /// The audit event of the request.
     pub trace: Trace,
 }
 
-/// How a handler answers.
+/// The reply of a handler: a finished response, or a future.
 pub enum Reply<'f> {
-    /// With a response that is ready.
+    /// The finished response.
     Now(Answer),
-    /// With the response that this future returns.
+    /// A future that returns the response.
     Later(Pin<Box<dyn Future<Output = Answer> + Send + 'f>>),
 }
 
@@ -41,7 +41,7 @@ impl<'f> Reply<'f> {
 type Public = fn(&Faces) -> Answer;
 /// Answers an identified client.
 type Guarded = for<'f> fn(Visit, RequestContext<'f>) -> Reply<'f>;
-/// Answers a request, after asking door 2 itself or without an identity.
+/// The handler authenticates the client itself (door 2), or needs no identity.
 type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;
 
 /// What a route needs before its handler is called.
@@ -49,16 +49,16 @@ type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;
 pub(crate) enum Need {
     /// No identity.
     Public(Public),
-    /// An identity permit, for one of these credentials.
+    /// A permit of door 2, which the client gets for one of the accepted credentials.
     Identity(Takes, Guarded),
-    /// The handler asks door 2 itself.
+    /// The handler authenticates the client itself (door 2).
     Own(Own),
 }
 
 /// A path, its methods, and the identity that they need.
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// A path with a slash at its end also stands for every path below it, except the root, which stands for itself.
+    /// A path with a slash at its end also matches every path below it. The root `/` matches only itself.
     pub(crate) path: &'static str,
     /// The methods, separated by `, `. `None` if the handler itself refuses methods.
     methods: Option<&'static str>,
@@ -78,7 +78,7 @@ impl Route {
         Route { path, methods: Some("GET, HEAD"), need: Need::Public(answer), what: "" }
     }
 
-    /// A route whose handler asks door 2 itself, such as a login.
+    /// A route whose handler authenticates the client itself, such as the route of a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
         Route { path, methods: None, need: Need::Own(answer), what: "" }
     }
@@ -120,7 +120,8 @@ impl Route {
 pub(crate) enum Found<'t> {
     /// The route of the request.
     Route(&'t Route),
-    /// Routes have the path of the request, but not its method. Contains the methods of these routes, in alphabetical order.
+    /// Some routes match the path of the request, but none of them takes its method. The text lists the methods of the matching routes, in
+    /// alphabetical order.
     OtherMethods(String),
 }
 

@@ -152,7 +152,7 @@ impl Router {
 }
 
 impl Faces {
-    /// Asks door 2 about the credential of a request.
+    /// Authenticates the client: door 2 checks the credential of the request.
     async fn admit_request(
         &self,
         takes: Takes,
@@ -175,7 +175,7 @@ impl Faces {
     }
 }
 
-/// Checks the head of a request, and replaces the host by the one that a trusted proxy names.
+/// Checks the head of a request. If a trusted proxy reports the host that the client used, stores this host in the request.
 fn check<B>(
     connection: &Connection,
     request: &mut Request<B>,

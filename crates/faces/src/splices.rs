@@ -1,11 +1,13 @@
-//! Large files on connections without TLS. The HTTP library gets placeholder bytes; the writer of the socket recognizes them and lets the kernel
-//! send the file's bytes instead, through a pipe. So the server does not copy the bytes, and no task wakes for each piece.
+//! Large files on connections without TLS. The HTTP library gets placeholder bytes instead of the file. When the code that writes to the socket finds
+//! placeholder bytes, the kernel sends the file's bytes through a pipe instead. So the server does not copy the bytes, and no task wakes for each
+//! piece.
 //!
-//! The library passes bodies on unchanged and in order, and does not read their bytes. The tests compare the bytes that arrive.
+//! The HTTP library forwards the bytes of response bodies unchanged and in order, and does not read the bytes. The tests compare the bytes that
+//! arrive.
 //!
 //! With this module a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile` (benchmark `get-large` in
-//! bench/runs/2026-11-22-content.json). On another processor it takes 1.03 (bench/runs/2026-11-23-content.json). The goal is at most 1.1. No run
-//! without this module is recorded.
+//! bench/runs/2026-11-22-content.json). On another processor it takes 1.03 (bench/runs/2026-11-23-content.json). The goal is at most 1.1. The
+//! repository contains no benchmark run without this module.
 
 use bytes::Bytes;
 use enfilade_passage::Pipe;
@@ -15,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The most bytes of one placeholder. The memory of placeholders is never written, so it takes no RAM.
+/// The most bytes of one placeholder. The server never writes to the memory of placeholders, so the kernel allocates no RAM for this memory.
 const PLACEHOLDER_BYTES: usize = 64 << 20;
 
 static PLACEHOLDER: LazyLock<&'static [u8]> =
@@ -26,7 +28,7 @@ pub trait PipeSource: Send {
     /// Fills an empty pipe with the next bytes and returns their number. Waits for the disk.
     ///
     /// # Errors
-    /// When no bytes are left, or the user may no longer read them. The connection is closed after an error.
+    /// When the file cannot be read, or the user may no longer read it. The connection is closed after an error.
     fn fill(&mut self, pipe: &Pipe) -> io::Result<usize>;
 }
 
@@ -60,7 +62,8 @@ pub enum Sent {
 }
 
 impl Splices {
-    /// Promises this many bytes of a file. The returned `Notify` is notified when all of them are sent. `None` if no pipe can be created.
+    /// Adds this many bytes of a file to the queue of bytes to send. The returned `Notify` is notified when all of them are sent. `None` if no pipe
+    /// can be created.
     pub fn promise(&self, source: Arc<Mutex<dyn PipeSource>>, bytes: u64) -> Option<Arc<Notify>> {
         let (pipe, done) = (Pipe::new()?, Arc::<Notify>::default());
         let piped = Piped { pipe, in_pipe: 0, remaining: bytes, source, done: Arc::clone(&done) };
@@ -79,10 +82,11 @@ impl Splices {
         !bytes.is_empty() && PLACEHOLDER.as_ptr_range().contains(&bytes.as_ptr())
     }
 
-    /// Sends up to `at_most` bytes of the response that was promised first: fewer if the pipe has fewer, or the socket takes fewer.
+    /// Sends up to `at_most` bytes of the first file in the queue. The call sends fewer bytes if the pipe contains fewer, or if the socket accepts
+    /// fewer.
     ///
     /// # Errors
-    /// The errors of the socket. Also when no bytes are promised, which is a bug of this program.
+    /// The error of the socket, or an internal error if the queue is empty, which is a bug of this program.
     pub fn send(&self, socket: BorrowedFd<'_>, at_most: usize) -> io::Result<Sent> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(piped) = queue.front_mut() else {
@@ -104,7 +108,7 @@ impl Splices {
     /// Fills the pipe with the next bytes if it is empty. Waits for the disk.
     ///
     /// # Errors
-    /// When no bytes are left, or the user may no longer read them.
+    /// When the queue is empty, the file has become too short or cannot be read, or the user may no longer read the file.
     pub fn fill(&self) -> io::Result<()> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(piped) = queue.front_mut() else {

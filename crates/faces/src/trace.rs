@@ -1,4 +1,4 @@
-//! The audit event of a request. It is recorded when its [`Trace`] is dropped, after the last byte of the response, and so exactly once.
+//! The audit event of a request. The drop of the [`Trace`] records the event exactly once, after the last byte of the response.
 
 use crate::metrics::{Metrics, TimedDoor};
 use crate::request_error::{Failure, RequestError};
@@ -15,7 +15,7 @@ pub struct Trace {
     house: Arc<House>,
     metrics: Arc<Metrics>,
     began: u64,
-    /// When door 2 granted.
+    /// The time at which door 2 accepted the credential.
     admitted: Option<Instant>,
 }
 
@@ -36,7 +36,7 @@ impl Trace {
         }
     }
 
-    /// Measures how long door 2 judges.
+    /// Measures the time that door 2 needs to check a credential.
     ///
     /// # Errors
     /// Those of `judging`.
@@ -47,7 +47,7 @@ impl Trace {
         judged
     }
 
-    /// Records that door 2 judged since `began`. If it granted, the time of the other doors begins.
+    /// Records the time since `began` as the time of door 2. If door 2 granted the request, the time of doors 3 to 5 starts now.
     pub(crate) fn judged(&mut self, began: Instant, is_granted: bool) {
         let now = clock();
         self.metrics.door_took(TimedDoor::Identity, now.saturating_duration_since(began));
@@ -74,14 +74,14 @@ impl Trace {
         why.clone_into(&mut self.event.reason);
     }
 
-    /// Records the refusal of a door.
+    /// Records that a door refused the request.
     pub fn refused(&mut self, refusal: &Refusal) {
         self.event.refused(refusal);
         debug_assert_eq!(self.event.code, refusal.code());
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a measured duration decides nothing")]
+#[expect(clippy::disallowed_methods, reason = "no decision depends on the measured duration")]
 pub(crate) fn clock() -> Instant {
     Instant::now()
 }
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
-        // Only existing datastores have a series of their own in the metrics, so that clients cannot add series.
+        // Only existing datastores get their own series in the metrics. Otherwise clients could create any number of series.
         let is_of_store = !self.event.code.is_empty()
             && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));
         self.metrics.count(&self.event, is_of_store);

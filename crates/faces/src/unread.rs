@@ -16,8 +16,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// The limits for reading the rest of a body, in seconds and in bytes. After that an HTTP/2 stream is reset with NO_ERROR (RFC 9113 §8.1). Clients
-/// such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
+/// The limits for reading the rest of a body, in seconds and in bytes. When a limit is reached, an HTTP/2 stream is reset with NO_ERROR (RFC 9113
+/// §8.1). Clients such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
 const DISCARD_SECONDS: u64 = 2;
 const DISCARD_BYTES: u64 = 8 << 20;
 /// Up to this many bytes are read to keep an HTTP/1.1 connection; for more, a new connection is cheaper.
@@ -83,7 +83,7 @@ impl hyper::body::Body for Received {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
-        // After an error the body is over.
+        // The body has ended after its last frame, and also after an error.
         this.is_over = !matches!(frame, Some(Ok(_)));
         if matches!(frame, Some(Err(_))) {
             this.closing.is_so();

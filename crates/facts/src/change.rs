@@ -1,4 +1,4 @@
-//! A change of the facts: expectations, puts and deletes, with their author.
+//! A change of the stored facts: expectations, records to write, records to delete, and the author.
 
 use crate::codec::Writer;
 use crate::error::SourceError;
@@ -46,8 +46,8 @@ pub struct AuditRecord {
     pub request: Option<RequestId>,
 }
 
-/// The kind of user who makes a change. It matters when the store is nearly full: users can make any number of changes that only take rights away, so
-/// they must leave some room for such changes of an administrator.
+/// The kind of user who makes a change. The kind matters when the store is nearly full. Users can make any number of changes that only take rights
+/// away. So the last free space is reserved for administrators who take rights away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
     /// A user, who changes only the user's own records.
@@ -71,14 +71,14 @@ pub struct Change {
 /// Values to put (`Some`) and records to delete (`None`), by table and key.
 pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
-/// How a mark is set. The second up to which the mark counts is known only at the commit.
+/// How a mark (a stored revocation) is set. The last second that the mark covers is known only at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// The mark covers everything that was issued until the commit.
     Now,
-    /// As `Now`, and everything that the mark covers expires at this second at the latest.
+    /// As for `Now`. All tokens that the mark covers expire at this second or earlier.
     Until(i64),
-    /// The mark gets the values of another mark.
+    /// The mark gets the same stored values as another mark, which was set before.
     AsOf(Revocation),
 }
 
@@ -155,7 +155,7 @@ impl Change {
         self
     }
 
-    /// Ends all sessions that the mark covers and that were issued before this change is committed, even if a clock is wrong.
+    /// Sets a mark. The mark ends the sessions that were issued before the commit of this change, even if a clock is wrong.
     pub fn end(&mut self, mark: Revoked) -> &mut Self {
         self.marks.insert(mark, Ending::Now);
         self
@@ -178,7 +178,7 @@ impl Change {
         self.put(&Revoked::Passed, &passed.row())
     }
 
-    /// Puts the record of the last second up to which any mark counts ([`LastMarks`]).
+    /// Puts the [`LastMarks`] record, which contains the latest second that any mark covers.
     pub fn put_last_marks(&mut self, last: LastMarks) -> &mut Self {
         self.put(&Revoked::Last, &last.row())
     }
@@ -194,8 +194,8 @@ impl Change {
         self.delete::<R>(key).end_with::<R>(key)
     }
 
-    /// Deletes a record on which sessions depend, after another change ended these sessions with the mark `ended`. The new marks get the values of
-    /// `ended`. If `ended` is `None`, the sessions end now.
+    /// Deletes a record on which sessions depend. An earlier change already ended these sessions with the mark `ended`. The new marks get the values
+    /// of `ended`. If `ended` is `None`, the sessions end now.
     pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: Option<&Revocation>) -> &mut Self {
         let ending = ended.map_or(Ending::Now, |ended| Ending::AsOf(*ended));
         self.delete::<R>(key);
@@ -220,8 +220,8 @@ impl Change {
         self
     }
 
-    /// The writes that set the marks of this change in the facts of `view`: the marks, the record that finds each mark by its last second
-    /// ([`ReverseKey::Ends`]), the horizon, and the last second up to which any mark counts.
+    /// The writes that set the marks of this change. `view` shows the stored facts before the change. The writes also update the [`ReverseKey::Ends`]
+    /// record of each mark, the horizon, and the [`LastMarks`] record.
     ///
     /// # Errors
     /// When the revocations cannot be read.
@@ -278,7 +278,7 @@ impl Change {
         &self.expects
     }
 
-    /// All puts and deletes except those of marks, in key order: `Some` puts this value, `None` deletes the record.
+    /// All records to put or delete, except the records of marks, in key order. `Some` contains the value to put; `None` deletes the record.
     pub fn writes(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
     }

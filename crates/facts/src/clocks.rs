@@ -8,11 +8,11 @@ pub struct Clocks {
     pub unix_seconds: i64,
     /// Monotonic clock, milliseconds since some fixed moment: for ages, which must not change when the wall clock steps.
     pub tick_millis: u64,
-    /// Whether the facts that mirror edited files are current at this moment.
+    /// Whether the records that are copied from edited files are up to date at this moment.
     pub mirror: MirrorHealth,
 }
 
-/// Whether, within the stale limit, a process has read the files that people edit.
+/// Whether the files that people edit were read recently enough. The stale limit is the longest allowed time since the last reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MirrorHealth {
     /// For longer than the stale limit, no process has read the files. Their content is not known, so requests that need a mirrored record are
@@ -23,7 +23,7 @@ pub enum MirrorHealth {
 }
 
 impl MirrorHealth {
-    /// Whether records that mirror files can be believed.
+    /// Whether the records that are copied from edited files may be used.
     pub fn is_current(self) -> bool {
         self == MirrorHealth::Current
     }

@@ -3,8 +3,9 @@
 //! ```text
 //! version u8 | checksum 16 bytes over table, key, revision and value | revision u64 BE | value
 //! ```
-//! LMDB has no checksums: in a test, 306 of 400 flips of a single bit changed or lost a record without an error. One flipped bit can turn a deny into
-//! an allow. The checksum finds damage. It is not a signature, because its key is a constant in this file.
+//!
+//! LMDB has no checksums. In a test with 400 flips of a single bit, 306 flips changed or lost a record without an error. One flipped bit can turn a
+//! deny into an allow. The checksum finds damage. It is not a signature, because its key is a constant in this file.
 
 use crate::error::SourceError;
 use crate::revision::Revision;
@@ -41,7 +42,7 @@ pub fn seal(table: Table, key: &[u8], revision: Revision, value: &[u8]) -> Vec<u
 /// The revision at which a stored record was written, and the value of the record.
 ///
 /// # Errors
-/// [`SourceError::Damaged`] unless the layout version and the checksum are right.
+/// [`SourceError::Damaged`] if the layout version or the checksum is wrong.
 pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision, &'s [u8]), SourceError> {
     let (header, value) = stored
         .split_first_chunk::<HEADER_BYTES>()
@@ -58,13 +59,14 @@ pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision,
     Ok((revision, value))
 }
 
-/// The checksum in the header of a stored record, unchecked. Digests are sums of these checksums. It is 0 for a record that is too short to have one.
+/// The checksum in the header of a stored record, unchecked. The digest of a group of records is the sum of the checksums in their headers. The
+/// function returns 0 for a record that is too short to contain a checksum.
 pub fn claimed_checksum(stored: &[u8]) -> u128 {
     let sum = stored.get(1..=CHECKSUM_BYTES).and_then(|sum| sum.try_into().ok());
     sum.map_or(0, u128::from_be_bytes)
 }
 
-/// The error for a record that cannot be believed.
+/// The error for a damaged record.
 pub fn damaged(table: Table, key: &[u8], why: &str) -> SourceError {
     SourceError::Damaged { table, key: printable(key), why: why.to_owned() }
 }
@@ -130,7 +132,7 @@ impl Writer {
         }
         self
     }
-    /// A last field that may be missing, and that older records do not have. `None` writes nothing.
+    /// An optional field at the end of a value. Older records do not have the field. `None` writes nothing.
     pub fn tail<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
         if let Some(value) = value {
             write(self, value);
@@ -217,7 +219,7 @@ impl<'a> Reader<'a> {
             false => Some(None),
         }
     }
-    /// A last field that may be missing, and that older records do not have. `Some(None)` means it is missing.
+    /// An optional field at the end of a value. Older records do not have the field. `Some(None)` means that the field is missing.
     pub fn tail<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.is_empty() {
             true => Some(None),

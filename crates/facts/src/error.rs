@@ -2,10 +2,10 @@
 
 use crate::table::Table;
 
-/// The facts could not be read. The caller must refuse.
+/// The facts could not be read. The caller must refuse the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// A record exists but is damaged. It is never used.
+    /// A record exists but is damaged. A damaged record is never used.
     #[error("damaged record in table `{}`, key {key}: {why}; run `enfilade facts check`", table.name())]
     Damaged {
         /// The table.
@@ -20,7 +20,7 @@ pub enum SourceError {
     Unavailable(String),
 }
 
-/// A change was not made, not even a part of it.
+/// A change failed, and no part of the change was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// Another change was committed first and changed a record that this change expects. The caller must read the facts again and repeat the change.
@@ -31,10 +31,10 @@ pub enum CommitError {
         /// The key, printable.
         key: String,
     },
-    /// Another process has been writing for too long; the text identifies the process and contains the remedy.
+    /// Another process has been writing for too long. The text identifies the process and says what to do.
     #[error("{0}")]
     Busy(String),
-    /// The store has nearly filled its map, and the rest of the map is reserved for other changes.
+    /// The memory map of the store is nearly full. The rest of the map is reserved for other kinds of changes.
     #[error(
         "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for {kept_for}; \
         set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
@@ -47,7 +47,7 @@ pub enum CommitError {
         used_bytes: u64,
         /// How large the map is, in bytes.
         map_bytes: u64,
-        /// The changes that the rest of the map is reserved for.
+        /// The kind of changes for which the rest of the map is reserved.
         kept_for: &'static str,
     },
     /// A key or value is larger than a store accepts.

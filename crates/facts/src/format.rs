@@ -5,8 +5,8 @@
 //!
 //! # When the format changes
 //! The format changes when there is a new table, when a record gets a new field, or when this program would misread a record of an older build. A new
-//! last field that may be missing ([`Writer::tail`]) needs no conversion, because this program can read records without it. Its records still need a
-//! new format number, because older builds would report them as damaged. When you change the format:
+//! last field that may be missing ([`Writer::tail`]) needs no conversion, because this program can read records without it. Records with the new
+//! field still need a new format number, because older builds would report these records as damaged. When you change the format:
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
 //!    upgrades the store in every run of the tests, and fails if the store is missing.
@@ -50,7 +50,7 @@ fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
     Some(to.into_bytes())
 }
 
-/// In format 2, the field `good` is a transaction id of LMDB. The revision of that transaction is unknown, so the field becomes `None`.
+/// In format 2, the field named `good` contains a transaction id of LMDB. The revision of that transaction is unknown, so the field becomes `None`.
 fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     let row = MirroredFile::decode(&mut from).filter(|_| from.is_empty())?;

@@ -11,8 +11,8 @@ use crate::tables::{Key, Row};
 pub struct Head {
     /// The revision of the newest change.
     pub revision: Revision,
-    /// The number that the source itself gives the commit (LMDB: the transaction id). If the snapshot that contains this record has another number,
-    /// pages are damaged.
+    /// The number of the commit as the storage counts commits (LMDB: the transaction id). If this number differs from the number of the snapshot,
+    /// pages of the store are damaged.
     pub commit: u64,
 }
 
@@ -20,10 +20,10 @@ impl Head {
     /// The head's key.
     pub const KEY: &'static [u8] = b"head";
 
-    /// Reads the stored head. In the field for the revision, the header of this record has the number of the commit.
+    /// Reads the record with the store's revision (the head). In its header, the field for the revision contains the number of the commit instead.
     ///
     /// # Errors
-    /// When the record is missing or cannot be believed.
+    /// When the record is missing or damaged.
     pub fn open(stored: Option<&[u8]>) -> Result<Self, SourceError> {
         let damaged = |why| codec::damaged(Table::Head, Self::KEY, why);
         let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
@@ -33,7 +33,7 @@ impl Head {
         Ok(Head { revision, commit })
     }
 
-    /// The write that puts the head.
+    /// Returns the write that stores this record.
     pub fn write(self) -> Write {
         let stored =
             codec::seal(Table::Head, Self::KEY, Revision(self.commit), &self.revision.0.to_be_bytes());
@@ -88,7 +88,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// The write that puts a row at a revision.
+    /// Returns the write that stores a row at a revision.
     pub fn put<R: Row>(key: &R::Key, row: &R, at: At) -> Self {
         let key = key.bytes();
         let mut value = Writer::default();

@@ -1,12 +1,12 @@
 //! The order of sessions and of the marks that end them.
 //!
-//! A token contains the second at which it was issued. A mark contains the last second that it covers. Both seconds come from wall clocks, and wall
-//! clocks step. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers all seconds up to the
-//! horizon at its commit, and so every session that was issued before, even when a clock was wrong. Setting the mark moves the horizon to the last
-//! second of the mark. Each session that is issued after the mark has a later second of issue.
+//! A token contains the second at which it was issued. A mark contains the last second that it covers. Both seconds come from wall clocks, and a wall
+//! clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers
+//! all seconds up to the horizon at its commit. So the mark covers every session that was issued before the commit, even if a clock was wrong.
+//! Setting the mark moves the horizon to the last second of the mark. Each session that is issued after the mark has a later second of issue.
 //!
-//! Other servers with the same keys issue tokens without a horizon. Such a token is refused as long as a mark that is set now would not cover its
-//! second of issue. So a mark covers every matching token that was accepted before the mark was set.
+//! Other servers with the same keys issue tokens without a horizon. A token of another server is refused while its second of issue is later than the
+//! last second that a new mark would cover. So a mark covers every matching token that was accepted before the mark was set.
 
 use crate::clocks::Clocks;
 use crate::error::SourceError;
@@ -28,7 +28,7 @@ impl Horizon {
         Ok(Self::from_second(view.get::<Revocation>(&Revoked::Horizon)?.map(|row| row.issued_before)))
     }
 
-    /// The horizon with this last second. `None` means that the facts have no horizon, as those of older programs.
+    /// The horizon at this second. `None` means that the stored facts have no horizon, because an older program wrote the facts.
     pub fn from_second(second: Option<i64>) -> Self {
         Horizon(second.unwrap_or(i64::MIN))
     }
@@ -51,16 +51,16 @@ impl Horizon {
     }
 }
 
-/// The purge time: marks that no token needs any more at this time may be deleted. It advances with the clock since the start of the machine, so a
-/// wall clock that is wrong cannot move it ahead. It stands still while the machine is off, and is never later than the wall clock.
+/// The purge time: a mark may be deleted if all tokens that the mark covers have expired by this time. It advances with the clock since the start of
+/// the machine, so a wall clock that is wrong cannot move it ahead. It stands still while the machine is off, and is never later than the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Seconds since the epoch.
     pub unix_seconds: i64,
     /// The clock since the start of the machine at the moment of `unix_seconds`, in seconds.
     tick_seconds: i64,
-    /// The last second whose marks may have been deleted. A token that expires in this second or earlier counts as expired, even if the wall clock
-    /// was set back.
+    /// Marks may have been deleted if their last token expires at this second or earlier. A token that expires in this second or earlier counts as
+    /// expired, even if the wall clock was set back.
     purged: i64,
 }
 
@@ -91,13 +91,14 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// The same purge time. It also records a deletion: the marks whose last token expires at the second `until` or earlier.
+    /// Returns the same purge time, and records a deletion of marks. The deleted marks are those whose last token expires at the second `until` or
+    /// earlier.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
     }
 
-    /// The same purge time. It also records the marks that another purge has deleted; `other` is the record of that purge.
+    /// Returns the same purge time, and records which marks another purge has deleted. `other` is the record of the other purge.
     #[must_use]
     pub fn after(self, other: Option<&Revocation>) -> Self {
         other.map_or(self, |other| self.purging(other.issued_before))
@@ -108,20 +109,20 @@ impl Passed {
     }
 }
 
-/// The last second up to which any mark counts, so that a reader need not read all marks.
+/// The latest second that any mark covers. A reader that only needs this second does not have to read all marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastMarks {
-    /// As `of_any`, but only for the marks that are not timeless ([`Revoked::is_timeless`]).
+    /// The latest second that a mark covers or has covered, without the timeless marks ([`Revoked::is_timeless`]).
     pub of_time: i64,
-    /// The last second up to which any mark counts or has counted.
+    /// The latest second that any mark covers, including deleted marks.
     pub of_any: i64,
-    /// Whether `of_time` and `of_any` cover all marks, and each mark has a record that finds it by its last second
-    /// ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). Marks from before format 4 get such a record at the first purge.
+    /// Whether `of_time` and `of_any` include all marks, and each mark has its [`ReverseKey::Ends`](crate::tables::ReverseKey::Ends) record. A purge
+    /// finds a mark with this record, by the second at which the last token expires. Marks from before format 4 get the record at the first purge.
     pub is_complete: bool,
 }
 
 impl LastMarks {
-    /// The value without any mark.
+    /// The value when there are no marks.
     pub const NONE: Self = LastMarks { of_time: i64::MIN, of_any: i64::MIN, is_complete: false };
 
     /// The record of these facts; `None` before the first purge.
@@ -145,7 +146,7 @@ impl LastMarks {
         }
     }
 
-    /// Combines two values: the later seconds, and complete if either value is complete.
+    /// Combines two values. The result has the later seconds, and is complete if either value is complete.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         LastMarks {

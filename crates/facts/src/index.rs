@@ -1,8 +1,8 @@
-//! Facts that are looked up often, in the memory of the process. At every lookup an index has the revision of the view.
+//! Facts that are looked up often, in the memory of the process. At every lookup, the index has the same revision as the view of the reader.
 //!
-//! An index carries its revision. A reader with a newer view first brings the index up to that view, from the change log and
-//! inside the same transaction. A reader with an older view must take a new view. Readers take no lock and see only whole
-//! indexes: the new index is built as a copy, and published together with its revision in one atomic write.
+//! An index carries its revision. A reader with a newer view first updates the index to the revision of this view. The update reads the change log in
+//! the same transaction. A reader with an older view must take a new view. Readers take no lock and see only whole indexes: the new index is built as
+//! a copy, and published together with its revision in one atomic write.
 
 use crate::error::SourceError;
 use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};
@@ -24,13 +24,13 @@ pub trait Indexed: Clone + Send + Sync + 'static {
     /// (`docs/freshness.md`, rule 4).
     ///
     /// # Errors
-    /// When a record cannot be read or believed.
+    /// When a record cannot be read or is damaged.
     fn build(view: &View<'_>) -> Result<Self, SourceError>;
 
-    /// Updates the content with the record that the view has under a key, or with the absence of the record.
+    /// Updates the content for one key: reads the record from the view, or notes that the record does not exist.
     ///
     /// # Errors
-    /// When the record cannot be read or believed.
+    /// When the record cannot be read or is damaged.
     fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError>;
 
     /// Calls [`Indexed::update`] for each key.
@@ -52,7 +52,7 @@ pub enum IndexError {
     /// The index is newer than the view, because another reader had a newer view. The caller must take a new view and read the index again.
     #[error("the index is newer than the view")]
     Ahead,
-    /// The index could not be brought up to the view. The caller must refuse.
+    /// The index could not be brought up to the view. The caller must refuse the request.
     #[error(transparent)]
     Source(#[from] SourceError),
 }
@@ -69,12 +69,12 @@ struct Built<T> {
     value: T,
 }
 
-/// The largest number of revisions that an index catches up. An older index is built again from the tables.
+/// An index that is at most this many revisions old is updated from the change log. An older index is built again from the tables.
 const CATCH_UP_MAX: u64 = 65_536;
 
 impl<T: Indexed> Index<T> {
     /// An index that is built at the first lookup.
-    #[allow(clippy::new_without_default, reason = "an index of nothing is no sensible default")]
+    #[allow(clippy::new_without_default, reason = "an empty index is not a useful default value")]
     pub fn new() -> Self {
         Index { built: ArcSwapOption::empty(), building: Mutex::new(()) }
     }
@@ -82,7 +82,7 @@ impl<T: Indexed> Index<T> {
     /// Calls `look` with the index at the revision of the view.
     ///
     /// # Errors
-    /// [`IndexError`]; then `look` was not called.
+    /// If the call returns an [`IndexError`], `look` was not called.
     pub fn read<R>(&self, view: &View<'_>, look: impl FnOnce(&T) -> R) -> Result<R, IndexError> {
         let built = self.built.load();
         if let Some(built) = &*built
@@ -126,7 +126,8 @@ fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
     Ok(built.at == at)
 }
 
-/// The index brought up to the view from the change log; `None` if the log does not have all keys, or has so many that a rebuild is cheaper.
+/// Updates a copy of the index to the revision of the view, from the change log. Returns `None` if the log does not contain all keys, or contains so
+/// many keys that a rebuild is cheaper.
 fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>, SourceError> {
     let newest = view.at();
     let behind = newest.revision.0.saturating_sub(before.at.revision.0);

@@ -1,9 +1,10 @@
-//! What a commit writes in addition to its records, so that damage is never taken for a fact.
+//! What a commit writes in addition to its records, so that damaged data is never used.
 //!
-//! A checksum proves that a record was once written like this. It does not prove that the record is the newest: a page pointer with one flipped bit
-//! can lead to a page of an older revision, where every record is sound and stale. So each group of records has a tally (how many, and a digest) in
-//! another tree. A group is believed only when its records and its tally agree. One flipped bit cannot change both trees. The tally and the records
-//! of an older revision also agree, so the head contains the revision of the store and the number of the commit that wrote it.
+//! A checksum proves that a record was once written like this. The checksum does not prove that the record is the newest. A page pointer with one
+//! flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of date. So each group of
+//! records has a tally (how many, and a digest) in another tree. A group is used only if its records match its tally. One flipped bit cannot change
+//! both trees. In an older revision, all records match their tallies, too. To detect an older revision, the head contains the revision of the store
+//! and the number of the commit that wrote the head.
 
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
@@ -23,10 +24,10 @@ use std::ops::ControlFlow;
 
 /// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, and the head. The change has the
 /// next revision. The list is empty if the change changes nothing. `commit` is the number that the source itself gives the commit. Old entries of the
-/// log are deleted, but none newer than `shipped`, the last revision that is in the audit log.
+/// log are deleted, except the entries newer than `shipped`. `shipped` is the last revision that is in the audit log.
 ///
 /// # Errors
-/// When an expectation does not hold, a key or value is too large, or an existing record is damaged.
+/// When a record is not in the expected state, a key or value is too large, or an existing record is damaged.
 pub fn write_down(
     before: &dyn Snapshot,
     change: &Change,
@@ -67,8 +68,8 @@ pub fn write_down(
     Ok(writes)
 }
 
-/// Whether these writes, on top of `before`, take rights away and give none (`tables::only_takes`). Such writes may use the part of the map that is
-/// reserved for them.
+/// Whether these writes, on top of `before`, only take rights away (`tables::only_takes`). Writes that only take rights away may use the reserved
+/// part of the store's memory map.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -149,7 +150,7 @@ pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
     ]
 }
 
-/// The write that puts a tally, or deletes an empty one.
+/// Returns the write that stores a tally, or deletes the tally if its count is 0.
 pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
     let stored = (tally.count != 0).then(|| tally.to_bytes());
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }

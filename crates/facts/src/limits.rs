@@ -1,5 +1,5 @@
-//! Every limit in one place, with the unit last in the name. A request that exceeds a limit gets a refusal or a clear error, never a panic.
-//! [`Limits`] has the limits that an operator can set.
+//! All limits are defined here, and the name of a limit contains the unit. A request that exceeds a limit gets a refusal or a clear error, never a
+//! panic. [`Limits`] has the limits that an operator can set.
 
 mod settable;
 
@@ -8,7 +8,7 @@ pub use settable::{LIMITS, LimitError, LimitRow, Limits};
 /// A limit that cannot be changed.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedLimit {
-    /// The name of its constant.
+    /// The name of the constant that contains the limit.
     pub name: &'static str,
     /// The number.
     pub value: u64,
@@ -29,7 +29,8 @@ macro_rules! fixed {
 fixed! {
     /// Longest secret or password, in bytes. libxcrypt would cut a longer one silently, so it is refused.
     pub const SECRET_BYTES_MAX: usize = 511;
-    /// Longest secret for a bcrypt hash, in bytes: bcrypt ignores the rest. A longer one is refused after the hash is computed.
+    /// Longest secret for a bcrypt hash, in bytes: bcrypt ignores all further bytes of a secret. A longer secret is refused after the hash is
+    /// computed.
     pub const BCRYPT_SECRET_BYTES_MAX: usize = 72;
     /// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
     pub const USERID_BYTES_MIN: usize = 3;
@@ -61,7 +62,7 @@ fixed! {
     pub const GROUP_DEPTH_MAX: usize = 32;
     /// How many times a trust can be delegated further (Keystone's `max_redelegation_count`).
     pub const REDELEGATIONS_MAX: u8 = 3;
-    /// Longest chain of application credentials, each created with the one before.
+    /// Longest chain of application credentials. Each credential in a chain was created with the previous credential of the chain.
     pub const CREDENTIAL_CHAIN_MAX: usize = 8;
     /// Deepest nesting of projects in projects (Keystone's `max_project_tree_depth`, without the domain).
     pub const PROJECT_DEPTH_MAX: usize = 4;
@@ -72,33 +73,37 @@ fixed! {
     /// Largest ACL on a file, in bytes.
     pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest key of a record, in bytes: one less than LMDB allows, because the key of a tally is a table's number (one byte) followed by such a key.
+    /// Longest key of a record, in bytes: one less than LMDB allows. The key of a tally can be one byte longer than the key of a record, because it
+    /// begins with the number of the table.
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-    /// How much of its map a store can use, in percent. Beyond it, new records and other changes that give rights are refused; the rest is
-    /// for changes that take rights away.
+    /// How much of its map a store can use, in percent. When a store has reached this percentage, new records and other changes that give rights are
+    /// refused. The rest of the map is reserved for changes that take rights away.
     pub const MAP_PERCENT_MAX: u64 = 95;
-    /// How much of its map a store can use, in percent, for changes that users make for themselves: a new password, revoking own tokens, uses
-    /// of a trust. The rest is for administrators. In the smallest map that is 120 pages: a small change takes about 16, and LMDB reuses pages
-    /// two changes later.
+    /// How much of its map a store can use, in percent, for changes that users make for themselves: a new password, revoking own tokens, uses of a
+    /// trust. The rest is for administrators. In the smallest map, 120 pages are reserved for administrators. A small change takes about 16 pages,
+    /// and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
     /// Smallest map of a store, in bytes. The part for changes that take rights away is enough for some thousands of them.
     pub const MAP_BYTES_MIN: u64 = 16 << 20;
-    /// Largest map of a store, in bytes: a process has 128 TiB of addresses, and maps other files, too.
+    /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;
     /// Most records that a server upgrades to a new format or compacts at its start, which takes 9 to 15 s on two cores. For more, run
     /// `enfilade facts upgrade` or `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
-    /// The largest number of keys that one record of the change log can name. A larger change has more records (pieces).
+    /// The largest number of keys that one record of the change log can name. If a change writes more keys, the log lists the keys in several records
+    /// (pieces).
     pub const LOG_KEYS_MAX: usize = 1024;
-    /// The largest number of pieces of one change. A change of more than 262,144 records names none, and every server builds its indexes again after it.
+    /// The largest number of pieces of one change. For a change of more than 262,144 records, the log lists no keys, and every server builds its
+    /// indexes again.
     pub const LOG_PIECES_MAX: usize = 256;
-    /// The largest number of keys that an index always reads from the change log at once. For more it is built again, unless its tables have more records.
+    /// The largest number of keys that an index always reads from the change log at once. If there are more keys, the index is built again, unless
+    /// the tables of the index have even more records.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
-    /// The minimum time that an entry of the change log is kept, in seconds. It is also kept until it is in the audit log.
+    /// The minimum time that an entry of the change log is kept, in seconds. An entry is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
     /// Longest description of a change, in bytes.
     pub const LOG_TEXT_BYTES_MAX: usize = 1024;
@@ -108,7 +113,7 @@ fixed! {
     /// How long a verified password is remembered, in milliseconds.
     pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
 
-    /// Highest cost of a bcrypt hash. A more expensive hash is refused without work.
+    /// Highest cost of a bcrypt hash. A hash with a higher cost is refused and not computed.
     pub const BCRYPT_COST_MAX: u32 = 14;
     /// Most rounds of a `$5$` or `$6$` hash.
     pub const SHA_CRYPT_ROUNDS_MAX: u32 = 200_000;
@@ -128,7 +133,7 @@ fixed! {
     /// Requests that may wait for each hashing slot.
     pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
-    /// How often the server judges a session again because a revocation or a step of the clock happened while the session was being issued.
+    /// Most checks of one new session. The server repeats the check if a revocation or a step of the clock happens while the session is being issued.
     pub const SESSION_TRIES_MAX: usize = 16;
 
     /// Lifetime of a Proxmox login ticket, in seconds.
@@ -137,12 +142,12 @@ fixed! {
     /// Longest lifetime of a session, in seconds. A token of another server with the same keys is refused if its lifetime is longer. So revocations
     /// can be deleted after this time.
     pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
-    /// Most revocations that each process holds in memory, 25 bytes each. If there are more, the store is asked for the few that can end a
-    /// session.
+    /// Most revocations that each process holds in memory, 25 bytes each. If there are more revocations, the server reads the few that can end a
+    /// session from the store.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
-    /// How far ahead of the clock one commit allows sessions to be issued, in seconds. While users log in, there is about one such commit in
-    /// this time. A session issued after a revocation has an issue time about this far ahead of the clock; more if revocations and logins
-    /// alternate.
+    /// How far ahead of the clock one commit allows sessions to be issued, in seconds. While users log in, there is about one such commit in this
+    /// time. A session that is issued after a revocation has an issue time about this far ahead of the clock. If revocations and logins alternate,
+    /// the issue time can be even later.
     pub const HORIZON_SECONDS: i64 = 60;
 
     /// How far the issue time of a token of another server can be ahead of this server's clock, in seconds.

@@ -1,9 +1,9 @@
-//! The interface of the store of file locks. Locks change often, and every commit of facts makes remembered verdicts useless. So locks are not facts,
-//! but rows of a separate store. All servers of the machine share this store, and its rows survive a restart.
+//! The interface of the store of file locks. Locks change often, and every commit of facts invalidates all cached verdicts of the doors. So locks are
+//! not facts, but rows of a separate store. All servers of the machine share this store, and its rows survive a restart.
 
 use std::ops::ControlFlow;
 
-/// The store of locks does not answer. The caller must refuse.
+/// The store of locks does not answer. The caller must refuse the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the locks of files cannot be used: {0}")]
 pub struct LocksError(pub String);
@@ -19,7 +19,7 @@ pub trait LockRows {
     /// When the store cannot be read.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError>;
 
-    /// Calls `each` for every row whose key begins with `prefix`, until `each` breaks.
+    /// Calls `each` for every row whose key begins with `prefix`, until `each` returns `Break`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -49,8 +49,8 @@ pub trait LockStore: Send + Sync {
     /// When the store cannot be read; then `look` was not called.
     fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError>;
 
-    /// Calls `change` with the rows; no other writer runs at the same time. When this call returns, all changes are durable. If `change` breaks, no
-    /// change is made.
+    /// Calls `change` with the rows; no other writer runs at the same time. When this call returns, all changes are durable. If `change` returns
+    /// `Break`, nothing is changed.
     ///
     /// # Errors
     /// When the store cannot be written; then nothing was changed.

@@ -1,4 +1,4 @@
-//! What the refusals of all doors have in common.
+//! The types that the refusals of all five doors share.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Door {
 }
 
 impl Door {
-    /// The doors in the order in which a request meets them.
+    /// The doors, in the order in which they check a request.
     pub const ALL: [Door; 5] = [Door::Tls, Door::Identity, Door::Datastore, Door::Access, Door::Content];
 
     /// The door's name in logs, metrics and `explain`.
@@ -42,7 +42,7 @@ impl fmt::Display for Door {
 /// The side that must act on a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The client: it needs another credential, another path or another right.
+    /// The client: for example, the credential or the path is wrong, or a right is missing.
     Client,
     /// The operator: the cause is a setting or a state that the operator controls.
     Operator,

@@ -13,8 +13,8 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// The number of a change, and of the facts as they are after it. Changes are counted from 1 since the store was first made, without gaps, through
-/// backup and restore. Two views of one store with the same revision show the same facts.
+/// The number of a change. The number also identifies the state of the stored facts after the change. Changes are counted from 1 since the store was
+/// first made, without gaps, through backup and restore. Two views of one store with the same revision show the same facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
@@ -24,7 +24,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A store at a revision. A memo remembers each verdict for one `At`.
+/// A store at a revision. A cached verdict of a door is used only for the `At` at which the verdict was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At {
     /// The store.

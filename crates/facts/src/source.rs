@@ -7,8 +7,8 @@ use crate::view::View;
 
 /// A store of facts.
 pub trait Source: Send + Sync {
-    /// The newest revision, read in nanoseconds. A view taken afterwards is at least this new;
-    /// never use this revision as the revision of a view taken before.
+    /// The newest revision, read in nanoseconds. A view that is opened after this call has this revision or a newer one. Never use the returned
+    /// revision for a view that was opened before this call.
     fn at(&self) -> At;
 
     /// Takes a view of one revision and calls `look` with it, once.
@@ -21,11 +21,11 @@ pub trait Source: Send + Sync {
     /// A change that writes nothing does not move the revision.
     ///
     /// # Errors
-    /// [`CommitError`]; then nothing was changed.
+    /// If the call returns a [`CommitError`], nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
-    /// Whether there is room for changes of this requester that only take rights away. Call this function before you change something outside the
-    /// facts that the facts must follow, such as a file that people edit.
+    /// Whether there is room for changes of this requester that only take rights away. Call this function before you change a file that people edit,
+    /// if a change of the stored facts must follow.
     ///
     /// # Errors
     /// [`CommitError::Full`], or when the store cannot be read.
@@ -36,7 +36,7 @@ pub trait Source: Send + Sync {
 
 /// The interface for reading facts: in a short synchronous call, on a view of one revision.
 pub trait Read {
-    /// The newest revision, read in nanoseconds. A view that is read afterwards is at least this new.
+    /// The newest revision, read in nanoseconds. A view that is opened after this call has this revision or a newer one.
     fn newest(&self) -> At;
 
     /// Runs `look` on a fresh view and returns its result.
@@ -65,7 +65,7 @@ impl<S: Source + ?Sized> Read for S {
     }
 }
 
-/// A view reads only itself, so it has no newer revision.
+/// A view shows a single revision, so its newest revision is its own revision.
 impl Read for View<'_> {
     fn newest(&self) -> At {
         self.at()

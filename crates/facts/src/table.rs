@@ -26,7 +26,7 @@ pub enum Table {
     Log = 9,
     /// The tallies (count and digest) of each group of records, and of each table.
     Tallies = 10,
-    /// The head, and the format and id of the store.
+    /// The head (a record with the store's revision), and the format and id of the store.
     Head = 11,
     /// Files that people edit: the version of each file that the facts are taken from, and the errors in it.
     Files = 12,
@@ -54,7 +54,7 @@ pub enum Table {
     Trusts = 23,
     /// Settings of datastores that `datastore.cfg` has no properties for.
     DatastoreProfiles = 24,
-    /// Reverse lookups: they find records of other tables by the second part of the key.
+    /// Reverse lookups: each record finds a record of another table by the second part of the key in that table.
     Reverse = 25,
     /// Options and attributes that clients store with a resource.
     Extras = 26,

@@ -1,7 +1,7 @@
 //! The tables: the keys and the records of each.
 //!
 //! Records refer to each other by id. The names of domains, users, groups and tokens are records of their own ([`Name`]). So if a name is deleted and
-//! made again, it stands for another resource, which inherits nothing.
+//! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
 
 mod assignments;
 mod blobs;
@@ -85,12 +85,12 @@ pub trait Row: Sized {
         false
     }
 
-    /// The key in [`Table::Reverse`] that finds the record by the second part of its key; `None` if no lookup uses that part.
+    /// The key in [`Table::Reverse`] that finds the record by the second part of the record's key. `None` if no lookup uses the second part.
     fn reverse(_: &Self::Key) -> Option<ReverseKey> {
         None
     }
 
-    /// Called for a record from a dump: clears the fields that describe something outside of the facts, because that may have changed since the dump.
+    /// Called for a record from a dump. Clears the fields that describe the state of a file, because the file may have changed since the dump.
     fn arrive(&mut self) {}
 }
 

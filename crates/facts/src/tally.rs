@@ -35,12 +35,12 @@ impl Tally {
         tally
     }
 
-    /// The stored form. It has no checksum, because no record is believed because of its tally alone.
+    /// The stored form. A tally needs no checksum, because a tally alone never makes a record valid.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [self.count.to_be_bytes().as_slice(), &self.digest.to_be_bytes()].concat()
     }
 
-    /// Reads the stored form. Bytes of another form become a tally that no group has.
+    /// Reads the stored form. Malformed bytes become a tally that matches no group of records.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let parts =
             bytes.split_first_chunk::<8>().and_then(|(count, rest)| Some((count, rest.try_into().ok()?)));

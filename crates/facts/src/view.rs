@@ -67,7 +67,7 @@ pub trait Snapshot {
 
 /// Facts at one revision. Short-lived: a view is used in one synchronous block, never across an `.await`.
 ///
-/// A record, or its absence, is believed only if two trees agree on it (see [`crate::journal`]).
+/// The view accepts a record, or its absence, only if the B-tree of the records and the B-tree of the tallies agree (see [`crate::journal`]).
 pub struct View<'a> {
     snapshot: &'a dyn Snapshot,
     head: OnceCell<Head>,
@@ -106,12 +106,12 @@ impl<'a> View<'a> {
         View { snapshot, head: OnceCell::new() }
     }
 
-    /// The revision of this view: a verdict on this view is remembered under this revision and no other.
+    /// The revision of this view. A decision that is based on this view is cached only under this revision.
     pub fn at(&self) -> At {
         self.snapshot.at()
     }
 
-    /// The head of the store, which must have the revision of this view. The view reads it once.
+    /// The head of the store, which must have the revision of this view. The view reads the head once.
     ///
     /// # Errors
     /// When the head is damaged, or has another revision.
@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     /// beginning of several groups. The caller may use the records only if this call returns no error.
     ///
     /// # Errors
-    /// At the first record that cannot be read or believed, and when records are missing.
+    /// When a record cannot be read, a record is damaged, or records are missing.
     pub fn scan<R: Row>(
         &self,
         prefix: &[u8],
@@ -211,10 +211,10 @@ impl<'a> View<'a> {
         })
     }
 
-    /// As [`View::scan`], for the encoded values of any table.
+    /// Like [`View::scan`], but passes the encoded values of any table to `each`.
     ///
     /// # Errors
-    /// As [`View::scan`], and the errors of `each`.
+    /// The errors of [`View::scan`], and the errors of `each`.
     pub fn scan_values(&self, table: Table, prefix: &[u8], each: EachValue<'_>) -> Result<(), SourceError> {
         self.head()?;
         let mut count = Count::start(self, table, prefix)?;
@@ -231,7 +231,7 @@ impl<'a> View<'a> {
         match end {
             None => count.finish(),
             Some(Err(why)) => Err(why),
-            // `each` broke inside a group that is not counted to its end, so the whole group is counted again.
+            // `each` stopped the scan inside a group, before all records of the group were counted. So the whole group is counted again.
             Some(Ok(group)) if table.holds_facts() => self.check_group(table, &group),
             Some(Ok(_)) => Ok(()),
         }
@@ -253,7 +253,7 @@ impl<'a> View<'a> {
         let mut from = after.map_or_else(|| prefix.to_vec(), |after| successor(table, after));
         loop {
             let found = self.snapshot.at_or_after(table, &from)?.filter(|(key, _)| key.starts_with(prefix));
-            // The key of the whole table's tally is before the keys of the groups' tallies, so the search begins after it.
+            // The tally of the whole table comes before the tallies of the groups. The search for groups starts after the table's tally.
             let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
             let tally = self.snapshot.at_or_after(Table::Tallies, &tally_from)?;
             let tally = tally.filter(|(key, _)| key.starts_with(&tally_key(table, prefix)));
@@ -286,11 +286,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The stored records of at most `groups_max` groups that follow the group `after`. With this call a table can be read in parts, each in another
-    /// view. Each record of the part is verified, and no group of it is missing. Returns the last group; `None` if no groups follow.
+    /// The stored records of at most `groups_max` groups that follow the group `after`. With this call, a table can be read in several parts, and
+    /// each part in a different view. Each record of the part is verified, and no group of it is missing. Returns the last group; `None` if no groups
+    /// follow.
     ///
     /// # Errors
-    /// As [`View::scan`], and the first error of `each`.
+    /// The errors of [`View::scan`], and the first error of `each`.
     pub fn part<E: From<SourceError>>(
         &self,
         table: Table,
@@ -300,7 +301,7 @@ impl<'a> View<'a> {
     ) -> Result<Option<Vec<u8>>, E> {
         self.head()?;
         let from = after.map_or_else(Vec::new, |after| successor(table, after));
-        // The key of the whole table's tally is before the keys of the groups' tallies, so the search begins after it.
+        // The tally of the whole table comes before the tallies of the groups. The search for groups starts after the table's tally.
         let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
         let mut expected = Vec::new();
         self.snapshot.scan_from(Table::Tallies, &tally_from, &mut |key, tally| match key.split_first() {
@@ -343,7 +344,7 @@ impl<'a> View<'a> {
     /// All records of a table whose key starts with `prefix`.
     ///
     /// # Errors
-    /// At the first record that cannot be read or believed.
+    /// When a record cannot be read, a record is damaged, or records are missing.
     pub fn list<R: Row>(&self, prefix: &[u8]) -> Result<Vec<(R::Key, R)>, SourceError> {
         let mut rows = Vec::new();
         self.scan::<R>(prefix, |key, row| {
@@ -365,7 +366,7 @@ fn decode_value<R: Row>(key: &[u8], value: &[u8]) -> Result<R, SourceError> {
 fn successor(table: Table, group: &[u8]) -> Vec<u8> {
     let mut next = group.to_vec();
     if table.group(&[group, &[0]].concat()).len() > group.len() {
-        // The group is the whole key.
+        // This group is one complete key, not a prefix of several keys.
         next.push(0);
         return next;
     }
@@ -387,7 +388,7 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
     }
     let why = match counted.count == expected.count {
         true => "the record is not the one that was written last".to_owned(),
-        false => format!("{} records were found, {} were written", counted.count, expected.count),
+        false => format!("{} records were found, {} were expected", counted.count, expected.count),
     };
     Err(codec::damaged(table, group, &why))
 }

@@ -50,7 +50,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// An error about `text`, which is shortened. Control characters in it are escaped.
+    /// An error about `text`, which is shortened. Control characters in `text` are escaped.
     pub fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
         let text = text.chars().take(80).flat_map(char::escape_debug).collect();
         Malformed { what, text, expected }
@@ -77,7 +77,7 @@ macro_rules! as_text {
 as_text!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId, TrustId);
 as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName, AclDialect);
 
-/// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.
+/// Proxmox's `SAFE_ID`: letters, digits, underscores, dots and dashes. The first character is not a dot or a dash.
 fn is_safe_id(text: &str) -> bool {
     let mut bytes = text.bytes();
     let starts = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');

@@ -1,4 +1,4 @@
-//! Administration by clients: door 2 judges again if the facts changed, then door 4 judges the call.
+//! Administration by clients. If the facts changed, door 2 checks the credential again. Then door 4 decides whether the call is allowed.
 
 use crate::refuse::Refusal;
 use crate::walk::Visit;
@@ -19,7 +19,8 @@ impl Visit {
         })?
     }
 
-    /// Checks that the visitor's credential may make an API call of the class `lending`. A lent credential may not make every call.
+    /// Checks that the visitor's credential may make an API call of the kind `lending`. A lent credential, such as an application credential, may
+    /// make only some kinds of API calls.
     ///
     /// # Errors
     /// The refusal of door 4.

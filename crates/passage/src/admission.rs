@@ -12,9 +12,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 impl House {
-    /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. During
-    /// that time every password from it is refused, and every token secret that needs a slow hash. Failures are counted under `named`, the name as
-    /// the client sent it.
+    /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
+    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted for the name that the
+    /// client sent (`named`).
     ///
     /// # Errors
     /// The door's refusal.
@@ -24,8 +24,8 @@ impl House {
         named: &(impl Display + Sync),
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        // A blocked address cannot log in with any password, not even with one that door 2 remembers. Otherwise it could try passwords without a
-        // delay until one matches a remembered password.
+        // A blocked address cannot log in with any password, not even with one that door 2 remembers. Otherwise a blocked address could try passwords
+        // without a delay until one matches a remembered password.
         if ask.authid.token.is_none() {
             self.refuse_blocked(from)?;
         }
@@ -60,8 +60,8 @@ impl House {
         proven
     }
 
-    /// Returns the refusal of `closed`, or lets the gate compute the slow hash. A match alone admits nobody: it is remembered, and then door 2 is
-    /// asked again on fresh facts.
+    /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match
+    /// is cached, and door 2 decides again on fresh facts.
     ///
     /// # Errors
     /// The refusal of door 2, or `Busy` if the gate has no free slot in time.
@@ -95,8 +95,9 @@ impl House {
         })
     }
 
-    /// Admits a client that sends the same credential bytes again on its connection, without parsing them, as long as the verdict of door 2 is valid.
-    /// A proxy sends the requests of several clients on one connection, so bytes that came from another address are not recognised.
+    /// Admits a client that sends the same credential bytes again on its connection, as long as the decision of door 2 is still valid. The server
+    /// does not parse these bytes again. A proxy sends the requests of several clients on one connection, so bytes that came from another address are
+    /// not recognised.
     ///
     /// # Errors
     /// Returns the digest of the bytes if they are not those of the last request, or the verdict is no longer valid. Then the caller parses the
@@ -107,7 +108,7 @@ impl House {
         (name, value): (&[u8], &[u8]),
         from: IpAddr,
     ) -> Result<Visit, MemoKey> {
-        // The revision is read first. A change that is acknowledged after this line is obeyed by the next request.
+        // The revision is read first. A change that is acknowledged after this read takes effect with the next request at the latest.
         let (at, keys) = (self.parts.source.at(), self.sessions.generation());
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +134,7 @@ impl House {
     /// Asks door 2 at the newest revision. This never waits.
     ///
     /// # Errors
-    /// The door's refusal, or the slow hash that is missing.
+    /// The refusal of door 2, or the slow hash that must still be computed.
     pub fn identify(&self, ask: Ask<'_>) -> Result<IdentityPermit, Closed> {
         enfilade_identity::open(self.source(), || self.now(), ask, &self.identity_context())
     }
@@ -142,8 +143,8 @@ impl House {
 /// The last principal that was admitted on a connection, with the digest of its credential.
 ///
 /// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request that repeats the token of its connection needs 1.01 times the CPU time of
-/// a request that needs no token. If each request has another token, `LastVisitor` does not help, and a request needs 1.15 times as much. The goal is
-/// at most 1.1.
+/// a request that needs no token. If each request has a different token, `LastVisitor` does not help, and a request needs 1.15 times the CPU time of
+/// a request without a token. The goal is at most 1.1.
 #[derive(Default)]
 pub struct LastVisitor(Mutex<Option<(MemoKey, IpAddr, IdentityPermit)>>);
 

@@ -7,8 +7,8 @@ use enfilade_identity::{Ask, CertificateAsk, SecretAsk, SessionAsk};
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
     Secret(SecretAsk),
-    /// A name and a secret from a client that named the account by another text, such as an id. Failures are counted under this text, so that a delay
-    /// does not tell which account the text stands for.
+    /// A name and a secret, from a client that sent an id or another text instead of the account's name. Failures are counted for the text that the
+    /// client sent. So the delay of a failed login does not reveal which account the text stands for.
     NamedSecret(SecretAsk, String),
     /// The token of a session.
     Session(SessionAsk),
@@ -18,7 +18,7 @@ pub enum Credential {
     Ticket {
         /// The ticket.
         ticket: TicketAsk,
-        /// Whether the request changes something. Such a request also needs the CSRF token.
+        /// Whether the request changes something. A request that changes something also needs the CSRF token.
         changes_something: bool,
     },
 }

@@ -1,5 +1,5 @@
-//! Explanations: what each door would answer a principal, and which rule decides. An explanation goes through the doors like a request (`walk.rs`,
-//! `reach.rs`), and records their answers. It gets no permit.
+//! Explanations: what each door would decide for a principal, and by which rule. An explanation goes through the doors like a request (`walk.rs`,
+//! `reach.rs`), and records their answers. Door 4 grants no permit for an explanation.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -85,7 +85,7 @@ impl House {
         right: AccessMask,
     ) -> Explanation {
         let mut explaining = Explaining { house: self, doors: Vec::new() };
-        // The first refusal ends the walk, and is its last answer.
+        // The walk ends at the first refusal, so the refusal is the last answer in the explanation.
         let _ = explaining.walk(authid, datastore, path, right);
         Explanation { doors: explaining.doors }
     }

@@ -56,7 +56,7 @@ struct State<W> {
     /// The addresses of running computations.
     running: Vec<IpAddr>,
     order: u64,
-    /// The number of threads that the gate should have; 0 after it was dropped. `threads` is the number that it has.
+    /// The number of threads that the gate should have; 0 after the gate was dropped. `threads` is the number of threads that the gate has.
     slots: usize,
     threads: usize,
 }
@@ -246,7 +246,7 @@ impl<W> State<W> {
         });
     }
 
-    /// Drops the latest work of the address with most failures, if that address has more failures than `failures`.
+    /// Removes the newest job of the address with the most failures, if that address has more than `failures` failures.
     fn make_room(&mut self, failures: u32) -> bool {
         let worst = (0..self.queue.len())
             .max_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)));
@@ -258,7 +258,7 @@ impl<W> State<W> {
         true
     }
 
-    /// Begins the oldest work of the address with fewest failures, among addresses without a running computation.
+    /// Starts the oldest job of the address with the fewest failures. An address with a running computation is skipped.
     fn begin(&mut self) -> Option<Job<W>> {
         self.forget_abandoned();
         let free = |job: &Job<W>| !self.running.contains(&job.asker.from);

@@ -17,7 +17,7 @@ pub(crate) struct Handle {
 }
 
 /// The open root of a datastore: kept for the next request, or held by running operations. The directory of a datastore is never opened twice,
-/// because the mutex for changes of names (the turn) belongs to the open directory.
+/// because the mutex that serialises changes of names belongs to the open directory.
 #[derive(Default)]
 pub(crate) struct OpenRoot {
     pub(crate) kept_open: Option<Arc<Root>>,
@@ -37,7 +37,7 @@ impl Handle {
     }
 }
 
-/// The datastores of a house.
+/// The datastores of one running server.
 pub(crate) struct HouseStores {
     pub(crate) index: Index<Stores<Handle>>,
     pub(crate) no_mounts: Mounts,

@@ -28,7 +28,7 @@ pub struct LockTerms {
     pub seconds: i64,
 }
 
-/// The state of a path. The conditions of a request are judged on it.
+/// The state of a path. The conditions of a request are checked against the state of its path.
 #[derive(Clone, Debug, Default)]
 pub struct PathState {
     /// Whether the path leads to an object that the visitor may see.
@@ -64,7 +64,7 @@ impl Stay {
     /// Checks that the locks on a path allow the visitor this change, with the tokens of the request.
     ///
     /// # Errors
-    /// [`Content::Locked`], or when the locks cannot be read.
+    /// [`Content::Locked`] if a lock prevents the change. An error if the locks cannot be read.
     pub fn unless_locked(
         &self,
         path: &StorePath,
@@ -73,7 +73,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let name = self.datastore.name();
-        // Each iteration either ends a lock that does not count, or returns.
+        // Each iteration either ends a lock whose owner may no longer change the resource, or returns.
         while let Some(lock) = self.locks().in_the_way(name, path, touches, user, tokens)? {
             self.unless_counts(&lock)?;
         }
@@ -84,7 +84,8 @@ impl Stay {
         Ok(self.locks().covering(self.datastore.name(), path)?)
     }
 
-    /// The locks that cover a path and count (`lock_owners.rs`). The visitor must be allowed to see the path.
+    /// The locks that cover a path and whose owners may still change the resource (see `lock_owners.rs`). The visitor must be allowed to see the
+    /// path.
     ///
     /// # Errors
     /// When the locks cannot be read.
@@ -122,11 +123,11 @@ impl Stay {
     /// The state of a path, on which the conditions of a request are judged.
     ///
     /// # Errors
-    /// When the locks cannot be read, or an earlier door refuses now.
+    /// When the locks cannot be read, or door 2 or 3 no longer admits the visitor.
     pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
         let found = match self.find(path, AccessMask::NONE, Blocking) {
             Ok(found) => Some(found),
-            // A hidden object looks absent: for both, the state tells only that there is no object.
+            // A hidden object looks absent: the state of its path says only that there is no object.
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
         };
@@ -189,9 +190,9 @@ impl Stay {
         let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // Another request may have checked the locks before this lock was taken, and may be changing a name now. So this code waits for the end
-            // of that request's turn, and then checks that the path still leads to the judged object. The conditions of this request were written by
-            // a client that did not know the new lock. One more lock makes no condition false.
+            // Another request may have checked the locks before the new lock was created, and may still be changing a name. So this code waits until
+            // no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The conditions of
+            // this request were written by a client that did not know the new lock. An additional lock cannot make a condition of this request false.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -223,7 +224,7 @@ impl Stay {
     }
 
     /// Checks that the visitor may lock an object. A lock needs the right to change the content of a file, or the entries of a directory. For a
-    /// hidden object the refusal is the same as for a create without the right to create.
+    /// hidden object, the visitor gets the same refusal as a visitor who may not create an object at the path.
     fn may_lock(&mut self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let subject = node.subject();
         let mut each = to_lock(node.kind()).iter();
@@ -269,7 +270,7 @@ impl Stay {
     /// Gives a lock of the visitor a new timeout, if the visitor may still take the lock.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path; otherwise as [`Stay::lock`].
+    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. The other errors are those of [`Stay::lock`].
     pub fn refresh_lock(
         &mut self,
         path: &StorePath,
@@ -293,8 +294,8 @@ impl Stay {
     /// lock of another credential of the same user. If no credential of the user has that right any more, the lock ends.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if the visitor has no lock with this token that covers the path, or may not see the locked resource; the refusal of
-    /// door 4.
+    /// [`Content::NoSuchLock`] if the visitor has no lock with this token that covers the path, or may not see the locked resource. The refusal of
+    /// door 4 if the visitor may not change the locked resource.
     pub fn unlock(&mut self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let lock = self.own_lock(path, token)?;
@@ -340,7 +341,7 @@ impl Stay {
         enfilade_content::change_properties(found.permit(), &found.node, changes, || {
             self.unless_locked(path, Touches::Content, tokens)?;
             self.if_still()?;
-            // If another object has replaced the changed one meanwhile, the path does not have the new properties, so the request is refused.
+            // If the path now leads to another object, that object does not have the new properties, so the request is refused.
             Ok(self.root.still_leads_to(path, &found.node)?)
         })
     }

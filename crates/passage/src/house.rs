@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Reads the clocks. Only the binary passes a function that reads the real clocks.
 pub type Clock = Arc<dyn Fn() -> Clocks + Send + Sync>;
 
-/// Returns how often the wall clock was set, correct at the moment of the call. Only the binary passes a function that knows it.
+/// Returns how often the wall clock was set before the call. Only the binary passes a function that returns the real number.
 pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How long sessions last.
@@ -39,8 +39,8 @@ impl Default for SessionTerms {
 /// Fills a buffer with random bytes; returns whether that succeeded. Only the binary passes a real source of random bytes.
 pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 
-/// Moves the horizon: commits that sessions may be issued up to a given second. Only `admin` changes facts, so the house gets this function from
-/// outside.
+/// Moves the horizon, the last second in which sessions may be issued, to a given second, and commits the change. Only the crate `admin` changes
+/// facts, so the creator of a [`House`] passes this function.
 pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
 /// The parts of a house.
@@ -61,7 +61,7 @@ pub struct Parts {
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
-    /// Moves the horizon, so that sessions with a later second of issue are allowed.
+    /// Moves the horizon, so that sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
     /// The limits.
     pub limits: Limits,
@@ -77,7 +77,7 @@ pub struct Parts {
     pub ledger: Ledger,
     /// The locks of files.
     pub locks: Arc<dyn LockStore>,
-    /// The queue of tokens whose slow hash is to be replaced by a fast one. If it is full, the next request of the token tries again.
+    /// The queue of tokens whose slow hash is to be replaced by a fast one. If the queue is full, the next request with the token tries again.
     pub upgrades: SyncSender<Upgrade>,
     /// Records the event of every request.
     pub audit: Arc<dyn Audit>,

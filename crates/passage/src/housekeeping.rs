@@ -38,7 +38,8 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Counts the content again of each datastore that has a quota and was counted before, so that the count includes changes by other processes.
+    /// Recounts the content of each datastore with a quota, so that the count includes changes by other processes. A datastore that was never counted
+    /// is skipped.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();
@@ -54,8 +55,8 @@ impl House {
         }
     }
 
-    /// Removes what uploads and copies of ended processes left behind, in each datastore that is open for writing. Returns the number of removed
-    /// files and directories.
+    /// Removes the unfinished uploads and copies of processes that have ended, in each datastore that is open for writing. Returns the number of
+    /// removed files and directories.
     pub fn remove_abandoned(&self, keep_going: &dyn Fn() -> bool) -> u64 {
         let now = self.now().unix_seconds;
         let mut removed = 0;

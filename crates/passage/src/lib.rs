@@ -1,15 +1,15 @@
-//! The walk of a request through doors 2 to 5, the gate of slow hashes, and asking the doors again when the facts changed.
+//! Calls doors 2 to 5 for each request, and calls doors again when the facts changed. Also contains the gate that computes slow hashes.
 //!
-//! Start with `walk.rs`: it is the way of every request. `modes.rs` says what differs for an explanation, a review and the server's own tasks.
-//! `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays clients
-//! that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` defines what is kept of each datastore,
-//! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, past
-//! the directories above it. `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works
-//! on whole trees, `holding.rs` has locks and properties, `lock_owners.rs` ends locks whose owners lost the right to them. `explain.rs` and
-//! `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request records.
+//! Start with `walk.rs`: every request goes through its functions. `modes.rs` says what differs for an explanation, a review and the server's own
+//! tasks. `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays
+//! clients that fail. `sessions.rs` issues and validates sessions, `tickets.rs` login tickets. `handles.rs` defines what is kept of each datastore,
+//! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
+//! checks the directories above the target. `verbs.rs` says which right each verb needs on which descriptor. `listing.rs` lists directories, and
+//! `trees.rs` works on whole trees. `holding.rs` contains locks and properties. `lock_owners.rs` ends a lock whose owner may no longer change the
+//! locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the one event that every request records.
 //!
-//! The modules form layers, and none imports from a later layer: first `credential.rs`, `refuse.rs`, `house.rs` and the types of its fields, then
-//! `modes.rs` and `reach.rs`, then `walk.rs`, then the rest.
+//! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
+//! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
 
 mod walk;
 mod modes;
@@ -37,7 +37,7 @@ mod administer;
 mod audit;
 mod refuse;
 
-// The types of the doors that a face needs, so that a face depends on no door.
+// Re-exports the types of the doors that faces use, so that no face depends on the crate of a door.
 pub use enfilade_access::{
     About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, Lending, Lends, NodeKind, ObjectId,
     Other, POLICY, Party, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, manager_gives, rule_named,

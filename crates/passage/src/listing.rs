@@ -46,15 +46,15 @@ pub struct Listing {
     way: Way,
 }
 
-/// How the entries of the next batch are examined. Reading the state of an entry is cheap. If the ACL of an entry with this state was read before,
-/// the state tells which ACL the entry has ([`enfilade_access::see`]). Otherwise the ACL has to be read.
+/// How the entries of the next batch are examined. Reading the state of an entry is cheap. The server remembers which ACL belongs to a state
+/// ([`enfilade_access::see`]). If no ACL is remembered for the state of an entry, the ACL has to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By the states of a few entries, to find out whether their ACLs are known.
+    /// Reads the states of a few entries, to find out whether the ACLs of the entries are remembered.
     Sample,
-    /// By the states of all entries: most ACLs of the last batch were known.
+    /// Reads the states of all entries, because most ACLs of the last batch were remembered.
     ByState,
-    /// By the ACLs of all entries, without asking for states first: most ACLs of the last batch were unknown.
+    /// Reads the ACLs of all entries without reading the states first, because most ACLs of the last batch were not remembered.
     ByAcl,
 }
 
@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// Removes the states that are time stamps: after the clock was set, a later change can have the stamp of an earlier one.
+/// Removes the states that are time stamps. After the clock was set, two different changes can have the same time stamp.
 fn distrust_stamps(entries: &mut [Looked]) {
     let is_stamped = |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
     entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
@@ -137,7 +137,7 @@ impl Listing {
     /// This function opens no entry, and only one directory is open while the client reads.
     ///
     /// # Errors
-    /// When an earlier door refuses now.
+    /// When door 2 or 3 no longer admits the visitor.
     pub fn go_on_in(&mut self, path: StorePath) -> Result<bool, Refusal> {
         let opened = self.stay.find(&path, AccessMask::LIST, Blocking).and_then(|found| {
             let listing = enfilade_content::list(&found.permit, &found.node)?;
@@ -180,10 +180,10 @@ impl Listing {
         self.stay.now()
     }
 
-    /// For each entry: whether its state is remembered as a state without dead properties.
+    /// For each entry: whether the server remembers that the entry, in its present state, has no dead properties.
     pub fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         let bare = &self.stay.visit.house.bare;
-        // An entry without a state gets the default key, under which nothing is remembered.
+        // An entry without a state gets the default key. Nothing is stored under the default key.
         let key = |entry: &Entry| entry.subject.state(bare.key("properties of")).unwrap_or_default();
         let keys: Vec<MemoKey> = entries.iter().map(key).collect();
         bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
@@ -192,7 +192,7 @@ impl Listing {
     /// The dead properties of an entry; none if it is gone or was replaced by another object.
     ///
     /// # Errors
-    /// When an earlier door refuses now.
+    /// When the properties cannot be read, or door 2 or 3 no longer admits the visitor.
     pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         let state = entry.subject.state(house.bare.key("properties of"));
@@ -208,7 +208,7 @@ impl Listing {
     /// Opens an entry, if the visitor has the rights `wanted` on it; `None` if door 4 or 5 refuses, or another object has replaced the entry.
     ///
     /// # Errors
-    /// When an earlier door refuses now.
+    /// When door 2 or 3 no longer admits the visitor.
     pub fn find(&mut self, entry: &Entry, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
         let Ok(path) = self.path.join(&entry.name) else { return Ok(None) };
         match self.stay.find(&path, wanted, Blocking) {
@@ -244,8 +244,8 @@ impl Listing {
         Ok(self.listing.is_over(looked_at(&house))?)
     }
 
-    /// Reads at most `at_most` further entries and returns the visible ones: `None` at the end, and an empty list if none of them is visible. Door 4
-    /// is asked about a whole batch on one view.
+    /// Reads at most `at_most` further entries, and returns the visible entries. Returns `None` at the end of the directory, and an empty list if no
+    /// entry of the batch is visible. Door 4 is asked about a whole batch on one view.
     ///
     /// # Errors
     /// When the directory cannot be read, or the visitor may no longer list it.
@@ -283,8 +283,8 @@ impl Listing {
         Ok(Some(batch.shown()))
     }
 
-    /// Returns all visible entries, if the directory has at most `at_most` entries and this does not have to wait for the disk. Otherwise the caller
-    /// uses [`Listing::next_batch`]. May be called only before the first batch is read.
+    /// Returns all visible entries, if the directory has at most `at_most` entries and can be listed without waiting for the disk. Otherwise the
+    /// caller uses [`Listing::next_batch`]. May be called only before the first batch is read.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
@@ -310,7 +310,7 @@ impl Listing {
         Ok(described.collect::<Option<_>>().into())
     }
 
-    /// Reads the unread ACLs that can be read by name, and lets door 4 judge their entries.
+    /// Reads the ACLs of unread entries by name where that is possible. Then door 4 judges each entry whose ACL was read.
     fn read_by_name(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
         let Batch { entries, sights } = batch;
         let unread = entries.iter_mut().zip(sights.iter()).filter(|(_, sight)| **sight == Sight::Unread);

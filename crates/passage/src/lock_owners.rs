@@ -26,8 +26,8 @@ pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
 }
 
 impl Stay {
-    /// Whether a lock is shown. Only a lock that counts is shown. This function does not end a lock that does not count, because a request that shows
-    /// locks must not change them.
+    /// Whether a lock is shown. Only a lock that counts is shown. This function never ends a lock, because a request that shows locks must not change
+    /// any lock.
     pub(crate) fn is_shown(&mut self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (at, tick) = (house.parts.source.at(), house.now().tick_millis);
@@ -47,7 +47,7 @@ impl Stay {
     /// Refuses if a lock counts; otherwise ends the lock.
     ///
     /// # Errors
-    /// [`Content::Locked`] if the lock counts; or when the locks cannot be written.
+    /// [`Content::Locked`] if the lock counts. An error if the locks cannot be written.
     pub(crate) fn unless_counts(&self, lock: &Lock) -> Result<(), Refusal> {
         match self.counts(lock)? {
             true => Err(Content::Locked(lock.path.to_string()).into()),

@@ -1,5 +1,5 @@
 //! The modes of a walk: what a walk through the doors is for. The doors and their order are the same in every mode. A mode determines which principal
-//! is judged, whether the operation enters the ledger, and what the walk gets for the operation.
+//! the doors judge, whether the ledger counts the operation, and what the walk holds during the operation.
 //!
 //! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act, because a [`crate::Stay`] needs an operation
 //! that the ledger counts.
@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub(crate) trait Mode {
     /// What the walk holds while it is in the datastore.
     type Operation;
-    /// Whether door 4 is asked about a principal. This question needs a view. Without a principal the index of datastores is enough, if it has the
-    /// newest revision.
+    /// Whether door 4 is asked about a principal. This question needs a view. Without a principal, the walk can use the index of datastores instead
+    /// of a view, if the index has the newest revision.
     const HAS_PRINCIPAL: bool = false;
 
     /// Enters the operation into the ledger, if the mode does so; `None` if there is no such datastore.
@@ -48,7 +48,7 @@ impl Mode for Explain<'_> {
     }
 }
 
-/// A review. It asks door 4 about many principals: on each object, but not about the datastore.
+/// A review. A review asks door 4 about the rights of many principals on each object. A review does not ask door 4 about the datastore itself.
 pub(crate) struct Review;
 
 impl Mode for Review {
@@ -70,7 +70,7 @@ impl Mode for Housekeeping {
     }
 }
 
-/// [`Housekeeping`] without the handle. So threads that look datastores up do not all write to the reference count of the handle.
+/// [`Housekeeping`] without the handle. So threads that only look up a datastore do not write to the shared reference count of its handle.
 pub(crate) struct LookUp;
 
 impl Mode for LookUp {

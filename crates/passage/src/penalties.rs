@@ -20,9 +20,9 @@ const ADDRESS_FAILURES_MAX: u32 = 20;
 const NETWORK_FAILURES_MAX: u32 = 200;
 /// The first block of an address, in milliseconds. Each further block is twice as long as the one before.
 const BAR: u64 = 60_000;
-/// The longest block, in milliseconds. After twice this time without failures, the next block of an address is again as short as its first block.
+/// The longest block, in milliseconds. If an address has no failures for twice `BAR_MAX`, its next block is as short as its first block.
 const BAR_MAX: u64 = 15 * 60_000;
-/// The delay of the first, second, third and every later failure of a name in a window, in seconds.
+/// The delays for the failures of a name in a window, in seconds: for the first, the second, the third, and every later failure.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
 /// The number of addresses, networks and authids in the table.
 const ENTRIES: usize = 65_536;
@@ -59,7 +59,7 @@ pub enum Subject {
 pub struct Penalty {
     /// The address, network or name.
     pub subject: Subject,
-    /// Whether logins of the subject are refused. Otherwise the answer to its next failed login is delayed.
+    /// Whether logins of the subject are refused. If logins are not refused, the answer to the next failed login of the subject is delayed.
     pub is_refused: bool,
     /// The failures in the present window.
     pub failures: u32,
@@ -182,7 +182,7 @@ impl Penalties {
         self.with(self.key_of(said), Entry::forget);
     }
 
-    /// Every subject that is delayed or refused, with the time until that ends, in no particular order.
+    /// Every subject that is delayed or refused, in no particular order. Each entry contains the time until the delay or refusal ends.
     pub fn list(&self, now: Clocks) -> Vec<Penalty> {
         let mut found = Vec::new();
         self.each(|entry| found.extend(entry.penalty(now.tick_millis)));
@@ -246,7 +246,7 @@ impl Penalties {
         }
     }
 
-    /// Calls `change` with the entry of a key. A new key replaces the entry of the set whose last failure or block is oldest.
+    /// Calls `change` with the entry of a key. A new key replaces an entry of the same set: the entry with the oldest failure or block.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();

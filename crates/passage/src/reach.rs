@@ -1,6 +1,6 @@
 //! Inside a datastore: how a target is opened, and the questions to door 4 that several verbs ask. If the datastore checks traverse, door 4 judges
-//! every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. A request gets a permit
-//! from door 4; the other three get only the answer.
+//! every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. Door 4 grants a permit to
+//! a request. An explanation, a review and the check of a lock's owner get only an answer from door 4.
 
 use crate::house::House;
 use crate::refuse::Refusal;
@@ -70,7 +70,8 @@ pub(crate) trait Inside {
         }
     }
 
-    /// Asks for the right to overwrite a file. For a hidden file the refusal is the same as for a create without the right to create.
+    /// Asks for the right to overwrite a file. If the file is hidden and the principal may not create files, the refusal is the same as for a file
+    /// that does not exist.
     ///
     /// # Errors
     /// The refusal of door 4.
@@ -122,7 +123,7 @@ pub(crate) trait Inside {
     }
 }
 
-/// A principal that presented no credential. Door 4 answers its questions, but gives no permit.
+/// A principal that presented no credential. Door 4 answers the questions of an onlooker, but grants no permit.
 pub(crate) struct Onlooker<'a> {
     pub(crate) house: &'a House,
     pub(crate) principal: &'a Principal,

@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Adds the object that the refusal is about, unless it was added before.
+    /// Records in the refusal which object the refusal is about. A refusal that already records an object stays unchanged.
     #[must_use]
     pub fn about(self, stands: Stands) -> Self {
         match self {

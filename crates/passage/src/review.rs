@@ -1,5 +1,5 @@
 //! Reviews: what many principals may do with everything in a tree. A review goes through the doors like a request (`walk.rs`, `reach.rs`) for each
-//! principal, and asks door 4 about each object. It gets no permit.
+//! principal, and asks door 4 about each object. Door 4 grants no permit for a review.
 
 use crate::house::House;
 use crate::modes::Review;
@@ -20,10 +20,10 @@ pub struct Reviewed<'r> {
     /// The kind of the object.
     pub kind: NodeKind,
     /// For each principal, in the order of `people`, the rights on the object. A right is included if a request for this right alone would be
-    /// granted. There are no rights if the principal may not traverse a directory above. On a hidden object there are at most the rights to add
-    /// entries to a directory and to traverse it.
+    /// granted. There are no rights if the principal may not traverse a directory above the object. On a hidden object there are at most the rights
+    /// to add entries to a directory and to traverse it.
     pub rights: &'r [AccessMask],
-    /// The damage of the object's ACL, if it is damaged. Then no principal has a right on the object.
+    /// The damage of the object's ACL, if it is damaged. If the ACL is damaged, no principal has a right on the object.
     pub trouble: Option<&'r str>,
 }
 
@@ -32,7 +32,7 @@ impl House {
     /// largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment when the review reaches it.
     ///
     /// # Errors
-    /// When a principal is not known or cannot log in, the datastore does not exist, or a directory cannot be read.
+    /// When a principal is unknown or cannot log in, when the datastore does not exist, or when a directory cannot be read.
     pub fn review(
         &self,
         people: &[Authid],
@@ -52,8 +52,8 @@ impl House {
             false => Some(root.find_parent(path)?.0.subject()),
         };
         self.review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?;
-        // `each` is called for all members of a directory first, and then for the members of each subdirectory. For that, each subdirectory is opened
-        // again, so that not all of them are open at once.
+        // `each` is called for all members of a directory first, and then for the members of each subdirectory. Each subdirectory is opened again to
+        // list its members, so that the review does not keep all subdirectories open.
         let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
         if top.kind() == NodeKind::Directory {
             further.push((path.clone(), passes));

@@ -85,7 +85,7 @@ impl Visit {
     /// Issues a session for the user who signed a request to another service. The visitor is that service, and the `ApiPermit` allows it to ask.
     ///
     /// # Errors
-    /// The refusal of door 2 for the user who signed.
+    /// The refusal of door 2, if the user who signed the request may not get a session.
     pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<IssuedToken, Refusal> {
         self.make(Basis::Signature(ask), self.house.session_terms().token_seconds).await
     }
@@ -132,8 +132,8 @@ impl Visit {
         Err(IdentityRefusal::Busy.into())
     }
 
-    /// Returns the session of another user's token, for a service that asks. With `allow_expired` the token may have expired, but not longer ago than
-    /// the configured time.
+    /// Returns the session of another user's token, for a service that asks. With `allow_expired`, an expired token is accepted until the configured
+    /// time after its expiry has passed.
     ///
     /// # Errors
     /// The refusal of door 2 for that token.

@@ -1,6 +1,6 @@
-//! Each user's share of three resources: the threads that wait for file systems; the directory pages, which hold all names of a directory in memory
-//! until they are sent; and the memory of answers that are not yet sent. A user who needs more than the share waits until other work of the same user
-//! ends. Other users do not wait.
+//! Each user's share of three resources: threads that wait for file systems, directory pages, and memory for unsent answers. A directory page holds
+//! all names of a directory in memory until the names are sent. A user who needs more than the share waits until other work of the same user ends.
+//! Other users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -30,7 +30,7 @@ pub struct Share {
 
 /// A place in a share. The work that uses the place holds this value, and frees the place when it drops the value.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held so that the place is taken, and so that the share is known while it is")]
+#[expect(dead_code, reason = "held so that the place stays taken, and the user's share stays in the map")]
 pub struct Turn(Option<OwnedSemaphorePermit>, Share);
 
 impl Shares {
@@ -54,14 +54,14 @@ impl Shares {
 }
 
 impl Share {
-    /// Waits for a thread of the share.
+    /// Waits until the user's share has a free thread.
     pub async fn turn(self) -> Turn {
         // The semaphore is never closed, so this never fails.
         let place = Arc::clone(&self.places.threads).acquire_owned().await.ok();
         Turn(place, self)
     }
 
-    /// Waits for a page of the share.
+    /// Waits until the user's share has room for one more directory page.
     pub async fn page(self) -> Turn {
         let place = Arc::clone(&self.places.pages).acquire_owned().await.ok();
         Turn(place, self)

@@ -33,7 +33,7 @@ impl Visit {
     /// The datastores in which the visitor has a role, by name.
     ///
     /// # Errors
-    /// When the facts cannot be read, or door 2 refuses now.
+    /// When the facts cannot be read, or door 2 no longer admits the visitor.
     pub fn stores(mut self) -> Result<Vec<DatastoreName>, Refusal> {
         let house = Arc::clone(&self.house);
         let names = house.datastores().into_iter().map(|state| state.name);
@@ -54,13 +54,13 @@ impl Stay {
         self.visit.share()
     }
 
-    /// Gives the request a condition. `still` is called in the turn of the request's first change: of a name, of properties, or of a lock. After that
-    /// it is not called again, because the request itself changed the state that the condition is about.
+    /// Sets the condition of the request. `still` is called when the request first changes a name, properties or a lock, while no other thread can
+    /// change a name. After a successful call, `still` is not called again, because the request itself changed the state that `still` checks.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }
 
-    /// Checks the condition of [`Stay::only_if`], unless it was already true once.
+    /// Checks the condition of [`Stay::only_if`], unless an earlier check succeeded.
     ///
     /// # Errors
     /// The refusal of the condition. Then the request must change nothing. The next call checks the condition again.
@@ -92,7 +92,7 @@ impl Stay {
         self.visit.house.now()
     }
 
-    /// The free and the used bytes: of the quota, or without a quota of the file system.
+    /// The free and the used bytes of the datastore: within its quota, or on its file system if the datastore has no quota.
     ///
     /// # Errors
     /// When the file system does not answer the question.

@@ -13,7 +13,7 @@ use enfilade_facts::{At, Clocks, Read};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// The greatest number of roots that are kept open without an operation. Each needs a file descriptor.
+/// The greatest number of roots that are kept open without an operation. Each open root needs a file descriptor.
 const ROOTS_MAX: usize = 1024;
 
 /// The state of a datastore, for its operator.
@@ -28,8 +28,8 @@ pub struct DatastoreState {
 }
 
 impl House {
-    /// Enters an operation into the ledger, if the datastore exists. Returns the entry and the result of `of_handle`. [`House::enter`] judges the
-    /// datastore after this.
+    /// Enters an operation into the ledger, if the datastore exists. Returns the ledger entry, and the value that `of_handle` returns for the handle
+    /// of the datastore. [`House::enter`] asks door 3 about the datastore only after the ledger contains the operation.
     pub(crate) fn count_in<R>(
         &self,
         ask: &Ask<'_>,
@@ -60,8 +60,8 @@ impl House {
         Arc::clone(self.open().entry(name.clone()).or_default())
     }
 
-    /// The record of a datastore at the newest revision; `None` if the index has another revision. The record is as new as one on a view that is
-    /// taken now.
+    /// The record of a datastore at the newest revision; `None` if the index has another revision. The record is the same as one that is read from a
+    /// new view.
     pub(crate) fn newest_record(&self, name: &DatastoreName) -> Option<Record> {
         let at = self.parts.source.at();
         self.stores.index.peek(at, |stores| stores.record(name, at))
@@ -79,9 +79,9 @@ impl House {
         enfilade_datastore::open(record, now, mounts, ask)
     }
 
-    /// The open root of a datastore. It is kept open for the next operation, unless the facts changed since the permit. If the directory of a
-    /// datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that is kept open is
-    /// returned.
+    /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted. If the
+    /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) only a root that
+    /// is kept open is returned.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
@@ -105,9 +105,9 @@ impl House {
             None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
-        // First the handle is entered in the map of open handles, and then the revisions are compared. So a call that closes roots after a change
-        // cannot miss this root: either it finds the handle in the map, or the change was committed before this comparison. In the second case the
-        // revisions differ, and the root is not kept.
+        // First the handle is entered in the map of open handles, and then the revisions are compared. So a call of `close_idle_roots` after a change
+        // never misses an open root. Either the call finds the handle in the map, or the change was committed before the comparison of the revisions.
+        // If the change was committed before, the revisions differ, and the root is not kept open.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
         }
@@ -127,8 +127,8 @@ impl House {
         self.stores.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every root that no operation uses, and records in the ledger that this was done. The next operation opens its root again. So an offline
-    /// datastore can be unmounted, and a directory that replaces another one is noticed.
+    /// Closes every root that no operation uses, and then records the revision of the facts in the ledger. The next operation opens its root again.
+    /// So an offline datastore can be unmounted, and a directory that replaces another one is noticed.
     pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =
@@ -170,7 +170,7 @@ impl House {
         everybody.iter().filter_map(of_store).collect()
     }
 
-    /// Whether the index has a datastore of this name; false if the index is not of the newest revision. Reads no facts.
+    /// Whether the index contains a datastore of this name; false if the index does not have the newest revision. Reads no facts.
     pub fn has_datastore(&self, name: &DatastoreName) -> bool {
         self.stores.index.peek(self.parts.source.at(), |stores| stores.entrance(name).is_some()) == Some(true)
     }
@@ -190,7 +190,7 @@ impl House {
         found
     }
 
-    /// How often this process entered each datastore.
+    /// For each datastore, the number of operations that this process started on the datastore.
     pub fn entered(&self) -> Vec<(DatastoreName, Entered)> {
         self.parts.ledger.entered()
     }

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 pub struct Ticket {
     /// The token of the ticket's session. The token is a secret until it expires.
     pub token: String,
-    /// The CSRF token, which changes need.
+    /// The CSRF token. A request that changes something must contain the CSRF token.
     pub csrf: String,
 }
 

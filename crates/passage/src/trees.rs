@@ -3,9 +3,9 @@
 //! move of its directory. All functions here block on the file system.
 //!
 //! Other clients can change the tree meanwhile. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first, and then
-//! judge the moved tree and the replaced tree once more. If a member may not be moved or replaced, they take the change back. Names change in a
-//! *turn*: the time in which a thread holds door 5's mutex for changes of names. In the turn the request also checks that the directory is still
-//! where it was found, and that no WebDAV lock prevents the change.
+//! judge the moved tree and the replaced tree once more. If a member may not be moved or replaced, MOVE and COPY undo the change of names. A thread
+//! changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of names. In the turn the request also checks that
+//! the directory is still where it was found, and that no WebDAV lock prevents the change.
 
 mod copying;
 mod acl_after_move;
@@ -25,10 +25,11 @@ use std::sync::Arc;
 /// The number of bytes that are copied between two checks that the client still waits and may still read the source.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A failed member of a tree: it was not deleted, not copied, or did not inherit.
+/// A failed member of a tree: it was not deleted, not copied, or did not inherit an ACL.
 #[derive(Clone, Debug)]
 pub struct FailedMember {
-    /// The path of the member. If no path can contain its name, or if the client must not learn its path: the path of its directory.
+    /// The path of the member. If no path can contain the member's name, or the client must not learn the member's path, this is the path of its
+    /// directory.
     pub path: StorePath,
     /// The name of the member, if no path can contain this name.
     pub unspelled: Option<Box<[u8]>>,
@@ -47,7 +48,7 @@ impl FailedMember {
 pub struct Placed {
     /// Whether the destination existed before.
     pub replaced: bool,
-    /// Members that failed: they were not copied or moved, or did not inherit.
+    /// Members that failed: members that were not copied or moved, or did not inherit an ACL.
     pub failed: Vec<FailedMember>,
 }
 
@@ -78,15 +79,15 @@ fn is_within(path: &StorePath, above: &StorePath) -> bool {
 struct Tree {
     /// The bytes of content in it.
     bytes: u64,
-    /// The length of the longest path of a member, in bytes. `deepest` is the largest number of names in a path of a member.
+    /// The length of the longest path of a member, in bytes. `deepest` is the number of names in the deepest path of a member.
     longest: usize,
     deepest: usize,
 }
 
 impl Stay {
-    /// Checks, in the turn in which a name changes, that the directory of the name is still where it was found, and that no lock prevents the change.
-    /// At the first change of the request it also checks the conditions of the request. Returns the tokens of the locks on the object that has the
-    /// name.
+    /// Checks that the directory of a name is still where it was found, and that no lock prevents a change of the name. The call is made in the same
+    /// turn as the change of the name. At the first change of the request it also checks the conditions of the request. Returns the tokens of the
+    /// locks on the object that has the name.
     pub(crate) fn settle(
         &mut self,
         path: &StorePath,
@@ -110,9 +111,9 @@ impl Stay {
         Ok(self.still_there(path, directory)()?)
     }
 
-    /// The check of [`Stay::unmoved`] as a function. Door 5 calls it right after an object got its name, in the same turn. Just before, another
-    /// process may have begun to remove the directory without seeing the new name. In that case the request must not be acknowledged. A check after
-    /// the turn would be too late: it could fail because of changes that were made after the request.
+    /// The check of [`Stay::unmoved`] as a function. Door 5 calls it right after an object got its name, in the same turn. Shortly before the object
+    /// got its name, another process may have started to remove the directory without seeing the new name. In that case the request must not be
+    /// acknowledged. A check after the turn would be too late, because changes by later requests could make the check fail.
     pub(crate) fn still_there(
         &self,
         path: &StorePath,
@@ -129,7 +130,7 @@ impl Stay {
         TreeBudget::new(limits.tree_entries, limits.tree_seconds, move || house.now().tick_millis, keep_going)
     }
 
-    /// Enters a directory. This needs the right to list it.
+    /// Enters a directory. The visitor must have the right to list the directory.
     fn enter<C>(
         &mut self,
         walk: &mut TreeWalk<'_, StorePath, C>,
@@ -164,7 +165,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Checks that everything in a directory may be deleted and, if `tokens` are given, that no lock prevents this. Returns the size of the tree.
+    /// Checks that everything in a directory may be deleted. If `tokens` are given, also checks that no lock prevents the deletion. Returns the size
+    /// of the tree.
     fn may_go(
         &mut self,
         path: &StorePath,
@@ -176,7 +178,8 @@ impl Stay {
         let mut tree = Tree::default();
         self.each_member(path, directory, budget, |stay, directory, met| match met {
             Met::Unserved | Met::TooLong(_) => Err(not_all(&directory.path)),
-            // The walk does not meet entries that are never listed, such as links and sockets, so this call looks for them.
+            // The walk skips entries that are never listed, such as links and sockets. This call refuses a directory with an entry that the walk
+            // skips.
             Met::Leave(_) => Ok(enfilade_content::unless_others(&directory.node, &directory.path)?),
             Met::Failed { why, .. } => Err(why.clone().into()),
             Met::Member(Member { path, node, .. }) => {
@@ -184,7 +187,7 @@ impl Stay {
                     true => not_all(&directory.path),
                     false => why,
                 })?;
-                // The locks are checked after the right, so that a lock does not reveal a hidden member.
+                // The right to delete is checked before the locks, so that a lock does not reveal a hidden member.
                 tokens.map(|tokens| stay.unless_locked(path, Touches::Entry, tokens)).transpose()?;
                 tree.longest = tree.longest.max(path.as_str().len());
                 tree.deepest = tree.deepest.max(path.names().count());

@@ -30,9 +30,10 @@ impl Stay {
         })
     }
 
-    /// Does the work of a refusal of a hidden object, for a path that leads to no object. So both refusals take the same time.
+    /// Does the same work as for a hidden object, although the path leads to no object. So the refusal of an absent object takes as long as the
+    /// refusal of a hidden object.
     pub(crate) fn refuse_alike(&mut self, path: &StorePath) {
-        // A refusal of a hidden object includes opening the object, so the root is opened here.
+        // Before door 4 refuses a hidden object, the object is opened. An absent object cannot be opened, so the root is opened instead.
         let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
         let subject = root.subject();
         let refused = self.on_view(|stay, view| {
@@ -115,8 +116,8 @@ impl Stay {
         Ok(())
     }
 
-    /// The object that has a name; `None` if the name is free. A name of a link or special file is refused like the name of a hidden object: after
-    /// the right to create is judged.
+    /// The object that has a name; `None` if the name is free. The name of a link or special file is refused, but only after the right to create was
+    /// checked, as for a hidden object.
     pub(crate) fn present_or_taken(
         &mut self,
         path: &StorePath,
@@ -130,7 +131,7 @@ impl Stay {
         existing
     }
 
-    /// Refuses to create an object under the name of a hidden one. The refusal is the same as without the right to create.
+    /// Refuses to create an object under the name of a hidden one. The refusal is the same as for a visitor who does not have the right to create.
     pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
         let subject = existing.subject();
         if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {
@@ -171,8 +172,8 @@ impl Found {
     }
 }
 
-/// A file being read. The doors are asked again when the facts changed, and at least once a second. So a running download ends when its token or the
-/// right to read is withdrawn.
+/// A file being read. The doors are asked again when the facts changed, and at least once a second. So a running download ends when the client's
+/// token is revoked or its right to read is withdrawn.
 pub struct Reading {
     stay: Stay,
     path: StorePath,
@@ -228,10 +229,11 @@ impl Reading {
         Ok(self.reader.fill_pipe(offset, at_most, pipe)?)
     }
 
-    /// Reads from `offset` on until `room` is full or the file ends, if all these bytes are in memory. Returns the number of bytes.
+    /// Reads bytes of the file into `room`, starting at `offset`, without waiting for the disk. Returns the number of bytes, or `WouldWait` if not
+    /// all bytes are in memory.
     ///
     /// # Errors
-    /// When the visitor may no longer read it.
+    /// When the visitor may no longer read the file.
     pub fn read_cached(&mut self, offset: u64, room: &mut [u8]) -> Result<Cached<usize>, Refusal> {
         self.check()?;
         Ok(self.reader.fill_cached(offset, room))
@@ -241,7 +243,7 @@ impl Reading {
     /// changed.
     ///
     /// # Errors
-    /// The refusal of the door that refuses now.
+    /// The refusal of door 2, 3 or 4, if the visitor may no longer read the file.
     pub fn check(&mut self) -> Result<(), Refusal> {
         let tick = self.stay.visit.house.now().tick_millis;
         if self.stay.unchanged() && tick.saturating_sub(self.checked) < CHECK_EVERY_MILLIS {
@@ -277,8 +279,8 @@ pub struct Uploading {
     ready: u64,
 }
 
-/// The smallest and the largest number of bytes that are reserved ahead of the received bytes. Between these bounds, as many bytes are reserved ahead
-/// as were received. So a client that sends little reserves little.
+/// The minimum and the maximum number of bytes that are reserved in addition to the received bytes. Between these bounds, the additional bytes are as
+/// many as the received bytes. So a client that sends little reserves little.
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 impl Uploading {
@@ -295,7 +297,7 @@ impl Uploading {
     /// Checks that the locks allow the upload, with these tokens. The locks are checked again when the file gets its name.
     ///
     /// # Errors
-    /// [`Content::Locked`], or when the locks cannot be read.
+    /// [`Content::Locked`] if a lock prevents the upload. An error if the locks cannot be read.
     pub fn unless_locked(&mut self, tokens: Vec<LockToken>) -> Result<(), Refusal> {
         self.tokens = tokens;
         self.stay.unless_locked(&self.path, self.touches(), &self.tokens)
@@ -316,7 +318,7 @@ impl Uploading {
     /// Appends bytes.
     ///
     /// # Errors
-    /// When they cannot be written, or the visitor may no longer write here.
+    /// When the bytes cannot be written, or the visitor may no longer write the file.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         if !self.stay.unchanged() {
             self.ask_again()?;
@@ -345,7 +347,7 @@ impl Uploading {
     /// Asks the doors once more, makes the file durable, and then makes it visible in one step.
     ///
     /// # Errors
-    /// As [`Uploading::write`]; or when another client meanwhile created an object at the path, or locked the path.
+    /// The errors of [`Uploading::write`]. An error if another client meanwhile created an object at the path, or locked the path.
     pub fn finish(self) -> Result<Meta, Refusal> {
         self.finish_if(|_| Ok(()))
     }
@@ -354,7 +356,7 @@ impl Uploading {
     /// checked in the same turn.
     ///
     /// # Errors
-    /// As [`Uploading::finish`], and what `still` refuses.
+    /// The errors of [`Uploading::finish`], and the refusal that `still` returns.
     pub fn finish_if<E>(mut self, still: impl FnOnce(&mut Stay) -> Result<(), E>) -> Result<Meta, E>
     where
         E: From<Refusal> + From<Content>,

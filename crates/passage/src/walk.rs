@@ -1,5 +1,5 @@
-//! The walk of a request through the doors: read this file first, from top to bottom. The walk is the same in every mode (`modes.rs`), for calls that
-//! may wait for the disk and for calls that may not ([`Patience`]).
+//! The walk of a request through the doors: read this file first, from top to bottom. The walk is the same in every mode (`modes.rs`), whether or not
+//! the call may wait for the disk ([`Patience`]).
 //!
 //! ```text
 //!  credential ──▶ Visit ──▶ Stay ──▶ Found ──▶ answer
@@ -10,7 +10,8 @@
 //! `trees.rs`, `holding.rs`).
 //!
 //! Every view is used in one short synchronous block. A permit contains the revision at which it was granted. When a later view has another revision,
-//! the earlier doors are asked again. That takes some tens of nanoseconds, if the changed facts do not concern them.
+//! the earlier doors are asked again. Asking a door again takes some tens of nanoseconds, if the changed facts do not affect the decision of the
+//! door.
 
 use crate::credential::Credential;
 use crate::house::House;
@@ -87,8 +88,8 @@ impl Visit {
     /// already is used.
     ///
     /// # Errors
-    /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile;
-    /// of door 5 when the directory of the datastore cannot be opened.
+    /// The refusal of door 3. The refusal of door 4 if no role makes the datastore visible. The refusal of door 2 if the credential was revoked
+    /// meanwhile. The refusal of door 5 if the directory of the datastore cannot be opened.
     pub fn enter<P: Patience>(
         mut self,
         name: &DatastoreName,
@@ -104,7 +105,7 @@ impl Visit {
     }
 }
 
-/// A request. Its visitor passed door 2, which is asked again when the facts changed.
+/// A request of a visitor that door 2 admitted. When the facts changed, door 2 is asked about the visitor again.
 struct Act<'v>(&'v mut Visit);
 
 impl Mode for Act<'_> {
@@ -126,7 +127,8 @@ impl House {
     /// ledger first, and the facts on which the datastore is judged are read after that.
     ///
     /// # Errors
-    /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile.
+    /// The refusal of door 3. The refusal of door 4 if no role makes the datastore visible. The refusal of door 2 if the credential was revoked
+    /// meanwhile.
     pub(crate) fn enter<M: Mode>(
         &self,
         mode: &mut M,
@@ -135,7 +137,7 @@ impl House {
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
-        // If the datastore is created after `count` and before the judgement, the next iteration finds it.
+        // If the datastore is created after `count` returned and before door 3 decides, the next iteration finds the datastore.
         for _ in 0..4 {
             let operation = M::count(self, &ask, now)?;
             let known = if M::HAS_PRINCIPAL { None } else { self.newest_record(name) };
@@ -145,7 +147,7 @@ impl House {
                     let principal = mode.principal(view)?;
                     let record = self.stores.record(view, name)?;
                     let permit = self.judge(&record, now, &ask);
-                    // A principal without a role here is told nothing about the datastore, not even that it is in maintenance.
+                    // A principal without a role on the datastore learns nothing about the datastore, not even its maintenance mode.
                     if let Some(principal) = principal {
                         let admitted =
                             enfilade_access::admits(view, now, principal, name, &self.parts.access_memo);
@@ -162,8 +164,8 @@ impl House {
     }
 }
 
-/// If door 4 refused because the principal has no role, and the datastore does not exist: adds to the refusal, for the operator only, that there is
-/// no such datastore. The client's answer is the same in both cases.
+/// Adds a note for the operator to a refusal of door 4 for a principal without a role, if the datastore does not exist. The client's answer is the
+/// same whether or not the datastore exists.
 fn with_note_of_absent_store(
     why: enfilade_access::Refusal,
     permit: &Result<DatastorePermit, enfilade_datastore::Refusal>,
@@ -223,7 +225,7 @@ impl Stay {
     /// Asks door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
     ///
     /// # Errors
-    /// The refusal of door 4, or of an earlier door that was asked again.
+    /// The refusal of door 4. The refusal of door 2 or 3 if that door no longer admits the visitor.
     pub fn may(&mut self, ask: &AccessAsk<'_>) -> Result<AccessPermit, Refusal> {
         self.on_view(|stay, view| {
             let house = &stay.visit.house;

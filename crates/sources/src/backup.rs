@@ -37,7 +37,7 @@ pub enum BackupError {
     /// The name of a file cannot be stored in the manifest.
     #[error("`{0}` cannot be backed up: its name is not UTF-8, or is longer than 1,024 bytes: rename it")]
     Name(PathBuf),
-    /// It is something else.
+    /// The file or directory is not a backup that `enfilade backup` made.
     #[error("it is not a backup that `enfilade backup` made: {0}")]
     NotOne(String),
     /// A newer program made the backup.

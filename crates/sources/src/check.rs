@@ -118,13 +118,13 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
     };
     let what = match counted.count == expected.count {
         true => format!("{what}: the digest does not match: a record is not the one that was written last"),
-        false => format!("{what}: {} records found, {} were written", counted.count, expected.count),
+        false => format!("{what}: {} records found, {} expected", counted.count, expected.count),
     };
     Problem { key: group, what }
 }
 
-/// Reports groups that have a tally, but no records. If there are as many tallies as groups with records, there are no such groups, and nothing is
-/// read.
+/// Reports groups that have a tally, but no records. If the number of tallies equals the number of groups with records, every tally has records, and
+/// the search is skipped.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,
@@ -165,7 +165,7 @@ fn check_log(
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
     let mut newest: Option<Revision> = None;
-    // For the entry that was read last: the number of its pieces that were found, and the number of pieces that the entry declares.
+    // The number of pieces that were found for the last entry, and the number of pieces that the last entry must have.
     let mut pieces = (0, 0);
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {
@@ -174,7 +174,8 @@ fn check_log(
             problem(why.to_string());
         }
         if let Some(piece) = PieceKey::from_bytes(key) {
-            // The entry of this piece may have been trimmed already. Such a piece is not counted, because it is deleted next.
+            // The entry of this piece may have been trimmed already. A piece without its entry is not counted, because the next trim deletes the
+            // piece.
             pieces.0 += u32::from(newest == Some(piece.revision));
             return ControlFlow::Continue(());
         }
@@ -209,10 +210,10 @@ fn check_log(
 
 fn lacking(entry: Option<Revision>, (found, said): (u32, u32)) -> String {
     let number = entry.unwrap_or(Revision(0));
-    format!("change {number} of the change log: {found} of its {said} pieces are there")
+    format!("the change log contains {found} of the {said} pieces of change {number}")
 }
 
-/// Adds the name of the record to each problem whose key is an id, as far as names can be read.
+/// Adds the name of the record to each problem whose key is an id. Names that cannot be read are left out.
 fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<String>, SourceError> {
     if !problems.is_empty() {
         snapshot.scan(Table::Names, &[], &mut |key, stored| {
@@ -294,7 +295,7 @@ mod tests {
         put_something(&memory);
         assert_eq!(problems(&memory), Vec::<String>::new());
         memory.damage(Table::Log, &PieceKey { revision: Revision(3), number: 1 }.bytes(), |_| None);
-        assert_eq!(problems(&memory), ["change 3 of the change log: 1 of its 2 pieces are there"]);
+        assert_eq!(problems(&memory), ["the change log contains 1 of the 2 pieces of change 3"]);
     }
 
     #[test]
@@ -305,8 +306,8 @@ mod tests {
         let key = tally_key(Table::Domains, ID.bytes());
         let cases: [(Table, &[u8], Damage<'_>, &str); 6] = [
             (Table::Domains, ID.bytes(), &flip, "layout version"),
-            (Table::Domains, ID.bytes(), &none, "0 records found, 1 were written (`local`)"),
-            (Table::Tallies, &key, &none, "1 records found, 0 were written (`local`)"),
+            (Table::Domains, ID.bytes(), &none, "0 records found, 1 expected (`local`)"),
+            (Table::Tallies, &key, &none, "1 records found, 0 expected (`local`)"),
             (Table::Tallies, &[Table::Domains as u8], &flip, "table `domains`: 1 records found"),
             (Table::Log, &2u64.to_be_bytes(), &none, "ends at change 1, the head is at 2"),
             (Table::Head, b"head", &none, "table `head`"),

@@ -1,4 +1,4 @@
-//! Tests that every source must pass. The tests of each source call them. A failure panics.
+//! Tests that every source must pass. The unit tests of each source run this suite. A failure panics.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
 
@@ -151,7 +151,7 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     assert_eq!(source.commit(&change()).unwrap(), first);
     assert_eq!(source.commit(change().expect_present::<Domain>(&id(1))).unwrap(), first);
     assert!(source.commit(change().expect_absent::<Domain>(&id(1))).is_err());
-    // The deletion of a missing record has no new revision. Otherwise a revision could have two different contents.
+    // The deletion of a missing record creates no revision. If the deletion created one, a revision could have two different contents.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
     // To put the same value again is a commit, because the record gets the new revision.
@@ -226,8 +226,8 @@ fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
                     break;
                 }
             }
-            assert_eq!(parts, whole, "{table:?} in parts of {groups}");
-            assert!(most <= groups, "{most} groups in parts of {groups}");
+            assert_eq!(parts, whole, "{table:?}, read in parts of {groups} groups");
+            assert!(most <= groups, "a part has {most} groups, and the limit is {groups}");
         }
     }
     // Pages with one record each also yield all names.

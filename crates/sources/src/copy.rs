@@ -1,8 +1,8 @@
 //! Copies of all facts: backups, which are exact, and dumps, which people can read.
 //!
-//! A backup begins with one line of JSON about its origin. All stored records follow, in the order of tables and keys. It ends with the number of
-//! records and their digest. A dump is one line of JSON for each record. Both are read record by record, never as a whole into memory. So damage may
-//! be found only at the last record. Until then, the reader of a copy must be able to undo all its work.
+//! A backup begins with one line of JSON about its origin. All stored records follow, in the order of tables and keys. A backup ends with the number
+//! of records and their digest. A dump is one line of JSON for each record. Backups and dumps are read record by record, and are never loaded into
+//! memory as a whole. So damage may be found only at the last record. Until then, the reader of a copy must be able to undo all its work.
 
 mod body;
 mod gather;
@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
 
-/// The format number in copies of stores of format 2. Their `revision` is LMDB's transaction id, and their `change` is the revision.
+/// The format number in copies of stores of format 2. In a copy with this number, the field `revision` contains LMDB's transaction id, and the field
+/// `change` contains the revision.
 const FORMAT_OF_2: u32 = 1;
 
 const BACKUP: &str = "backup";
@@ -69,7 +70,7 @@ pub enum CopyError {
 }
 
 impl Origin {
-    /// The origin of a backup of the view.
+    /// Describes a backup of the view: its store, its revision and its time.
     fn of(view: &View<'_>, unix_seconds: i64) -> Result<Self, SourceError> {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         let identity = view.get::<Identity>(&IdentityKey)?;
@@ -124,7 +125,7 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 pub struct Copy<'r> {
     /// The store from which the copy was made, and the time.
     pub origin: Origin,
-    /// The records. If one of them is an error, the caller must use none of them.
+    /// The records. If any item is an error, the caller must not use any record.
     pub records: Box<dyn Iterator<Item = Result<Record, CopyError>> + 'r>,
 }
 
@@ -249,11 +250,11 @@ impl RowVisitor for Describe<'_> {
     }
 }
 
-/// Reads a dump. Its records may be in any order.
+/// Reads a dump. The records of a dump may be in any order.
 ///
 /// # Errors
-/// When its first line is malformed. The iterator of records ends with an error at the first malformed line, with the number of that line. It also
-/// ends with an error if the number of records differs from the number in the first line.
+/// When the first line of the dump is malformed. The iterator of records ends with an error at the first malformed line, with the number of that
+/// line. It also ends with an error if the number of records differs from the number in the first line.
 pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, DUMP)?;
     let expected = origin.records;
@@ -263,7 +264,7 @@ pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError>
             return match count == expected {
                 true => Ok(None),
                 false => Err(CopyError::Malformed(format!(
-                    "{count} records, and line 1 says {expected}: lines were lost or added; use another dump"
+                    "the dump has {count} records, but its first line says {expected}: lines were lost or added; use another dump"
                 ))),
             };
         };
@@ -272,7 +273,7 @@ pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError>
         let line: Line = serde_json::from_str(&line).map_err(|why| wrong(why.to_string()))?;
         let table = Table::named(&line.table).ok_or_else(|| wrong(format!("no table `{}`", line.table)))?;
         let record = table.visit(Undescribe { key: line.key, row: line.row });
-        let record = record.ok_or_else(|| wrong(format!("table `{}` holds no facts", line.table)))?;
+        let record = record.ok_or_else(|| wrong(format!("a dump cannot contain table `{}`", line.table)))?;
         Ok(Some(record.map_err(|why| wrong(why.to_string()))?))
     };
     Ok(Copy { origin, records: Box::new(std::iter::from_fn(move || next().transpose())) })

@@ -2,13 +2,13 @@
 //!
 //! A store is checked when it is opened (`structure`). Its file can still be damaged or cut short while it is open, and LMDB may then read or write
 //! at invalid addresses. Then the kernel sends `SIGSEGV` or `SIGBUS`, or LMDB or the C library calls `abort`. The signal handler of this module
-//! writes a message, makes the file [`FAULTED`] in the directory of the store, and ends the process. A store with that file is not opened until it
-//! was checked or replaced.
+//! writes a message, makes the file [`FAULTED`] in the directory of the store, and ends the process. A store whose directory contains the file
+//! [`FAULTED`] is not opened until the store was checked or replaced.
 //!
 //! The address of the failed access does not show whether LMDB is the cause, because a damaged length can result in any address. So each thread
-//! records which store it reads or writes now ([`within`]), and the handler treats a signal on such a thread as damage of that store. Any other fatal
-//! signal, except `SIGBUS`, is passed to the previous handler, and ends the process as usual. `SIGBUS` always comes from a mapped file, and this
-//! program maps only files of the data directory.
+//! records which store it reads or writes now ([`within`]). If the thread has recorded a store, the handler treats a signal on the thread as damage
+//! of that store. Any other fatal signal, except `SIGBUS`, is passed to the previous handler, and ends the process as usual. `SIGBUS` always comes
+//! from a mapped file, and this program maps only files of the data directory.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -50,7 +50,7 @@ impl Store {
     }
 }
 
-/// Resets `NOW` to the previous store when it is dropped, so also when `work` panics.
+/// Resets `NOW` to the previous store when this value is dropped, even if `work` panics.
 struct Back(Option<Store>);
 
 impl Drop for Back {
@@ -72,7 +72,7 @@ pub(crate) fn end_with_a_message() {
 
 #[expect(unsafe_code, reason = "a signal handler")]
 fn install(signal: c_int) -> libc::sigaction {
-    // SAFETY: a `sigaction` of zeros is valid: the default action, and no blocked signals.
+    // SAFETY: an all-zero `sigaction` is valid, and means the default action without blocked signals.
     let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     ours.sa_sigaction = handle as *const () as usize;
     // The handler runs on a stack of its own, because the signal may come from an overflow of the thread's stack.
@@ -99,8 +99,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) 
         unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
     }
     if code <= 0 {
-        // If the kernel sent the signal, the failed access is repeated after the return, and the previous handler is called. If a process sent it, it
-        // must be sent again. SAFETY: `raise` is safe in a handler.
+        // If the kernel sent the signal, the failed access is repeated after the return, and the previous handler is called. If a process sent the
+        // signal, the handler must send the signal again. SAFETY: `raise` is safe in a handler.
         unsafe { libc::raise(signal) };
     }
 }
@@ -119,14 +119,14 @@ fn end(store: Option<Store>) -> ! {
             let directory = faulted.to_bytes().strip_suffix(FAULTED.as_bytes()).unwrap_or_default();
             say(b"enfilade: damaged pages in `");
             say(directory);
-            say(b"data.mdb`, or the disk fails; this process ends, so that it does not serve damaged data; ");
+            say(b"data.mdb`, or a failing disk; this process ends, so that it does not serve damaged data; ");
             say(advice.as_bytes());
         }
         None => say(
             b"enfilade: a mapped file of the data directory was cut short, or the disk fails (SIGBUS); this process ends, so that it does not serve damaged data; run `enfilade doctor`\n",
         ),
     }
-    // SAFETY: ends the process at once, without handlers of exit.
+    // SAFETY: `_exit` ends the process at once, and runs no exit handlers.
     unsafe { libc::_exit(EXIT_CODE) }
 }
 

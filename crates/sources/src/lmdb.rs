@@ -93,10 +93,10 @@ impl Lmdb {
     /// directory twice, both handles share the environment.
     ///
     /// A thread that has read the store frees its reader slot when it ends. The slot is in memory that is unmapped when the last handle is dropped.
-    /// So join such threads before the last handle is dropped.
+    /// So every thread that has read the store must be joined before the last handle is dropped.
     ///
     /// # Errors
-    /// [`OpenError`]. In this case nothing is changed, except that a directory or an empty store may have been made.
+    /// [`OpenError`]. A failed call changes nothing, except that it may have created a directory or an empty store.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_for(path, Terms::default())
     }
@@ -128,8 +128,9 @@ impl Lmdb {
         &self.environment.mirror_leader
     }
 
-    /// Frees the slots of dead readers, because of which the file would grow with every commit. Returns the number of freed slots. Also raises the
-    /// high-water mark to the newest revision, in case the process of the last commit died before it could do this.
+    /// Frees the reader slots of dead processes. Until the slots are freed, LMDB cannot reuse old pages, and the file grows with every commit.
+    /// Returns the number of freed slots. Also raises the high-water mark to the newest revision, in case the process of the last commit died before
+    /// it could do this.
     pub fn clear_stale_readers(&self) -> usize {
         if let Ok(Ok(head)) = self.read(|view| view.head()) {
             self.environment.high_water.raise(head.revision);
@@ -137,8 +138,8 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    /// Checks whether the file of the high-water mark was removed or replaced. If so, the new file with this name is used from now on. Before this
-    /// call, this process learns of a change by another process only when it reads the store.
+    /// Checks whether the file of the high-water mark was removed or replaced. If so, the new file with this name is used from now on. Until this
+    /// function is called, this process finds changes by other processes only when this process reads the store.
     ///
     /// # Errors
     /// When the file cannot be opened or made, or belongs to another store.
@@ -146,7 +147,7 @@ impl Lmdb {
         self.environment.high_water.follow()
     }
 
-    /// Calls `look` with the raw records of one revision, for a check.
+    /// Calls the function `look` with the raw records of one revision, so that `look` can check the records.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -179,8 +180,8 @@ impl Lmdb {
         }
     }
 
-    /// Commits all changes in one transaction. Each change sees the records of the changes before it, and has a revision of its own. A view can have
-    /// only the last of these revisions, so no memo has an entry for the others.
+    /// Commits all changes in one transaction. Each change sees the records of the changes before it, and has a revision of its own. A view can see
+    /// only the last revision of a transaction, so no memo contains an entry for an earlier revision of the same transaction.
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
@@ -188,7 +189,7 @@ impl Lmdb {
         let mut space = environment.map_space(&txn).map_err(unavailable)?;
         let before = environment.reading_of(&txn, commit.saturating_sub(1))?;
         let (first, mut now, mut of) = (before.at, before.at, before.commit);
-        // If the store was rolled back, a commit would give the number of an acknowledged revision to different facts.
+        // If the store was rolled back, a commit would use a revision number that an acknowledged change already has.
         not_gone_back(first.revision, environment.high_water.revision())?;
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {

@@ -29,8 +29,8 @@ pub struct LmdbLocks {
 }
 
 impl LmdbLocks {
-    /// Opens the locks in this existing directory. A process must do this only once. Only the owner can open the files; if a group is given, its
-    /// members can, too.
+    /// Opens the locks in this existing directory. A process must call this function only once. Only the owner can open the files; if a group is
+    /// given, its members can, too.
     ///
     /// # Errors
     /// When the locks cannot be opened, when the disk is full, or when another process writes for more than ten seconds.
@@ -45,7 +45,8 @@ impl LmdbLocks {
     fn open_sound(directory: &Path, group: Option<u32>, store: Store) -> Result<Self, LocksError> {
         let failed = |why: std::io::Error| LocksError(why.to_string());
         reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX)).map_err(failed)?;
-        let turns = Turns::open(&directory.join("writer.lock"), "writing locks of files").map_err(failed)?;
+        let turns = Turns::open(&directory.join("writer.lock"), "writing to the store of file locks")
+            .map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         new_map::make_where_missing(directory, |place| open(&options, place)).map_err(unavailable)?;
@@ -53,7 +54,7 @@ impl LmdbLocks {
             share_file(&directory.join(name), group).map_err(failed)?;
         }
         let env = open(&options, directory).map_err(unavailable)?;
-        // Frees the slots of dead readers, which would prevent that old pages are used again.
+        // The reader slots of dead processes are freed, because they would prevent LMDB from reusing old pages.
         env.clear_stale_readers().map_err(unavailable)?;
         let turn = turns.take(WAIT).map_err(no_turn)?;
         let txn = env.write_txn().map_err(unavailable)?;
@@ -63,19 +64,21 @@ impl LmdbLocks {
         drop(turn);
         match made.map_err(unavailable)? {
             CommitOrAbort::Commit(rows) => Ok(LmdbLocks { store, env, rows, turns }),
-            CommitOrAbort::Abort(()) => Err(LocksError("their table cannot be made".to_owned())),
+            CommitOrAbort::Abort(()) => Err(LocksError("the table of locks cannot be created".to_owned())),
         }
     }
 }
 
-/// What the message of a fault advises.
+/// The advice in the message that is printed when LMDB causes a fatal signal.
 const ADVICE: &str = "stop every enfilade process on this data directory, then remove only the directory `locks` in it: all locks of files end, nothing else is lost\n";
 
 /// Returns an error if pages of the file are damaged. This is checked before LMDB maps the file.
 fn check(directory: &Path) -> Result<(), LocksError> {
     let data = directory.join("data.mdb");
     let why = match (directory.join(FAULTED).exists(), data.exists()) {
-        (true, _) => Some("an enfilade process ended when it read or wrote damaged pages of it".to_owned()),
+        (true, _) => {
+            Some("an enfilade process ended when it read or wrote damaged pages of this file".to_owned())
+        }
         (false, true) => {
             structure::damage(&data, Depth::ByLength).map_err(|why| LocksError(why.to_string()))?
         }
@@ -88,7 +91,7 @@ fn check(directory: &Path) -> Result<(), LocksError> {
     })
 }
 
-#[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
+#[expect(unsafe_code, reason = "heed's function `open` is unsafe, because it maps a file")]
 fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env<WithTls>> {
     // SAFETY: LMDB alone changes the file, in a directory of this server, and no flag that weakens LMDB's locking is set.
     unsafe { options.open(directory) }

@@ -1,5 +1,5 @@
-//! Maps files of numbers into memory. A change by one process is visible at once to all processes that map the file. No other module of this crate
-//! maps files itself.
+//! Maps files that contain 64-bit numbers into memory. A change by one process is visible at once to all processes that map the file. No other module
+//! of this crate maps files itself.
 //!
 //! If the disk is full, a write into a mapped page without disk space ends the process (`SIGBUS`). So disk space is allocated for the whole file
 //! before it is mapped. If this fails, the file is not mapped.
@@ -19,10 +19,10 @@ pub(crate) struct Mapping {
 }
 
 // SAFETY: the words are atomics, and the mapping exists as long as this value.
-#[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
+#[expect(unsafe_code, reason = "a type with a pointer to mapped memory is not `Send` by default")]
 unsafe impl Send for Mapping {}
 // SAFETY: all threads access the words only as atomics, and the mapping exists as long as this value.
-#[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
+#[expect(unsafe_code, reason = "a type with a pointer to mapped memory is not `Sync` by default")]
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -60,18 +60,18 @@ impl Mapping {
         Ok(())
     }
 
-    #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
+    #[expect(unsafe_code, reason = "reads mapped memory through a pointer")]
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is page-aligned, as long as the slice says, and unmapped only when this value is dropped.
+        // SAFETY: the mapping is page-aligned, has the length of the slice, and is unmapped only when this value is dropped.
         unsafe { self.words.as_ref() }
     }
 }
 
 impl Drop for Mapping {
-    #[expect(unsafe_code, reason = "the counterpart of mapping")]
+    #[expect(unsafe_code, reason = "there is no safe way to unmap a file")]
     fn drop(&mut self) {
         let address = self.words.cast::<std::ffi::c_void>().as_ptr();
-        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
+        // SAFETY: `new` has mapped the memory with the same length, and no reference to the memory exists any more.
         let _ = unsafe { rustix::mm::munmap(address, self.words.len() * 8) };
     }
 }
@@ -86,8 +86,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again. This cannot undo a change by another
-/// process, because the byte is the highest byte of a number that never becomes so large.
+/// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again. The write cannot undo a change by
+/// another process: the byte is the highest byte of a number, and the number never becomes large enough to change this byte.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;

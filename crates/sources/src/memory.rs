@@ -1,4 +1,4 @@
-//! Facts in memory, for tests, and as a simple model with which other sources are compared.
+//! Stores facts in memory, for tests. Other sources must behave as this source does.
 
 use enfilade_facts::journal::{Head, Write, write_down};
 use enfilade_facts::{
@@ -35,7 +35,7 @@ impl Memory {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Calls `look` with the raw records, for a check.
+    /// Calls the function `look` with the raw records, so that `look` can check the records.
     pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> R {
         look(&*self.state())
     }

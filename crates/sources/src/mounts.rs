@@ -7,8 +7,8 @@ use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
-/// The greatest number of readings of the list while it changes. If it changed during the last reading, the next wait ends at once, and the caller
-/// reads it again.
+/// The greatest number of times that the list is read while it changes. If the list changes even during the last reading, the result may be outdated
+/// until the caller reads the list again.
 const TRIES: usize = 4;
 
 /// Watches the list of mounts (`/proc/self/mountinfo`).
@@ -43,7 +43,7 @@ impl MountWatch {
         Ok(Mounts::new(text.split(|byte| *byte == b'\n').filter_map(mount_point)))
     }
 
-    /// Waits for a mount or unmount, at most for the time `at_most`. Returns whether there was one.
+    /// Waits for a mount or unmount, at most for the time `at_most`. Returns whether a mount or unmount was made.
     ///
     /// # Errors
     /// When the list cannot be watched.

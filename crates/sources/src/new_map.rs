@@ -41,7 +41,7 @@ fn make(
         let whole = place.join(DATA);
         File::open(&whole)?.sync_all()?;
         match std::fs::hard_link(&whole, data) {
-            // Another process has made an environment in the meantime, which is used.
+            // Another process has created the file in the meantime. That file is used.
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
             linked => linked?,
         }

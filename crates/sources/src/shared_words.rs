@@ -26,7 +26,7 @@ impl SharedWords {
         Mapping::new(&file, MAP_BYTES / 8).map(|mapping| SharedWords { mapping, shown })
     }
 
-    /// Opens the file that has the name `path` now; `None` if it is still the mapped file.
+    /// Opens the file at `path` if that file is not the mapped file. Returns `None` if the mapped file is still at `path`.
     ///
     /// # Errors
     /// When the file cannot be opened or made.
@@ -66,7 +66,7 @@ impl SharedWords {
     }
 }
 
-/// The device and inode number of a file. As long as the file is mapped, no other file has the same pair.
+/// The device and inode number of a file. While a file is mapped, no other file has the same device and inode number.
 fn id_of(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }

@@ -1,8 +1,8 @@
 //! Checks the pages of an LMDB file before LMDB maps it. LMDB uses the page numbers and offsets in a page without a check. If one of them is damaged,
 //! LMDB may read outside the map, which ends the process.
 //!
-//! A file passes this check if each page has the kind that the page above it expects and belongs to one tree, and if each node is inside its page.
-//! The content of records is not checked here, because they have checksums and tallies.
+//! A file passes this check if each page has the expected kind and belongs to only one tree, and if each node is inside its page. The content of
+//! records is not checked here, because they have checksums and tallies.
 //!
 //! The layout is that of LMDB's `mdb.c` on a 64-bit machine, in the byte order of the machine.
 
@@ -82,7 +82,7 @@ fn check(file: &File, depth: Depth, heads: &Heads) -> io::Result<Result<(), Stri
         Err(why) => return Ok(Err(why)),
     };
     if first.page_bytes != second.page_bytes {
-        return Ok(Err("its two meta pages give different lengths of a page".to_owned()));
+        return Ok(Err("its two meta pages contain different page sizes".to_owned()));
     }
     let newest = if first.commit < second.commit { second } else { first };
     let file_bytes = file.metadata()?.len();

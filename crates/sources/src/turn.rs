@@ -1,4 +1,4 @@
-//! Ensures that only one thread of all processes of the machine writes at a time. The wait for this right has a time limit.
+//! Ensures that only one thread of all processes of the machine writes at a time. The wait for the right to write has a time limit.
 //!
 //! LMDB's own lock waits without a limit, and does not name the process that holds it. So a lock on a separate file is taken first. If another
 //! process holds that lock for too long, the error names the process.
@@ -69,7 +69,7 @@ impl Turns {
         }
         *is_taken = true;
         drop(is_taken);
-        // From here on, the drop of `turn` ends the right to write, even after an error.
+        // When `turn` is dropped, the right to write ends. If the next step fails, `turn` is dropped, too.
         let mut turn = Turn { turns: self, held: None };
         turn.held = Some(Held::take(&self.file, at_most, self.doing)?);
         Ok(turn)
@@ -78,7 +78,7 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // The lock on the file is released before the next thread is notified, so that this thread finds it free.
+        // The lock on the file is released before the next thread is notified, so that the notified thread can take the lock.
         self.held = None;
         *locked(&self.turns.is_taken) = false;
         self.turns.freed.notify_one();

@@ -371,21 +371,21 @@ type MarkOf = fn(&World) -> Revoked;
 fn a_refusal_says_what_was_revoked() {
     let marks: [(&str, MarkOf, &str); 9] = [
         ("in person", |_| Revoked::Token([1; 16]), "the token itself was revoked"),
-        ("in person", |_| Revoked::Chain([1; 16]), "its audit chain was revoked"),
-        ("in person", |world| Revoked::User(world.ann.1), "all sessions of its user were ended"),
-        ("in person", |world| Revoked::Project(world.project), "all sessions for its project were ended"),
-        ("in person", |world| Revoked::Domain(world.domain.1), "all sessions of its domain were ended"),
-        ("by a trust", |world| Revoked::Trust(world.trust), "all sessions by its trust were ended"),
-        ("by a trust", |world| Revoked::User(world.ann.1), "all sessions of its user were ended"),
+        ("in person", |_| Revoked::Chain([1; 16]), "the audit chain of the session was revoked"),
+        ("in person", |world| Revoked::User(world.ann.1), "all sessions of the user were ended"),
+        ("in person", |world| Revoked::Project(world.project), "all sessions for the project were ended"),
+        ("in person", |world| Revoked::Domain(world.domain.1), "all sessions of the domain were ended"),
+        ("by a trust", |world| Revoked::Trust(world.trust), "all sessions by the trust were ended"),
+        ("by a trust", |world| Revoked::User(world.ann.1), "all sessions of the user were ended"),
         (
             "by a credential",
             |world| Revoked::Credential(world.credential),
-            "all sessions of its application credential were ended",
+            "all sessions of the application credential were ended",
         ),
         (
             "in person",
             |world| Revoked::Role(world.role("implied")),
-            "a group, role or role assignment that it depends on was removed",
+            "a group, role or role assignment that the session depends on was removed",
         ),
     ];
     for (kind, mark, said) in marks {

@@ -99,7 +99,10 @@ async fn an_unknown_user_costs_a_hash_too() {
 async fn the_operator_learns_whether_a_user_is_unknown_or_has_no_password() {
     let house = house();
     for (authid, expected) in [
-        ("alice@local", "user `alice@local` has no password here: set one with `enfilade user passwd`"),
+        (
+            "alice@local",
+            "user `alice@local` has no password on this server: set one with `enfilade user passwd`",
+        ),
         ("nobody@local", "there is no user or token `nobody@local`"),
         ("alice@local!none", "there is no user or token `alice@local!none`"),
     ] {

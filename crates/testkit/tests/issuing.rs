@@ -529,5 +529,5 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     visit.may_go_on(&permit).unwrap();
     world.grant("admin", On::Project(world.project));
     let why = visit.may_go_on(&permit).unwrap_err().to_string();
-    assert!(why.contains("the role that the call began with"), "{why}");
+    assert!(why.contains("the role with which the call started"), "{why}");
 }

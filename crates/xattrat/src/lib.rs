@@ -1,7 +1,7 @@
 //! `getxattrat` (Linux 6.13): reads an extended attribute of an entry of a directory by the entry's name, without opening the entry.
 //!
-//! The `unsafe` code of this system call is in this crate, so that door 5 needs none. The crate can be removed when rustix supports the call
-//! (bytecodealliance/rustix#1446).
+//! This crate contains the `unsafe` code of the system call, so that the crate of door 5 needs no `unsafe` code. The crate can be removed when rustix
+//! supports the call (bytecodealliance/rustix#1446).
 
 use std::ffi::CStr;
 use std::io;
@@ -24,7 +24,7 @@ struct Args {
 /// # Errors
 /// As getxattr(2): `ENODATA` if the entry has no such attribute, `ERANGE` if the attribute is larger than `value`. `ENOSYS` before
 /// Linux 6.13.
-#[expect(unsafe_code, reason = "the kernel is given pointers")]
+#[expect(unsafe_code, reason = "a system call with pointers as arguments")]
 pub fn getxattrat(
     directory: BorrowedFd<'_>,
     name: &CStr,

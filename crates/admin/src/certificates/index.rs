@@ -1,11 +1,13 @@
 //! The index of certificates: the leaf certificates that an earlier start read. With it, the next start only checks each file for changes.
 //!
-//! The index contains only verified files, each with its identity at the time of the verification. A damaged index, or an index of another version or
-//! place, is not used, and every file is read. The index contains the seed for the digests of names, so it must be as private as the keys.
+//! The index contains only verified files, each with its identity at the time of the verification. An index is ignored if it is damaged, has another
+//! format version, or was written for another directory or crt-list. Then every file is read. The index contains the seed for the digests of names,
+//! so it must be as private as the keys.
 //!
-//! Measured (`bench/runs/2026-11-22-certs.json`, 25,000 files): with the index, all names can be answered after 68 ms (113 ms if the files are not in
-//! the page cache), without it after 116 ms (272 ms). For 1,000,000 files (`2026-11-22-certs-1000000.json`): after 3.6 s (6.2 s) with the index,
-//! after 4.1 s (11.4 s) without it.
+//! Measured (`bench/runs/2026-11-22-certs.json`, 25,000 files): the server can answer for all names after 68 ms with the index, and after 116 ms
+//! without the index. If the files are not in the page cache, the server needs 113 ms with the index, and 272 ms without the index. For 1,000,000
+//! files (`2026-11-22-certs-1000000.json`), the server needs 3.6 s with the index, and 4.1 s without the index. If these files are not in the page
+//! cache, the server needs 6.2 s with the index, and 11.4 s without the index.
 
 use super::listing::Listing;
 use super::{CertificateFiles, path_of};
@@ -44,7 +46,7 @@ pub struct LeafIndex {
 struct Known {
     identity: Identity,
     leaf: DigestedLeaf,
-    /// Whether `leaf` has the names of the certificate. It has no names if a line of the crt-list gave the names instead.
+    /// Whether `leaf` has the names of the certificate. If a line of the crt-list contains the names, `leaf` contains no names.
     has_names: bool,
 }
 

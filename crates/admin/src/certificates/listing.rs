@@ -20,7 +20,8 @@ pub struct CertificateTerms {
 }
 
 impl CertificateTerms {
-    /// Settings with these keys of TLS tickets. The certificates of authorities in the directory `issuers` complete bundles that contain only a leaf.
+    /// Settings with the given keys of TLS session tickets. If a bundle contains only a leaf, the issuers of the leaf are added from the directory
+    /// `issuers`.
     ///
     /// # Errors
     /// When the TLS library refuses its own defaults, or the directory cannot be read.
@@ -39,7 +40,7 @@ impl CertificateTerms {
     }
 }
 
-/// The files at a place.
+/// The certificate files of a directory or crt-list.
 #[derive(Debug)]
 pub(super) struct Listing {
     /// The directory for relative paths.
@@ -62,7 +63,7 @@ struct Lines {
     read: BTreeSet<PathBuf>,
 }
 
-/// The most problems in one error.
+/// The maximum number of problems in one error.
 const LISTED_MAX: usize = 100;
 
 fn listed(bad: &[BadCertificate]) -> String {
@@ -76,8 +77,9 @@ fn listed(bad: &[BadCertificate]) -> String {
 }
 
 impl Listing {
-    /// Reads the place. A list is used completely or not at all: if one line were left out, another line with other options would answer for its
-    /// names. If lines are invalid, `is_usable` is called for the certificate of each line, so that one error names all lines that cannot be used.
+    /// Reads the place. A crt-list is used completely or not at all. If a line were left out, connections to the names of this line could get the
+    /// certificate and options of another line. If lines are invalid, `is_usable` is called for the certificate of each line, so that one error names
+    /// all lines that cannot be used.
     ///
     /// # Errors
     /// When the place cannot be read, or lines of the list are invalid.
@@ -95,8 +97,8 @@ impl Listing {
             CertificatePlace::List(path) => path,
         };
         let base = list_path.parent().map(Path::to_owned).unwrap_or_default();
-        let text =
-            String::from_utf8(read_text(list_path)?).map_err(|_| io::Error::other("it is not UTF-8"))?;
+        let text = String::from_utf8(read_text(list_path)?)
+            .map_err(|_| io::Error::other("the crt-list is not UTF-8"))?;
         let CrtList { lines, bad, warnings } = CrtList::parse(&text);
         let at = |number: u32, why: String| BadCertificate {
             file: format!("{}:{number}", list_path.display()),
@@ -155,7 +157,8 @@ impl Listing {
         Err(io::Error::other(listed(&bad)))
     }
 
-    /// The names of the files to read. A file of a list that does not exist may be a bundle of several files, one for each kind of key.
+    /// The names of the files to read. If a file in a crt-list does not exist, the name may stand for several files, one for each kind of key
+    /// (`NAME.rsa`, `NAME.ecdsa`).
     pub(super) fn files(&self) -> Vec<OsString> {
         let mut files = Vec::with_capacity(self.names.len());
         for name in &self.names {
@@ -171,7 +174,7 @@ impl Listing {
         files
     }
 
-    /// Adds to a problem the lines of the list that name the file.
+    /// Extends the text of a problem with the numbers of the crt-list lines that contain the file.
     pub(super) fn at_lines(&self, bad: BadCertificate) -> BadCertificate {
         let lines = self.lines_of(Path::new(&bad.file)).unwrap_or_default();
         let list = self.lines.as_ref().map_or("", |lines| lines.list.as_str());
@@ -195,7 +198,7 @@ impl Listing {
         }
     }
 
-    /// The listing of a directory, limited to these files and the bundles that they belong to.
+    /// The listing of a directory, limited to the files in `paths` and the bundles of these files.
     pub(super) fn of_few(
         place: &CertificatePlace,
         paths: &BTreeSet<PathBuf>,
@@ -215,7 +218,7 @@ impl Listing {
         Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
     }
 
-    /// Whether the place is a list.
+    /// Whether the certificate files come from a crt-list, not from a directory.
     pub(super) fn is_of_lines(&self) -> bool {
         self.lines.is_some()
     }
@@ -259,7 +262,8 @@ impl Listing {
         }
     }
 
-    /// Whether a line of the file has other options than the default, so that no other certificate may answer in place of the file's.
+    /// Whether a crt-list line of the file has options that are not the default. Then no other certificate may be sent instead of the file's
+    /// certificate.
     pub(super) fn is_bound(&self, path: &Path) -> bool {
         let of = self.lines_of(path).unwrap_or_default();
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())
@@ -277,7 +281,7 @@ impl Listing {
         of_lines.filter_map(|path| parent(path)).chain([self.base.clone()]).collect()
     }
 
-    /// Files that have companion files (`.key`, `.ocsp`). The identity of such a file alone does not show every change.
+    /// Files that have companion files (`.key`, `.ocsp`). A change of a companion file does not change the identity of the certificate file.
     pub(super) fn with_companions(&self) -> BTreeSet<PathBuf> {
         with_companions(&self.directories())
     }

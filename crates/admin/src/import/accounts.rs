@@ -79,7 +79,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
             self.domain(realm, row)?;
             let kind = section.kind.as_str();
-            let differs = (kind != "pbs").then(|| format!("logins are not checked with {kind} here"));
+            let differs = (kind != "pbs").then(|| format!("this server does not check logins with {kind}"));
             self.report
                 .push(Imported::of("realm", realm.as_str(), is_here.then(|| HERE.to_owned())).but(differs));
         }
@@ -142,7 +142,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Imports only passwords, because the server already follows the file with the users. The report also says what is different here.
+    /// Imports only passwords, because the server already follows the file with the users. The report also says which roles and passwords differ on
+    /// this server.
     fn passwords_of_followed(&mut self) -> Result<(), Error> {
         let files = self.files;
         for ((path, ugid), roles) in &files.acl.entries {
@@ -178,7 +179,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             return Ok(());
         }
         let left_out = match self.passwords.of(userid) {
-            _ if user.password.is_some() => Some("the user already has a password here".to_owned()),
+            _ if user.password.is_some() => Some("the user already has a password on this server".to_owned()),
             Err(why) => Some(why),
             Ok(hash) => {
                 let with = User { password: Some(Password::of(hash.to_owned())), ..user.clone() };
@@ -280,10 +281,10 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             return Ok(Some(HERE.to_owned()));
         }
         let Some(hash) = self.files.hashes.hashes.get(&authid.to_string()) else {
-            return Ok(Some("token.shadow has no hash of its secret".to_owned()));
+            return Ok(Some("token.shadow has no hash of the token's secret".to_owned()));
         };
         if let Err(why) = enfilade_identity::check_hash(hash) {
-            return Ok(Some(format!("the hash of its secret cannot be used: {why}")));
+            return Ok(Some(format!("the hash of the token's secret cannot be used: {why}")));
         }
         let id = CredentialId::from_bytes(random()?);
         let Entry { enabled, expires, comment } = entry.clone();
@@ -317,8 +318,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Some(who) => who,
             None => match ugid.to_string().parse::<Target>().and_then(|target| who(self.view, &target)) {
                 Ok(who) => who,
-                // The missing record can also be the realm of a user or token, which may be new in this change. So the reason names the user or
-                // token.
+                // The error can say that the realm of a user or token does not exist, although this change creates the realm. So the reason names the
+                // user or token.
                 Err(Error::Missing { what, name, .. }) => {
                     return Ok(Some(match ugid {
                         Ugid::Authid(id) if id.token.is_some() => format!("there is no token `{id}`"),
@@ -349,8 +350,8 @@ fn reads_all(roles: &Roles) -> Option<String> {
     ))
 }
 
-/// The path of the files of a namespace, if `path` is that of a namespace. The files of each namespace are in the directory `ns` of the namespace
-/// above.
+/// Converts the path of a Proxmox namespace to the path of its files; `None` if `path` is not the path of a namespace. The files of each namespace
+/// are in the directory `ns` of the namespace above.
 fn files_of(path: &RolePath) -> Option<RolePath> {
     let (store, namespace) = path.as_str().strip_prefix("/datastore/")?.split_once('/')?;
     let below: String = namespace.split('/').map(|name| format!("/ns/{name}")).collect();

@@ -1,4 +1,4 @@
-//! Decides which users of a Proxmox Backup Server get a password here, and says why the others get none.
+//! Decides which users of a Proxmox Backup Server get a password on this server, and says why the other users get no password.
 
 use super::Imported;
 use super::source::{Files, ProxmoxTerms};
@@ -22,10 +22,12 @@ impl<'f> Passwords<'f> {
         if realm != REALM_OF_SHADOW {
             return Err(match self.files.realms.realms.get(user.realm()).map(|found| found.kind.as_str()) {
                 _ if realm == "pam" => {
-                    "its password is that of a system account of the Proxmox server".to_owned()
+                    "the password belongs to a system account of the Proxmox server".to_owned()
                 }
                 Some(kind) => {
-                    format!("Proxmox checks its realm with {kind}, which this server does not support")
+                    format!(
+                        "Proxmox checks passwords of the realm with {kind}, which this server does not support"
+                    )
                 }
                 None => format!("the realm `{realm}` is not in domains.cfg"),
             });
@@ -35,14 +37,14 @@ impl<'f> Passwords<'f> {
         };
         let hash = match known.get(user.name()) {
             None => return Err("shadow.json has no password of this user".to_owned()),
-            Some(None) => return Err("its entry in shadow.json is not a string".to_owned()),
+            Some(None) => return Err("the user's entry in shadow.json is not a string".to_owned()),
             Some(Some(hash)) => hash,
         };
         enfilade_identity::check_hash(hash)
-            .map_err(|why| format!("its hash in shadow.json cannot be used: {why}"))?;
+            .map_err(|why| format!("the user's hash in shadow.json cannot be used: {why}"))?;
         match self.files.factors.get(user) {
             Some(kinds) if !self.terms.without_second_factor => Err(format!(
-                "it needs a second factor in Proxmox ({}), and this server checks none",
+                "the user needs a second factor in Proxmox ({}), and this server checks no second factors",
                 counted(kinds)
             )),
             _ => Ok(hash),
@@ -55,7 +57,7 @@ impl<'f> Passwords<'f> {
         user.realm().as_str() == REALM_OF_SHADOW && known.is_some_and(|known| known.contains_key(user.name()))
     }
 
-    /// A result for each entry of `shadow.json` that is for no user of `user.cfg`.
+    /// A result for each entry of `shadow.json` whose user is not in `user.cfg`.
     pub(super) fn of_nobody(&self) -> Vec<Imported> {
         let known =
             self.files.passwords.iter().flatten().map(|(name, _)| format!("{name}@{REALM_OF_SHADOW}"));
@@ -71,9 +73,9 @@ impl<'f> Passwords<'f> {
                 self.files.users.entries.contains_key(&user.clone().into()) || *user == Userid::root_pam();
             let then = match self.of(user) {
                 _ if !is_user => "user.cfg has no such user",
-                Ok(_) => "the password alone is enough here",
-                Err(_) if self.has(user) => "so the password was left out as well",
-                Err(_) => "the user has no password here either",
+                Ok(_) => "the user can log in with the password alone",
+                Err(_) if self.has(user) => "the user's password was left out, too",
+                Err(_) => "no password was imported for the user",
             };
             let why = format!("{}: no second factor is checked here; {then}", counted(kinds));
             Imported::left("second factor", user.to_string(), why)

@@ -1,5 +1,5 @@
-//! Imports the files of a Proxmox Backup Server, once. To go on editing the files, put them into the data directory instead. Then an import from
-//! there adds only realms and the passwords of `shadow.json`.
+//! Imports the files of a Proxmox Backup Server, once. To go on editing the files, put them into the data directory instead. Then an import from the
+//! data directory adds only realms and the passwords of `shadow.json`.
 
 use super::accounts::Import;
 use super::source::{ProxmoxTerms, read};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Other files of a Proxmox Backup Server, and why they are left out.
 const OTHERS: [(&str, &str); 14] = [
-    ("remote.cfg", "remotes: this server pulls from no other"),
+    ("remote.cfg", "remotes: this server does not pull data from other servers"),
     ("sync.cfg", "sync jobs: this server runs none"),
     ("prune.cfg", "prune jobs: this server runs none"),
     ("verification.cfg", "verification jobs: this server runs none"),
@@ -22,23 +22,26 @@ const OTHERS: [(&str, &str); 14] = [
     ("media-pool.cfg", "tape media: this server uses none"),
     ("notifications.cfg", "notifications: use the metrics and logs of this server"),
     ("metricserver.cfg", "metric servers: let Prometheus read the metrics of this server"),
-    ("traffic-control.cfg", "limits of traffic: this server has none of this kind"),
+    ("traffic-control.cfg", "limits of traffic: this server does not limit bandwidth"),
     ("s3.cfg", "S3 endpoints: this server stores in directories only"),
     (
         "ldap_passwords.json",
         "passwords of directory servers: this server does not use LDAP or Active Directory",
     ),
     ("authkey.key", "the key of login tickets: this server has its own keys, so clients log in again"),
-    ("proxy.pem", "the certificate: add it with `enfilade certs add`, if clients have to trust the same one"),
+    (
+        "proxy.pem",
+        "the certificate: if clients have to trust the same certificate, add the file with `enfilade certs add`",
+    ),
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, except that a user without a password gets the password in `shadow.json`. A user with a second factor gets no password unless the terms
-/// allow it. A datastore that may be a live chunk store becomes read-only.
+/// change, except that a user without a password gets the password in `shadow.json`. A user with a second factor gets a password only if
+/// `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only.
 ///
 /// # Errors
-/// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here and the directory is another one, or the facts cannot be changed.
-/// Accounts and roles are imported in one change, so all of them or none.
+/// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts
+/// and roles are imported in one change: after an error in this change, no account and no role is imported.
 pub fn import_proxmox(
     ctx: &ChangeContext<'_>,
     from: &FileSet,

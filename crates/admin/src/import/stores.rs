@@ -13,7 +13,7 @@ use std::path::Path;
 
 const KIND: &str = "datastore";
 
-/// Imports the sections. Returns a result for each, and the revision if something changed.
+/// Imports the sections. Returns a result for each section, and the revision if a datastore was imported.
 pub(super) fn import(
     ctx: &ChangeContext<'_>,
     what: &str,
@@ -80,7 +80,7 @@ fn readable(
     let backend = row.other.iter().find(|(key, _)| key == "backend");
     if backend.is_some_and(|(_, value)| value.split(',').any(|part| part.trim() == "type=s3" || part == "s3"))
     {
-        return Err("its content is in S3, and its directory is only a cache".to_owned());
+        return Err("the content of the datastore is in S3, and the directory is only a cache".to_owned());
     }
     let root = row.root(&name);
     if let Some(own) = ctx.reserved.overlap_of_path(Path::new(&root)) {

@@ -20,9 +20,9 @@ pub struct NewApplicationCredential {
     pub owner: UserId,
     /// The name, which is unique among the API tokens of the owner.
     pub name: TokenName,
-    /// The project for which the credential is.
+    /// The project for which the credential grants roles.
     pub project: ProjectId,
-    /// The roles on the project, by name or id. The face (protocol) checks that the session of the creator has them.
+    /// The roles on the project, by name or id. The face (protocol) checks that the session of the creator has these roles.
     pub roles: Vec<String>,
     /// Whether sessions of the credential may create credentials and trusts.
     pub unrestricted: bool,
@@ -126,7 +126,8 @@ pub fn application_credentials_of(
     })?
 }
 
-/// Deletes an application credential and everything that it created. Their sessions are refused from the next request on.
+/// Deletes an application credential and everything that it created. Sessions of the deleted credentials, trusts and keys are refused from the next
+/// request on.
 ///
 /// # Errors
 /// When the owner has no application credential with that id, or the facts cannot be changed.

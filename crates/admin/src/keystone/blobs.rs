@@ -54,7 +54,7 @@ pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// Adds the end of all sessions of an EC2 key to the change that removes or replaces the key.
+/// Extends the change that removes or replaces an EC2 key: the change also ends all sessions of the key.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }

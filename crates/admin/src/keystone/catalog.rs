@@ -9,7 +9,7 @@ use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, Regio
 use enfilade_facts::vocabulary::{EndpointId, ServiceId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
-/// The most regions above a region that are checked for a cycle.
+/// The maximum number of parent regions that are checked for a cycle.
 const REGION_DEPTH_MAX: usize = 64;
 
 impl StoredResource for Service {
@@ -75,7 +75,7 @@ impl StoredResource for Region {
             ));
         }
         check_comment(self.description.as_deref())?;
-        // No region may be in itself, directly or through other regions.
+        // A region must not contain itself, directly or through other regions.
         let mut above = self.parent.clone();
         for _ in 0..REGION_DEPTH_MAX {
             let Some(parent) = above else { break };

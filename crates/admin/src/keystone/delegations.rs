@@ -29,7 +29,7 @@ pub(crate) fn end_within(
     }
     if lineage_of(view, &by)?.len() >= CREDENTIAL_CHAIN_MAX {
         let why = format!(
-            "the chain of application credentials that created one another is at its limit of {CREDENTIAL_CHAIN_MAX}: log in as the user and create a new one"
+            "the chain of application credentials, each created with the one before, has reached its limit of {CREDENTIAL_CHAIN_MAX}: log in as the user and create a new credential"
         );
         return Err(Error::Refused(why));
     }
@@ -38,9 +38,9 @@ pub(crate) fn end_within(
     Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
 }
 
-/// The application credential `by`, of which a session creates a record. The change is committed only if the credential has not changed. It is
-/// refused while its old secret is still valid: the session may come from the old secret, and the new record would be valid for longer than that
-/// secret.
+/// Reads the application credential `by`, whose session creates a record. The change is committed only if the credential has not changed. The
+/// credential is refused while its old secret is still valid. Otherwise a session of the old secret could create a record that stays valid after the
+/// old secret ends.
 ///
 /// # Errors
 /// When the application credential no longer exists, or its old secret is still valid.
@@ -58,7 +58,7 @@ pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) 
     Ok(maker)
 }
 
-/// A credential, the credential that created it, and so on.
+/// The ids of a credential, its creator, the creator of its creator, up to the first credential in this chain.
 ///
 /// # Errors
 /// When the facts cannot be read.

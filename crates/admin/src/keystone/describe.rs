@@ -153,7 +153,7 @@ pub fn describe(
     source.read(|view| {
         let catalog = catalog_in(view, index)?;
         let claim = &session.claim;
-        // With a trust that impersonates, services see the trustor as the user.
+        // If the trust allows impersonation, services see the trustor as the user of the session.
         let impersonated = session.trusted.as_ref().map(|trusted| &trusted.trust);
         let told = impersonated.filter(|trust| trust.impersonation).map_or(claim.user, |trust| trust.trustor);
         let user = view.get::<User>(&told)?.ok_or_else(|| dangling("user", told))?;

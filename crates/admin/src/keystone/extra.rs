@@ -19,7 +19,7 @@ pub fn extra_of(
     Ok(view.get::<Extra>(&ExtraKey::of(kind, key))?.map(|Extra(text)| text).unwrap_or_default())
 }
 
-/// The additional attributes of a resource that the API neither changes nor deletes.
+/// The additional attributes of an immutable resource. The API neither changes nor deletes an immutable resource.
 pub(crate) const IMMUTABLE: &str = r#"{"options":{"immutable":true}}"#;
 
 pub(crate) fn put_extra(
@@ -30,7 +30,7 @@ pub(crate) fn put_extra(
 ) -> Result<(), Error> {
     if text.len() > EXTRA_BYTES_MAX {
         return Err(Error::Invalid(format!(
-            "the additional attributes are longer than {EXTRA_BYTES_MAX} bytes together"
+            "the additional attributes of a resource may have at most {EXTRA_BYTES_MAX} bytes in total"
         )));
     }
     let at = ExtraKey::of(kind, key);

@@ -1,4 +1,4 @@
-//! Imports the records of a Keystone once, and keeps their ids. Existing records stay as they are.
+//! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
 use super::extra::IMMUTABLE;
 use super::names::check_name;
@@ -19,16 +19,17 @@ use enfilade_facts::{Change, Read, Source, View};
 use std::collections::HashMap;
 use std::fmt::Display;
 
-/// A record of a Keystone. Keystone has no SIDs, so users and groups get new SIDs here.
+/// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
 #[derive(Clone, Debug)]
 pub enum CloudRecord {
     /// A domain.
     Domain(DomainId, Domain),
-    /// A role; the roles that it implies may come later.
+    /// A role. The roles that the role implies may come later in the list of records.
     Role(RoleId, NamedRole),
     /// A project; its parents come before it.
     Project(ProjectId, Project),
-    /// The option `immutable` of a domain, role or project: the API neither changes nor deletes such a record. The record itself comes earlier.
+    /// The option `immutable` of a domain, role or project: the API neither changes nor deletes such a record. The domain, role or project itself
+    /// comes earlier in the list of records.
     Immutable(CloudRecordId),
     /// A user, with the profile and, if it is known, the password hash.
     User(UserId, Box<CloudUser>),
@@ -44,7 +45,7 @@ pub enum CloudRecord {
     Service(ServiceId, Service),
     /// An endpoint.
     Endpoint(EndpointId, Endpoint),
-    /// An application credential. Its secret is not known, so it is refused until it gets a new secret.
+    /// An application credential. The secret of the credential is unknown, so the credential is refused until a new secret is set.
     Credential(CredentialId, Box<CloudCredential>),
 }
 
@@ -103,8 +104,8 @@ pub struct CloudCredential {
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
-/// The domains, roles and projects of the source that have the name of another record here. An import would leave them out, with everything that
-/// refers to them. The domain `local` is not reported, because every server has its own.
+/// The domains, roles and projects of the source whose names already belong to other records in this store. An import would leave out these records,
+/// and all records that refer to them. The domain `local` is not reported, because every server has its own.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -154,7 +155,7 @@ pub fn import_cloud(
     });
     let domains: HashMap<DomainId, Realm> = domains.collect();
     let (names, mut done) = (names_of(things, &domains), 0);
-    // Later records refer to earlier ones, so a pretended import is one change, which is not committed.
+    // Later records refer to earlier records. So with `pretend`, all records are put into one change, and this change is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
@@ -204,14 +205,17 @@ fn names_of(things: &[CloudRecord], domains: &HashMap<DomainId, Realm>) -> HashM
 fn password_with(thing: &CloudRecord, imported: &Imported, now: i64) -> Option<Imported> {
     let CloudRecord::User(_, user) = thing else { return None };
     let password = user.password.as_ref().filter(|_| imported.kind == "user")?;
-    let left_out = imported.left_out.as_ref().map(|_| "its user was left out".to_owned());
+    let left_out = imported.left_out.as_ref().map(|_| "the user was left out".to_owned());
     Some(Imported::of("password", imported.name.clone(), left_out).but(expiry(password, now)))
 }
 
 /// The difference to report for a password that has expired.
 fn expiry(password: &Password, now: i64) -> Option<String> {
     (password.until != 0 && password.until <= now).then(|| {
-        format!("it expired at {}: it only allows its user to choose another one", to_rfc3339(password.until))
+        format!(
+            "the password expired at {}: the user can only use it to set a new password",
+            to_rfc3339(password.until)
+        )
     })
 }
 
@@ -281,7 +285,8 @@ impl Taking<'_, '_> {
             CloudRecord::Credential(id, row) => {
                 let left = self.credential(id, row)?;
                 let name = format!("{}!{}", self.called(row.owner.bytes(), &row.owner), row.name);
-                let differs = Some("without its secret, which Keystone does not give".to_owned());
+                let differs =
+                    Some("without the credential's secret, which Keystone does not return".to_owned());
                 return Ok(Imported::of("application credential", name, left.err()).but(differs));
             }
         };
@@ -316,7 +321,7 @@ impl Taking<'_, '_> {
 
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         if self.has::<R>(key)? {
-            return Ok(Err("it already exists in this store".to_owned()));
+            return Ok(Err("the record already exists in this store".to_owned()));
         }
         self.taken.push(mark::<R>(key));
         self.change.expect_absent::<R>(key).put(key, row);
@@ -325,7 +330,7 @@ impl Taking<'_, '_> {
 
     fn named<R: Row>(&mut self, key: &R::Key, row: &R, name: NameKey, id: [u8; 16]) -> Result<Left, Error> {
         if self.has::<R>(key)? {
-            return Ok(Err("it already exists in this store".to_owned()));
+            return Ok(Err("the record already exists in this store".to_owned()));
         }
         if self.has::<Name>(&name)? {
             return Ok(Err("another record in this store has this name".to_owned()));
@@ -346,7 +351,7 @@ impl Taking<'_, '_> {
         if let Some(parent) = &row.parent
             && !self.has::<Project>(parent)?
         {
-            return Ok(Err(format!("its parent project {parent} does not exist in this store")));
+            return Ok(Err(format!("the parent project {parent} does not exist in this store")));
         }
         let left = self.named(id, row, NameKey::project(&row.domain, &row.name), *id.bytes())?;
         if let (Ok(()), Some(parent)) = (&left, row.parent) {
@@ -422,7 +427,9 @@ impl Taking<'_, '_> {
         }
         let name = NameKey::user(&user.domain, &user.name);
         if self.has::<User>(id)? || self.has::<Name>(&name)? {
-            return Ok(Err("it already exists in this store, or another user has this name".to_owned()));
+            return Ok(
+                Err("the user already exists in this store, or another user has this name".to_owned()),
+            );
         }
         let row = User {
             domain: user.domain,
@@ -460,7 +467,9 @@ impl Taking<'_, '_> {
         }
         let key = NameKey::group(domain, name);
         if self.has::<Group>(id)? || self.has::<Name>(&key)? {
-            return Ok(Err("it already exists in this store, or another group has this name".to_owned()));
+            return Ok(Err(
+                "the group already exists in this store, or another group has this name".to_owned()
+            ));
         }
         let (sid, comment) = (self.sid()?, comment.map(str::to_owned));
         let row = Group { domain: *domain, name: name.to_owned(), sid, also: Vec::new(), gid: None, comment };
@@ -495,7 +504,7 @@ impl Taking<'_, '_> {
             (.., false) => "role",
         };
         Ok(Err(format!(
-            "its {lacking} does not exist in this store: it was left out, or is not in the source"
+            "the {lacking} of the role assignment does not exist in this store: the record was left out, or is not in the source"
         )))
     }
 
@@ -505,7 +514,7 @@ impl Taking<'_, '_> {
             Err(why) => return Ok(Err(format!("{why}"))),
         };
         if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
-            return Ok(Err("its user or project does not exist in this store".to_owned()));
+            return Ok(Err("the credential's user or project does not exist in this store".to_owned()));
         }
         let key = NameKey::token(&row.owner, &name);
         let credential = Credential {

@@ -14,10 +14,10 @@ use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
 use std::ops::ControlFlow;
 
-/// The most records in one commit, so that other writers do not wait long.
+/// The maximum number of records in one commit. Other writers wait until the commit ends, so the commit must be short.
 const AT_ONCE: usize = 256;
 
-/// The most records to read for one commit when no index leads to the dependents.
+/// The maximum number of records to read for one commit when no index of the dependents exists.
 const LOOKED_THROUGH: usize = 20_000;
 
 /// Deletes some dependents of one deleted record; returns whether more may be left.
@@ -76,7 +76,8 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
 
 /// Deletes some dependents of a deleted domain: its users first, then its groups, projects and roles. Returns whether nothing is left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
-    // Groups and roles are deleted with the revocation mark of the domain, not with a newer mark, so that later sessions of their users stay valid.
+    // Deleted groups and roles get the revocation mark of the domain. A newer mark would also end later sessions of users who had these groups and
+    // roles.
     let ended = view.get::<Revocation>(&Revoked::groups_of(id))?;
     let ended = ended.as_ref();
     let users = names(view, NameKind::User, id)?;
@@ -165,7 +166,8 @@ pub(super) fn of_group(
         let ReverseKey::Member(group, member) = key else { continue };
         let key = MembershipKey { member: *member, group: *group };
         match member {
-            // The inner group was deleted earlier, and its members will get its own, older mark. A newer mark would also end their later sessions.
+            // The inner group was deleted earlier. The members of the inner group will get the older mark of that group, because a newer mark would
+            // also end later sessions of the members.
             Member::Group(inner) if is_gone(view, inner)? => change.delete::<Membership>(&key),
             _ => change.remove_as_of::<Membership>(&key, ended),
         };
@@ -213,7 +215,7 @@ fn sweep_role(ctx: &ChangeContext<'_>, role: &RoleId) -> Result<(), Error> {
         let (mut of_role, mut looked, mut last, mut is_over) = (Vec::new(), 0, None, true);
         ctx.facts.read(|view| {
             view.page::<Grant>(&[], after.as_deref(), |key, _| {
-                // `group` is the key prefix of all assignments of one grantee on one scope. A part ends only between two prefixes, because
+                // `group` is the key prefix of all assignments of one grantee on one scope. All keys with the same prefix belong to one part, because
                 // the next part begins after all keys with the prefix `last`.
                 let group = GrantKey::of_on(&key.who, &key.scope);
                 if looked >= LOOKED_THROUGH && last.as_ref() != Some(&group) {

@@ -1,5 +1,6 @@
-//! When an application credential is deleted, the records that it created are deleted, too: trusts, EC2 keys, and other credentials with the records
-//! that those created. All of them are invalid from the same commit on in any case. They are deleted so that no list shows them.
+//! When an application credential is deleted, the records that it created are deleted, too: trusts, EC2 keys and other application credentials. The
+//! records that the other credentials created are also deleted. Even without the deletion, every record that the credential created would be invalid
+//! from the same commit on. The records are deleted so that no list shows them.
 
 use super::blobs::remove_blob;
 use super::delegations::forget;
@@ -10,7 +11,7 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Change, View};
 use std::collections::BTreeSet;
 
-/// Adds the deletion of everything that a credential created to the change that deletes the credential.
+/// Extends the change that deletes a credential: the change also deletes everything that the credential created.
 pub(crate) fn forget_made(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
     let Some(owner) = view.get::<Credential>(id)?.map(|row| row.owner) else { return Ok(()) };
     if view.get::<Delegation>(id)?.is_none() {

@@ -1,5 +1,5 @@
-//! Finds the users, credentials, projects and domains that clients of Keystone name. For a user that does not exist, the result is a name that no
-//! user has, so that the login takes as long as a login with a wrong password.
+//! Looks up users, credentials, projects and domains by the ids or names that clients of Keystone send. If a user does not exist, the result is an
+//! authid that no user has. So the login takes as long as a login with a wrong password.
 
 use crate::error::Error;
 use enfilade_facts::memo::KeyMaker;
@@ -61,7 +61,8 @@ impl fmt::Display for CredentialRef {
     }
 }
 
-/// The authid of the user. A user that does not exist takes the same lookups as an existing user, so that the time shows no difference.
+/// The authid of the user. The same lookups are made for a user that does not exist, so that the response time does not reveal whether the user
+/// exists.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -70,7 +71,7 @@ pub fn authid_of_user(source: &dyn Source, user: &ResourceRef) -> Result<Authid,
     let found = source.read(|view| match user_of(view, user)? {
         Some(id) if view.get::<User>(&id)?.is_some() => authid(view, &id),
         _ => {
-            // Another user is looked up and not used, so that the call takes as long. An error of that lookup is ignored.
+            // Another user is looked up and not used, so that the call takes as long as for an existing user. An error of that lookup is ignored.
             let other = view.any_near::<User>(&UserId::from_bytes([0x80; 16])).ok().flatten();
             let _ = other.map(|(id, _)| authid(view, &id));
             Ok(None)
@@ -79,7 +80,8 @@ pub fn authid_of_user(source: &dyn Source, user: &ResourceRef) -> Result<Authid,
     found.map(|found| found.unwrap_or(nobody))
 }
 
-/// The authid of the credential. A credential that does not exist takes the same lookups as an existing one, so that the time shows no difference.
+/// The authid of the credential. The same lookups are made for a credential that does not exist, so that the response time does not reveal whether
+/// the credential exists.
 ///
 /// # Errors
 /// When the facts cannot be read.

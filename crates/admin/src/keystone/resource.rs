@@ -70,12 +70,12 @@ impl<R: StoredResource> Saving<'_, '_, R> {
 pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
     /// The name of this kind of record in errors and in the audit log.
     const NAME: &'static str;
-    /// The kind under which the additional attributes of such records are stored.
+    /// The kind under which the additional attributes of the record are stored.
     const KIND: ResourceKind;
     /// The verb for a deletion in the audit log.
     const DELETE: &'static str = "delete";
 
-    /// The name of the record in the audit log. It is empty if the id alone says enough.
+    /// The name of the record in the audit log. The name is empty if the audit log contains only the id of the record.
     fn called(&self) -> &str {
         ""
     }
@@ -85,7 +85,8 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
         Key::from_bytes(&random)
     }
 
-    /// Checks a record before it is saved. Adds to the change the name of the record, and the expectation that the records to which it refers exist.
+    /// Checks a record before it is saved. Adds the name of the record to the change. The change also expects that all records to which this record
+    /// refers exist.
     ///
     /// # Errors
     /// When the record is invalid, or a record to which it refers does not exist.

@@ -14,12 +14,12 @@ use std::ops::ControlFlow;
 pub struct RevocationSummary {
     /// The mark.
     pub mark: Revoked,
-    /// When the mark was set, and the last second of issue that it covers.
+    /// The stored record: when the mark was set, and up to which second issued sessions are revoked.
     pub revocation: Revocation,
 }
 
-/// Revokes all sessions that the marks cover and that were issued up to now. A mark that already covers a later second stays. `end` is the
-/// last second at which a revoked token could be valid, if that is known.
+/// Revokes all sessions that the marks cover and that were issued up to now. If an existing mark covers sessions up to a later second, the new mark
+/// also covers sessions up to that second. `end` is the last second at which a revoked token could be valid, if that is known.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -36,29 +36,30 @@ pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what
     Ok(at)
 }
 
-/// Moves the horizon, so that sessions may be issued up to `second` and for some time after it. It is called before a session of that second is
-/// issued.
+/// Moves the horizon, so that sessions may be issued at least up to `second`. The server calls this function before it issues a session in that
+/// second.
 ///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "allow sessions to be issued up to a later second".to_owned());
-    // The server itself requests this change, because no login is possible without it. It commits about one such change per minute.
+    // The server itself requests this change, because no login is possible without it. The server moves the horizon about once per minute.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds, request: None };
     let mut change = Change::requested_by(Requester::Administrator, audit);
     change.allow_issue(Horizon::moved_for(second, now));
     facts.commit(&change)
 }
 
-/// The most records in one commit, so that other writers do not wait long.
+/// The maximum number of records in one commit. Other writers wait until the commit ends, so the commit must be short.
 const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
-/// `expired_seconds` ago, so that services can no longer validate them. The purge uses the time that has certainly passed ([`Passed`]), so a wall
-/// clock that is ahead for a while deletes no mark that is still needed. When the mark of a token may be deleted, the token counts as expired, even
-/// if the clock is set back.
+/// `expired_seconds` ago, so that services can no longer validate them. The purge relies only on time that has certainly passed ([`Passed`]). So no
+/// mark that is still needed is deleted if the wall clock is temporarily ahead. When the mark of a token may be deleted, the token counts as expired,
+/// even if the clock is set back.
 ///
-/// The purge reads marks in the order of their ends, up to the first that stays. Only the first purge of a store reads all marks.
+/// The purge reads marks in the order of their ends, and stops at the first mark that is still needed. Only the first purge of a store reads all
+/// marks.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -108,7 +109,8 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
     Ok(old)
 }
 
-/// Indexes all marks by their ends, also those that were set before format 4. Records that this is done, so that it is done once.
+/// Indexes all marks by their ends, also those that were set before format 4. Records that all marks are indexed, so that later purges skip this
+/// step.
 fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());

@@ -28,9 +28,10 @@ pub struct NewTrust {
     pub uses: Option<u32>,
     /// How many times the trust may be delegated again.
     pub redelegations: u8,
-    /// The other trust, if a session of another trust creates this one (delegates it again).
+    /// The parent trust, if a session of the parent trust creates the new trust (delegates the parent trust again).
     pub parent: Option<TrustId>,
-    /// The application credential, if a session of one creates the trust. The trust is limited to the rights of that credential, and ends with it.
+    /// The application credential, if a session of an application credential creates the trust. The trust is limited to the rights of that
+    /// credential, and ends with it.
     pub by: Option<CredentialId>,
 }
 
@@ -140,7 +141,7 @@ pub fn use_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes a trust. Its sessions are refused from the next request on, and the list of revocation events contains it.
+/// Deletes a trust. Sessions of the trust are refused from the next request on, and the list of revocation events contains the trust.
 ///
 /// # Errors
 /// When the trust does not exist, or the facts cannot be changed.

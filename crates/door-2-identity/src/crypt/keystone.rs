@@ -67,7 +67,7 @@ fn scrypt(params: &str) -> Result<Work, HashRefused> {
             Ok(Work::Scrypt { log_n, r, p })
         }
         _ => Err(HashRefused::Cost(format!(
-            "{params}, at most {} bytes of memory",
+            "the parameters are {params}, at most {} bytes of memory are allowed",
             limits::HASH_MEMORY_BYTES_MAX
         ))),
     }
@@ -77,7 +77,10 @@ fn rounds_of(text: &str) -> Result<Work, HashRefused> {
     let rounds: NonZeroU32 = number(text).ok_or(HashRefused::Form(PBKDF2))?;
     match rounds.get() <= limits::PBKDF2_ROUNDS_MAX {
         true => Ok(Work::Pbkdf2 { rounds }),
-        false => Err(HashRefused::Cost(format!("{rounds} rounds, at most {}", limits::PBKDF2_ROUNDS_MAX))),
+        false => Err(HashRefused::Cost(format!(
+            "the hash has {rounds} rounds, at most {} are allowed",
+            limits::PBKDF2_ROUNDS_MAX
+        ))),
     }
 }
 

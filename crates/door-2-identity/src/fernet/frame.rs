@@ -16,9 +16,9 @@ const TAG_BYTES: usize = 32;
 pub const TOKEN_CHARS_MAX: usize = 1024;
 const TOKEN_BYTES_MAX: usize = TOKEN_CHARS_MAX / 4 * 3;
 
-/// None of the keys signed a token with this text. The error does not tell more, because that would help an attacker.
+/// None of the keys signed a token with this text. The error does not say why the token is refused, because the reason would help an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a Fernet token that was signed with one of the keys")]
+#[error("the text is not a Fernet token that was signed with one of the keys")]
 pub struct NotOurs;
 
 /// A buffer for a payload, so that opening a token allocates nothing.
@@ -68,7 +68,7 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
     }
     let issued_at = u64::from_be_bytes(*issued_at);
     let context = DecryptionContext::Iv128(FixedLength::from(iv));
-    // The library refuses an empty text, and one that is not a multiple of a block.
+    // The library refuses an empty ciphertext, and a ciphertext whose length is not a multiple of the block size.
     let payload = key.decrypting.decrypt(encrypted, context).map_err(|_| NotOurs)?;
     Ok(Opened { issued_at, payload, key: key.index })
 }

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 pub enum Id<'p> {
     /// `uuid4().hex`, as 16 bytes.
     Uuid([u8; 16]),
-    /// Anything else, such as the domain `default`.
+    /// An id that is not a UUID, such as the domain `default`.
     Text(&'p str),
 }
 
@@ -35,7 +35,7 @@ pub fn audit_id_from_text(text: &str) -> Option<AuditId> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-/// A token's own audit id, and the audit id of the first token of its chain if the token was issued for another one.
+/// The audit ids of a token: its own id and, if the token was issued in exchange for another token, the id of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// The audit id of the token itself.
@@ -53,7 +53,7 @@ pub enum Scope<'p> {
     Domain(Id<'p>),
     /// A project.
     Project(Id<'p>),
-    /// A project, by a trust.
+    /// A project on which a trust lends roles.
     Trust {
         /// The project.
         project: Id<'p>,
@@ -62,7 +62,7 @@ pub enum Scope<'p> {
     },
     /// The whole system.
     System,
-    /// A project, by an application credential.
+    /// The project of an application credential.
     ApplicationCredential {
         /// The project.
         project: Id<'p>,
@@ -97,7 +97,7 @@ pub enum Unread {
         /// The name of the kind.
         name: &'static str,
     },
-    /// The payload does not have the form of its kind.
+    /// The payload does not have the fields that its kind requires.
     #[error("the content of the token is malformed")]
     Malformed,
     /// The token lasts longer than the limit.
@@ -114,7 +114,7 @@ const UNSUPPORTED: [(u64, &str); 5] = [
 ];
 
 impl<'p> Payload<'p> {
-    /// Parses a payload. It must not allocate, because every request with a new token needs it.
+    /// Parses a payload. The parser must not allocate memory, because it runs in every request with a new token.
     ///
     /// # Errors
     /// [`Unread`].
@@ -142,7 +142,7 @@ impl<'p> Payload<'p> {
         let methods = from.number()?;
         let scope = match kind {
             0 => Scope::None,
-            // This is the only id without a tag. If it has 16 bytes, it is a UUID.
+            // The id of a domain is the only id without a tag. An id of 16 bytes is a UUID, unless it was packed as valid text.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
             _ => Scope::Project(from.id()?),
@@ -282,7 +282,7 @@ impl<'p> Reader<'p> {
         let is_text = matches!(self.0.first()?, 0xa0..=0xbf | 0xd9);
         let raw = self.raw()?;
         match raw.try_into() {
-            // 16 bytes that are not valid text are a UUID. msgpack before 1.0 packed it as text.
+            // 16 bytes that are not valid text are a UUID. Versions of msgpack before 1.0 packed UUIDs as text.
             Ok(uuid) if !is_text || std::str::from_utf8(raw).is_err() => Some(Id::Uuid(uuid)),
             _ => std::str::from_utf8(raw).ok().map(Id::Text),
         }

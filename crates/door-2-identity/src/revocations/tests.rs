@@ -70,7 +70,7 @@ impl Snapshot for Facts {
     }
 }
 
-/// One of few marks, so that some marks are set again, and several are in one part.
+/// Returns one of only a few marks. So some marks are set more than once, and several marks are in the same part.
 fn mark(n: usize) -> Revoked {
     let id = [u8::try_from(n % 2).unwrap(), 0, u8::try_from(n % 7).unwrap(), u8::try_from(n % 5).unwrap()];
     let id: [u8; 16] = std::array::from_fn(|at| id.get(at).copied().unwrap_or(0));
@@ -132,7 +132,7 @@ fn an_index_with_too_many_marks_gives_the_same_answers() {
             assert!(small.top.is_some() || most / 2 < small.count);
             assert!(small.top.is_none() || small.count <= most);
             assert_eq!((small.horizon, built.horizon), (large.horizon, large.horizon));
-            // No mark counts up to a later second than the index says.
+            // No mark covers a later second than the last second that the index stores.
             let mut last = LastMarks::NONE;
             for (mark, row) in view.list::<Revocation>(&[]).unwrap().iter().filter(|(mark, _)| mark.is_mark())
             {
@@ -151,7 +151,7 @@ fn an_index_with_too_many_marks_gives_the_same_answers() {
                 for index in [&small, &large, &built] {
                     assert_eq!(index.since(&mark).unwrap_or(expected), expected, "step {step}: {mark:?}");
                 }
-                assert_eq!(large.since(&mark), Some(expected), "the whole index knows every mark");
+                assert_eq!(large.since(&mark), Some(expected), "the large index contains every mark");
             }
         }
         assert!(was_here > 50 && was_asked > 50, "{was_here} and {was_asked}");
@@ -231,7 +231,7 @@ fn a_mark_covers_all_of_a_chain_but_of_a_key_only_what_was_issued_before() {
     }
 }
 
-/// Another thread had a newer view, so the index is ahead of this one: then the view alone is asked.
+/// Another thread had a newer view, so the index is ahead of the older view. Then only the older view is read.
 #[test]
 fn an_index_that_is_ahead_changes_no_answer_of_an_older_view() {
     let mut facts = Facts::new();
@@ -247,8 +247,8 @@ fn an_index_that_is_ahead_changes_no_answer_of_an_older_view() {
     });
     for (what, purged, revoked, last, over, by) in [
         ("nothing was purged", None, None, i64::MIN, None, None),
-        ("marks up to the second before its end were purged", Some(1_999), None, 1_999, None, None),
-        ("marks up to its end were purged", Some(2_000), None, 2_000, Some(0), None),
+        ("marks up to the second before the session's end were purged", Some(1_999), None, 1_999, None, None),
+        ("marks up to the session's end were purged", Some(2_000), None, 2_000, Some(0), None),
         ("later marks were purged", Some(2_007), None, 2_007, Some(7), None),
         ("it is revoked", None, Some(Revoked::Token([2; 16])), 2_007, Some(7), Some(Revoked::Token([2; 16]))),
     ] {

@@ -394,13 +394,10 @@ fn a_refusal_names_what_decided() {
         .assert_eq(&says(READER, &["allow everyone full"], write));
     expect!["write-data on /docs/a.txt is not granted: ACE #2 `deny S-1-5-21-1-2-3-1001 write`"]
         .assert_eq(&says(POWER, &["deny everyone execute", "deny staff write", "allow staff full"], write));
-    expect!["write-data on /docs/a.txt is not granted: no entry of the ACL grants it"].assert_eq(&says(
-        POWER,
-        &["allow staff read"],
-        write,
-    ));
+    expect!["write-data on /docs/a.txt is not granted: no entry of the ACL grants the right"]
+        .assert_eq(&says(POWER, &["allow staff read"], write));
     expect![
-        "the user cannot see /docs/a.txt: ACE #1 `deny everyone read-data`; no entry of the ACL grants it"
+        "the user cannot see /docs/a.txt: ACE #1 `deny everyone read-data`; no entry of the ACL grants the right"
     ]
     .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
     expect!["the user cannot see /docs/a.txt: no role"].assert_eq(&says("", &[], write));
@@ -494,7 +491,10 @@ fn without_a_role_the_walk_says_how_to_give_one() {
     let (tank, rules) = ("tank".parse().unwrap(), AccessRules::default());
     let judged = judge(&view, NOW, &alice(), (&tank, &rules), &path("a"), &target, &memo()).unwrap();
     let walk: Vec<String> = judged.walk.iter().map(ToString::to_string).collect();
-    assert_eq!(walk, ["no role is assigned here or above: `enfilade role assign` gives one"]);
+    assert_eq!(
+        walk,
+        ["no role is assigned on this path or above it: assign a role with `enfilade role assign`"]
+    );
 }
 
 #[test]

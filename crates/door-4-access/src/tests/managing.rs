@@ -417,15 +417,15 @@ fn each_alternative_has_words_of_its_own() {
 #[test]
 fn each_kind_of_call_says_what_a_lent_credential_may_do() {
     let (plain, nothing) = (session(Methods::EC2_KEY, None), About::default());
-    let creates = "it creates within its own project and roles";
+    let creates = "it can create records within its own project and roles";
     for (lending, begins, contains) in [
-        (Lending::Sessions, "yes; ", "only for tokens of its own user"),
+        (Lending::Sessions, "yes; ", "only tokens of its own user"),
         (Lending::Reads, "yes", ""),
         (Lending::Manages, "yes", ""),
         (Lending::People, "no", ""),
         (Lending::Keys, "only an unrestricted credential: ", creates),
         (Lending::Credentials, "only an unrestricted credential: ", creates),
-        (Lending::Trusts, "an unrestricted credential: ", "a trust with `allow_redelegation` only"),
+        (Lending::Trusts, "an unrestricted credential: ", "a trust with `allow_redelegation` can only"),
     ] {
         let says = lending.says();
         assert!(says.starts_with(begins) && says.contains(contains), "{lending:?}: {says}");

@@ -74,8 +74,7 @@ fn a_request_meets_no_path_that_is_too_long_and_the_operator_does() {
 fn a_budget_ends_a_walk() {
     let scratch = Scratch::new();
     ["a/x", "b", "c"].iter().for_each(|path| scratch.write(path, ""));
-    let time =
-        "Budget /b: the tree was not processed to its end: it takes longer than the limit `tree_seconds`";
+    let time = "Budget /b: the tree was not processed to its end: the request takes longer than the limit `tree_seconds`";
     // The milliseconds by which the clock advances at each reading, and the number of members after which the client disconnects.
     for (millis, waits, expected) in [
         (1, 9, vec!["/a", "/a/x", "leave /a", "/b", "/c", "leave /"]),

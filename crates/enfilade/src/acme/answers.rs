@@ -1,5 +1,5 @@
-//! The answers to the challenges of an ACME authority. They are files in the data directory, so that every server with this data directory can
-//! answer.
+//! The answers to the challenges of an ACME authority. The answers are files in the data directory, so that every server with this data directory can
+//! send the answers.
 
 use super::place;
 use crate::{output, self_made};
@@ -23,7 +23,7 @@ pub(crate) struct Answers {
     tls: PathBuf,
 }
 
-/// The file of an answer. It is removed when this value is dropped.
+/// The path of a file that contains one answer. The file is removed when this value is dropped.
 pub(super) struct Answer(PathBuf);
 
 impl Drop for Answer {

@@ -30,13 +30,13 @@ const SYSTEM_ROOTS: [&str; 3] =
 pub(super) struct Https(TlsConnector);
 
 impl Https {
-    /// A client that trusts the CA certificates in the file `roots`, or without such a file those of the system.
+    /// A client that trusts the CA certificates in the file `roots`. Without `roots`, the client trusts the CA certificates of the system.
     pub(super) fn new(roots: Option<&Path>) -> anyhow::Result<Self> {
         let file = match roots {
             Some(file) => file,
             None => SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.exists()).with_context(|| {
                 format!(
-                    "no CA certificates to verify the authority with in {}: install the package ca-certificates, or set `[tls] acme_roots`",
+                    "no file with CA certificates exists ({}), so the ACME authority cannot be verified: install the package ca-certificates, or set `[tls] acme_roots`",
                     SYSTEM_ROOTS.join(", ")
                 )
             })?,

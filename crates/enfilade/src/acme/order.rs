@@ -78,7 +78,7 @@ async fn begin(order: &mut Order, challenge: Challenge, answers: &Answers) -> an
             continue;
         }
         let Identifier::Dns(name) = authorization.identifier().identifier.clone() else {
-            bail!("the authority wants to validate something that is no host name");
+            bail!("the authority wants to validate an identifier that is not a host name");
         };
         let mut asked = authorization.challenge(challenge.kind()).with_context(|| {
             format!("the authority offers no validation of this kind ({}) for `{name}`", challenge.name())

@@ -28,7 +28,7 @@ impl Record {
         place(data).join("record.json")
     }
 
-    /// The record; an empty one if there is none, or it cannot be read.
+    /// Reads the record. The record is empty if the file does not exist or cannot be read.
     pub(crate) fn read(data: &Path) -> Self {
         let bytes = std::fs::read(Self::path(data)).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! The files of an installation other than its facts, and their places in a backup. A restore puts them at the same places in its data directory.
+//! The files of an installation other than its facts, and their places in a backup. A restore writes each file to the same relative path in the
+//! restored data directory.
 
 use super::absolute;
 use crate::home::{Installation, file_set};
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The greatest depth of directories in a backup. `keys/fernet` has the depth two, and a directory of certificates may contain others.
+/// The greatest depth of directories in a backup. `keys/fernet` is two levels deep, and a directory of certificates may contain further directories.
 const DEPTH_MAX: usize = 3;
 
 /// The files for a backup, with their lengths and digests.
@@ -67,7 +68,7 @@ impl Parts {
         self.add(&from, Path::new(to))
     }
 
-    /// Adds a directory. The configuration may have moved it out of the data directory.
+    /// Adds a directory. The configuration may place the directory outside the data directory.
     fn whole(&mut self, data: &Path, from: &Path, to: &'static str) -> Result<(), BackupError> {
         let from = absolute(from);
         if from != data.join(to) {

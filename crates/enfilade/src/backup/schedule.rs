@@ -15,11 +15,11 @@ use std::time::Duration;
 
 /// The default of `[backup] every`, in seconds.
 const EVERY: i64 = 24 * 3600;
-/// The pause after a backup that failed, in seconds. It is shorter if backups are made more often.
+/// The pause after a backup that failed, in seconds. The pause is never longer than `[backup] every`.
 const AFTER_FAILURE: i64 = 600;
 /// How often the thread checks whether a backup is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// The age of a temporary file after which the process that wrote it has certainly ended, in seconds.
+/// The age of a temporary file, in seconds, at which the server removes the file. The process that wrote the file has certainly ended by then.
 const ABANDONED: i64 = 24 * 3600;
 /// The first letters of the name of each temporary file that this program writes.
 const TEMPORARY: &str = ".enfilade-";

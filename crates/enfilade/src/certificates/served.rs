@@ -29,7 +29,7 @@ pub(crate) struct Served {
 
 /// How long a directory of certificates must be unchanged before it is read: files are often written together, or twice.
 const QUIET: Duration = Duration::from_millis(100);
-/// After so many waits of [`QUIET`] a directory is read even if changes continue.
+/// The maximum number of waits of [`QUIET`] for a directory. After the last wait, the directory is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
 /// Warnings begin this many days before a certificate expires, because a renewal by hand takes days.
 const SOON_DAYS: i64 = 14;
@@ -112,7 +112,7 @@ impl Served {
         self.measure(bad);
     }
 
-    /// Reads the whole directory again. Returns the number of certificates, and whether no file has a problem.
+    /// Reads the whole directory again. Returns the number of certificates, and whether all files are usable.
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<(usize, bool)> {
         let mut bad = self.bad();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();

@@ -16,7 +16,7 @@ const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
 /// How often the keys are read. A key is in the repository for hours before it seals tickets, so every server reads it in time.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Reads the keys now, and then periodically in a thread of its own. Rotates them when a key has sealed tickets for [`SEALS_SECONDS`].
+/// Reads the keys now, and then periodically in a thread of its own. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
 pub(crate) fn follow(home: &Home, tickets: &Tickets, is_first_start: bool) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
     if !is_first_start && !keys.directory().exists() {
@@ -31,7 +31,7 @@ pub(crate) fn follow(home: &Home, tickets: &Tickets, is_first_start: bool) -> an
             Ok(()) => String::new(),
             Err(why) => {
                 format!(
-                    "warning: TLS session tickets cannot be used, every client does a full handshake: {}: {why}",
+                    "warning: TLS session tickets cannot be used ({}: {why}), so every client does a full handshake",
                     keys.directory().display()
                 )
             }

@@ -32,7 +32,7 @@ pub(crate) enum Acl {
         datastore: DatastoreName,
         /// The path in the datastore
         path: String,
-        /// The lines [default: read from standard input]
+        /// The lines of the new ACL [default: read from standard input]
         lines: Vec<String>,
         /// The ACL in SDDL instead of lines, such as `D:(A;OICI;0x1200a9;;;AU)`
         #[arg(long, conflicts_with = "lines", value_name = "TEXT")]
@@ -40,7 +40,7 @@ pub(crate) enum Acl {
         /// An ACL without entries: it grants nothing
         #[arg(long, conflicts_with_all = ["lines", "sddl"])]
         empty: bool,
-        /// Propagate it to everything below: each object keeps its explicit entries, and its inherited entries are replaced
+        /// Propagate the ACL to everything below the path: each object keeps its explicit entries, and its inherited entries are replaced
         #[arg(long)]
         recursive: bool,
         /// Show the changes without making them

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub(crate) enum Certs {
     /// Show every certificate: its names, its key type, and when it expires
     List {
-        /// Only those that expire within this time: a number and s, m, h or d, such as 30d
+        /// Show only certificates that expire within this time: a number and s, m, h or d, such as 30d
         #[arg(long, value_name = "TIME", value_parser = super::seconds)]
         expiring: Option<i64>,
         /// The directory of certificates [default: the server's]
@@ -55,12 +55,12 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Make a small CA of your own, once: clients that trust it trust every certificate of `certs self-signed`
+    /// Make a small CA of your own, once: a client that trusts this CA trusts every certificate of `certs self-signed`
     Ca {
-        /// Only print its certificate in PEM, for clients; do not make one
+        /// Only print the certificate of the CA in PEM, for clients; do not make a CA
         #[arg(long)]
         show: bool,
-        /// The name that clients show for it [default: Enfilade CA, with the name of this machine]
+        /// The name that clients show for the CA [default: Enfilade CA, with the name of this machine]
         #[arg(long, conflicts_with = "show")]
         name: Option<String>,
     },

@@ -15,7 +15,8 @@ pub(crate) enum Facts {
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
-    /// Write a backup of the facts alone; servers may run and write meanwhile. For a backup of all data of the server, use `enfilade backup`
+    /// Back up only the records in the store (the facts); servers may run and write during the backup. For a backup of all data of the server, use
+    /// `enfilade backup`
     Backup {
         /// The backup file
         file: PathBuf,
@@ -23,9 +24,9 @@ pub(crate) enum Facts {
         #[arg(long)]
         force: bool,
     },
-    /// Replace all facts by those of a backup; running servers use them with their next request
+    /// Replace all records in the store (the facts) with the records of a backup; running servers use the new records from their next request on
     Restore {
-        /// The backup file. Without a file, --accept-rollback accepts a store that has gone back as it is
+        /// The backup file. Without a file, --accept-rollback accepts the present records of a store that was rolled back
         #[arg(required_unless_present = "accept_rollback")]
         file: Option<PathBuf>,
         /// Replace existing facts
@@ -58,7 +59,7 @@ pub(crate) enum Facts {
         #[arg(long)]
         secrets: bool,
     },
-    /// Replace all facts by those of a dump
+    /// Replace all records in the store (the facts) with the records of a dump
     Load {
         /// The dump
         file: PathBuf,

@@ -5,22 +5,22 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Import {
-    /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing
-    /// records do not change, but a user without a password gets one. A chunk store becomes read-only. To go on editing the files, put them
-    /// into the data directory and import from there: then only passwords and realms are imported
+    /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing records do
+    /// not change, but a user without a password gets one. A chunk store becomes read-only. To keep editing the files, put them into the data
+    /// directory and import from the data directory: such an import reads only passwords and realms
     Proxmox {
         /// The directory of the files, for instance a copy of /etc/proxmox-backup
         directory: PathBuf,
         /// Show what would be imported, and change nothing
         #[arg(long)]
         pretend: bool,
-        /// Also import the passwords of users with a second factor: the password alone is then enough here. Without this option these users
-        /// get no password
+        /// Also import the passwords of users with a second factor: on this server, the password alone is then enough. Without this option these
+        /// users get no password
         #[arg(long)]
         without_second_factor: bool,
     },
-    /// Import domains, projects, users, groups, roles, assignments, the catalog and application credentials of a Keystone over its API,
-    /// with their ids; existing records do not change. The API does not give secrets: application credentials need new ones. Import into an
+    /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog and
+    /// application credentials. Existing records do not change. The API does not give secrets: application credentials need new ones. Import into an
     /// empty data directory, and run `enfilade bootstrap` afterwards
     Keystone {
         /// The name of the cloud in clouds.yaml
@@ -29,7 +29,8 @@ pub(crate) enum Import {
         /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the password hashes are imported
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
-        /// Leave out domains, roles and projects whose name another record has here, with every assignment that needs them
+        /// Leave out each domain, role or project whose name another record of this server already has, and every assignment that needs a record that
+        /// was left out
         #[arg(long)]
         leave_out_taken: bool,
         /// Show what would be imported, and change nothing

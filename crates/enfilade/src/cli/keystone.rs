@@ -1,4 +1,4 @@
-//! Commands for what Keystone's clients use: domains, projects, the catalog.
+//! Commands for the records that Keystone's clients use: domains, projects and the catalog of services.
 
 use clap::{Args, Subcommand};
 use enfilade_facts::tables::Interface;
@@ -49,7 +49,7 @@ pub(crate) enum Domain {
         /// The name of the domain
         domain: Realm,
     },
-    /// Refuse all logins of its users, and end their sessions
+    /// Refuse all logins of users of the domain, and end their sessions
     Disable {
         /// The name of the domain
         domain: Realm,
@@ -67,7 +67,7 @@ pub(crate) enum Project {
     Add {
         /// NAME, or NAME@DOMAIN
         name: String,
-        /// The domain it is in, if NAME does not say it [default: Default]
+        /// The domain of the project, if NAME does not contain a domain [default: Default]
         #[arg(long)]
         domain: Option<Realm>,
         /// A description
@@ -86,7 +86,7 @@ pub(crate) enum Project {
         /// Enable it
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
-        /// Refuse all sessions for it until it is enabled again
+        /// Refuse all sessions for the project until it is enabled again
         #[arg(long)]
         disable: bool,
     },

@@ -1,4 +1,4 @@
-//! Commands that end sessions and take back credentials.
+//! Commands that end sessions and revoke credentials.
 
 use clap::{Args, Subcommand};
 use enfilade_facts::vocabulary::{GroupName, Realm, Userid};
@@ -58,8 +58,8 @@ pub(crate) enum Revoke {
 /// What a revocation covers.
 #[derive(Debug, Args)]
 pub(crate) struct Extent {
-    /// Also delete for good: the passwords, API tokens, application credentials, EC2 keys, trusts and WebDAV locks of the users; of a project only the
-    /// application credentials, EC2 keys and trusts for it, and no password
+    /// Also delete permanently the passwords, API tokens, application credentials, EC2 keys, trusts and WebDAV locks of the users. For a project,
+    /// delete only the application credentials, EC2 keys and trusts for the project
     #[arg(long)]
     pub(crate) everything: bool,
 }

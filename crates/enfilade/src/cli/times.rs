@@ -3,7 +3,8 @@
 use crate::clock;
 use enfilade_facts::vocabulary::from_rfc3339;
 
-/// A smaller number is not accepted as seconds since the epoch: it would be a time before 1973, so a duration was probably meant.
+/// The smallest number that is accepted as seconds since the epoch. A smaller number would be a time before 1973, so the user probably meant a
+/// duration.
 const EPOCH_SECONDS_MIN: i64 = 100_000_000;
 
 /// Parses a duration: `90s`, `15m`, `24h`, `7d`, `2w`.

@@ -1,4 +1,4 @@
-//! `enfilade user access`: the ways in of a user, and which of them work.
+//! `enfilade user access`: with which credentials and sessions a user can log in, and which of the credentials work.
 
 use super::judge::Judge;
 use super::{enabled, until};
@@ -12,7 +12,7 @@ use enfilade_identity::{Refusal, check_secret};
 use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
 use serde_json::{Value, json};
 
-/// Each kind of way in: its key in JSON, its name in the singular, and its name in the plural.
+/// Each kind of credential or trust with which a user can log in: the key in JSON, the name in the singular, and the name in the plural.
 pub(super) const KINDS: [(WayKind, &str, &str, &str); 7] = [
     (WayKind::Password, "passwords", "password", "passwords"),
     (WayKind::ApiToken, "api_tokens", "API token", "API tokens"),
@@ -32,10 +32,11 @@ fn name_of(kind: WayKind) -> &'static str {
     KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2)
 }
 
-/// A way in, and the reason if it does not work.
+/// A credential or trust of a user, and the reason if the credential or trust does not work.
 pub(super) type Judged = (Way, Option<String>);
 
-/// Checks for each way in whether it works now. A trust from another user works only if the trustee can log in, or has a session in person.
+/// Checks whether each credential and trust works now. A trust from another user works only if the trustee can log in with a password, or has a
+/// session from a login without a lent credential.
 pub(super) fn judged(
     home: &Home,
     judge: &Judge,
@@ -49,7 +50,7 @@ pub(super) fn judged(
             let needs_login = way.kind == WayKind::TrustFromAnother && !has_session(&way.user, sessions);
             let why_not = match way.check(view, now, &context) {
                 Ok(()) if needs_login && check_secret(view, now, way.user, None).is_err() => {
-                    Some("a trust needs a session that the user began in person, and the user has neither such a session nor a password that works".to_owned())
+                    Some("to use a trust, the user needs a working password, or a session from a login without a lent credential".to_owned())
                 }
                 Ok(()) => None,
                 Err(Refusal::Facts(why)) => return Err(why.into()),
@@ -70,7 +71,7 @@ fn why_not(refusal: &Refusal) -> String {
         Refusal::Disabled { what, .. } => format!("{what} is disabled"),
         Refusal::Expired { what, .. } => format!("{what} has expired"),
         Refusal::NoScope(why) => (*why).to_owned(),
-        Refusal::PasswordExpired { .. } => "it can only be used to choose another password".to_owned(),
+        Refusal::PasswordExpired { .. } => "the password can only be used to set a new password".to_owned(),
         Refusal::BadHash { why, .. } => format!("the stored hash cannot be used: {why}"),
         Refusal::File { file, why, .. } => format!("{file} is stale or invalid: {why}"),
         other => other.to_string(),
@@ -137,7 +138,7 @@ fn show(user: &Userid, access: &UserAccess, judged: &[Judged], sessions: &[Issue
     }
     match rows.is_empty() {
         true => output::line(&format!(
-            "no way in: neither a password, nor a token, key, trust or known session; to give one: enfilade user passwd {}",
+            "this user has no password, token, key, trust or known session; to set a password: enfilade user passwd {}",
             output::word(&user.to_string())
         )),
         false => output::table(&["WAY IN", "NAME", "EXPIRES", "WORKS", "GIVES"], &rows),

@@ -13,7 +13,7 @@ use review::Form;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
-/// The most unchanged objects to name.
+/// The maximum number of unchanged objects that the output names.
 const NAMED_MAX: usize = 20;
 /// The most entries of a directory that are counted.
 const COUNTED_MAX: u64 = 1_000;
@@ -155,7 +155,7 @@ fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     anyhow::ensure!(
         !lines.is_empty(),
-        "no lines are given, nothing was changed: give them as arguments or on standard input; --empty sets an ACL without entries"
+        "nothing was changed, because the new ACL has no lines: give the lines as arguments or on standard input; --empty sets an ACL without entries"
     );
     Ok(lines)
 }
@@ -183,7 +183,7 @@ fn propagate(
         "protected": protected, "left": left.iter().map(|(path, why)| json!({ "path": path, "error": why })).collect::<Vec<Value>>(),
     });
     let mut text = format!(
-        "{changed} ACLs {would}, {same} already correct, {} objects are protected and inherit nothing",
+        "{changed} ACLs {would}, {same} ACLs already correct, {} protected objects inherit nothing",
         protected.len()
     );
     for (path, why) in left.iter().take(NAMED_MAX) {

@@ -24,7 +24,7 @@ use std::path::Path;
 
 pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> anyhow::Result<()> {
     let target = target(command)?;
-    // The ACLs of files are read through the datastores, so a `Home` is opened. Without ACLs it is enough to open the store of facts.
+    // To read the ACLs of files, the command needs the datastores, so it opens a `Home`. Without ACLs, the command opens only the store (LMDB).
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone())?;
@@ -83,18 +83,18 @@ fn tell(command: &Backup, made: &Made, json: bool) {
         output::bytes(*bytes)
     );
     if !is_encrypted {
-        text.push_str("\nit holds private keys and hashes of secrets, not encrypted: keep it where only administrators can read it");
+        text.push_str("\nthe backup contains private keys and hashes of secrets, and is not encrypted: store the backup where only administrators can read it");
     }
     text.push_str(match command.acls {
-        true => "\nthe content of datastores is not in it",
-        false => "\nnot in it: the content of datastores, and the ACLs of its files (--acls adds these)",
+        true => "\nthe content of datastores is not in the backup",
+        false => "\nnot in the backup: the content of datastores, and the ACLs of their files (see --acls)",
     });
     let key = match (is_encrypted, command.recipients.is_empty()) {
         (false, _) => "",
         (true, true) => " --passphrase",
         (true, false) => " --identity KEYFILE",
     };
-    text.push_str(&format!("\ncheck it again: enfilade restore '{target}' --check{key}"));
+    text.push_str(&format!("\nto check the backup again: enfilade restore '{target}' --check{key}"));
     output::done(json, &value, &text);
 }
 
@@ -114,7 +114,7 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     let is_encrypted = command.passphrase || command.passphrase_stdin || !recipients.is_empty();
     ensure!(
         is_encrypted == ends_in("age"),
-        "`{}`: an encrypted backup needs a name that ends in .age, and only an encrypted backup may have such a name: expected for example backup.tar.age together with --recipient or --passphrase, or backup.tar without them",
+        "`{}`: an encrypted backup needs a name that ends in .age, such as backup.tar.age; a backup without --recipient or --passphrase needs another name, such as backup.tar",
         target.display()
     );
     let lock = match passphrase(command)? {
@@ -136,7 +136,7 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
     }
 }
 
-/// The fewest characters of a new passphrase.
+/// The minimum length of a new passphrase, in characters.
 const PASSPHRASE_CHARACTERS_MIN: usize = 12;
 
 /// Reads a passphrase for the new backup. On a terminal the user types it twice: nobody could open a backup with a mistyped passphrase.

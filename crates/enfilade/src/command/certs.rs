@@ -219,7 +219,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     match files.place() {
         CertificatePlace::Directory(directory) => Ok(directory),
         CertificatePlace::List(list) => bail!(
-            "the certificates come from the crt-list `{}`, which this command does not change: edit the list and its files by hand (a new file first, then its line); a running server loads both",
+            "this command does not change certificates of the crt-list `{}`: edit the list and the certificate files by hand, new files first; a running server loads the changes",
             list.display()
         ),
     }

@@ -174,13 +174,14 @@ fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -
     }
 }
 
-/// The absolute path of a new datastore, and a note if it is on a network file system. Such a datastore is only served while that file system is
-/// mounted, because an unmounted one leaves an empty directory.
+/// The absolute path of a new datastore, and a note if it is on a network file system. A datastore on a network file system is served only while the
+/// file system is mounted, because the directory is empty without the mount.
 fn place(path: &Path) -> anyhow::Result<(String, String)> {
     let path = std::path::absolute(path).with_context(|| format!("path `{}`", path.display()))?;
     let path = path.to_str().context("the path is not UTF-8")?.to_owned();
     let point = mounts::network_mount_over(&path).ok().flatten();
-    let needs = point.map(|point| format!("; it is served only while a file system is mounted at {point}"));
+    let needs = point
+        .map(|point| format!("; the datastore is served only while a file system is mounted at {point}"));
     Ok((path, needs.unwrap_or_default()))
 }
 
@@ -189,7 +190,7 @@ fn place(path: &Path) -> anyhow::Result<(String, String)> {
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {
-        // The new maintenance mode is committed, so each operation that enters the ledger from now on sees it (docs/freshness.md, rule 5).
+        // The new maintenance mode is committed, so it applies to every operation that the ledger counts from now on (docs/freshness.md, rule 5).
         let mut waits_for = Vec::new();
         for process in operations::everybody(&home.data)? {
             let inside = process.inside.iter().find(|(of, _)| of == name).map(|(_, active)| *active);

@@ -135,7 +135,7 @@ fn backups(installation: &Installation) -> Finding {
     let Some(every) = schedule::every(installation) else {
         return warning(
             what,
-            "none are scheduled: set `[backup] directory`, or run `enfilade backup` regularly",
+            "no backups are scheduled: set `[backup] directory`, or run `enfilade backup` regularly",
         );
     };
     let record = match schedule::Record::read(&installation.data) {
@@ -145,27 +145,27 @@ fn backups(installation: &Installation) -> Finding {
     if let Some(failed) = record.failed {
         return error(
             what,
-            format!("the last one failed at {}: {}", output::time(failed.unix_seconds), failed.why),
+            format!("the last backup failed at {}: {}", output::time(failed.unix_seconds), failed.why),
         );
     }
     match record.made.last() {
-        None => warning(what, "none was made yet: a running server makes the first one at once"),
+        None => warning(what, "no backup was made yet: a running server makes the first backup at once"),
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
             format!(
-                "the last one is of {}, and the next one is overdue: check that a server is running, and look into its log",
+                "the last backup was made at {}, and the next backup is overdue: check that a server is running, and look into its log",
                 output::time(last.unix_seconds)
             ),
         ),
         Some(last) if last.file.starts_with(&installation.data) => warning(
             what,
             format!(
-                "`{}` is in the data directory, and would be lost with it: set `[backup] directory` to one on another disk",
+                "the backup `{}` would be lost together with the data directory that contains it: set `[backup] directory` to a directory on another disk",
                 last.file.display()
             ),
         ),
         Some(last) => {
-            well(what, format!("`{}`, and {} older ones", last.file.display(), record.made.len() - 1))
+            well(what, format!("`{}`, and {} older backups", last.file.display(), record.made.len() - 1))
         }
     }
 }
@@ -195,13 +195,14 @@ fn descriptors() -> Finding {
     match getrlimit(Resource::Nofile).maximum {
         Some(most) if most < 65_536 => warning(
             "descriptors",
-            format!("at most {most}; raise `LimitNOFILE` to serve many connections at once"),
+            format!("at most {most} descriptors; raise `LimitNOFILE` to serve many connections at once"),
         ),
         _ => well("descriptors", "enough"),
     }
 }
 
-/// Whether the clock of the machine is synchronised. By this clock, servers decide whether a session or credential has expired or was revoked.
+/// Whether the clock of the machine is synchronised. Servers use the clock of the machine to decide whether a session or credential has expired or
+/// was revoked.
 fn synchronised() -> Finding {
     match time_service::is_synchronised() {
         Some(true) => well("clock", "synchronised"),
@@ -209,20 +210,21 @@ fn synchronised() -> Finding {
             "clock",
             "not synchronised: run a time service (`systemctl enable --now systemd-timesyncd`, or chrony); expiry dates and sessions depend on the clock",
         ),
-        None => warning("clock", "the kernel does not tell whether it is synchronised"),
+        None => warning("clock", "the kernel does not tell whether the clock is synchronised"),
     }
 }
 
 fn acls(data: &Path) -> Finding {
     match enfilade_content::acl_place(data) {
-        Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ones go to security.NTACL"),
+        Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ACLs are stored in security.NTACL"),
         Some(enfilade_content::AclPlace::User) => warning(
             "ACLs",
-            "new ones go to user.NTACL, which Samba does not read; with CAP_SYS_ADMIN new ones go to security.NTACL",
+            "new ACLs are stored in user.NTACL, which Samba does not read; with CAP_SYS_ADMIN they are stored in security.NTACL",
         ),
-        None => {
-            error("ACLs", "the file system of the data directory has no extended attributes: choose another")
-        }
+        None => error(
+            "ACLs",
+            "the file system of the data directory has no extended attributes: choose another file system",
+        ),
     }
 }
 
@@ -243,7 +245,8 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     let (certificates, bad, warnings) = match looked() {
         Ok(found) => found,
         Err(why) => {
-            // If the place does not exist, `serve` makes a certificate. If it exists and cannot be read, the server does not start.
+            // If the directory or crt-list of certificates does not exist, `serve` makes a certificate. If the directory or crt-list exists but
+            // cannot be read, the server does not start.
             return vec![match Path::new(&path).exists() {
                 true => error("certificates", format!("`{path}`: {why}")),
                 false => warning(
@@ -265,7 +268,7 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
             "certificates",
             format!("no usable certificate in `{path}`: add one with `enfilade certs add`"),
         ),
-        usable => well("certificates", format!("{usable} usable in `{path}`")),
+        usable => well("certificates", format!("{usable} usable certificates in `{path}`")),
     });
     findings
 }
@@ -312,11 +315,11 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("{stale} dead readers kept old pages and made the file grow; they are cleared now"),
+            format!("because of {stale} readers whose processes had ended, old pages stayed in use and the file grew; these readers are now removed"),
         ));
     }
     findings.push(match unshipped {
-        0 => well("audit log", "complete: every change is in it"),
+        0 => well("audit log", "complete: the audit log contains every change"),
         count => warning("audit log", format!("{count} changes wait for a server to write them")),
     });
     findings
@@ -325,18 +328,18 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
 /// The failed logins that the servers counted.
 fn attempts(data: &Path) -> Finding {
     let what = "failed logins";
-    // `enfilade doctor` does not create the file: a server that runs as another user could not write to it.
+    // `enfilade doctor` does not create the file `attempts`, because a server that runs as another user could not write to the file.
     if !data.join("attempts").exists() {
         return well(what, "none counted yet");
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
         Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} in this hour and the one before; no address is blocked"))
+            well(what, format!("{failed} failures in this hour and the hour before; no address is blocked"))
         }
         Ok(Attempted { failed, barred }) => warning(
             what,
             format!(
-                "{failed} in this hour and the one before, and {barred} attempts from blocked addresses: passwords are being guessed; see the access log for `\"code\":\"ID13\"`"
+                "somebody is guessing passwords: {failed} failed logins in this hour and the hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the access log"
             ),
         ),
         Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),
@@ -377,7 +380,7 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
-/// Whether the key for the hashes of API tokens exists, and is the one that made them.
+/// Whether the key for the hashes of API tokens exists, and whether the hashes were made with this key.
 fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
     let what = "key of API tokens";
     let data = &installation.data;
@@ -385,7 +388,7 @@ fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
         Ok((judged, key)) => match (token_key::fault(data, judged, key.is_none()), key) {
             (Some(why), _) => error(what, why),
             (None, Some(_)) => well(what, token_key::path(data).display().to_string()),
-            (None, None) => well(what, "no API token needs it; it is made with the first one"),
+            (None, None) => well(what, "no API token needs the key; the first API token creates the key"),
         },
         Err(why) => error(what, why.to_string()),
     }
@@ -402,7 +405,7 @@ fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
             error(what, format!("`{}` cannot be read: {why}; run `enfilade keys check`", directory.display()))
         }
         (_, Ok(true)) => error(what, token_key::lost_sessions(directory)),
-        (_, Ok(false)) => well(what, "none yet: `enfilade keys init` creates them"),
+        (_, Ok(false)) => well(what, "no keys exist yet: `enfilade keys init` creates the keys"),
         (_, Err(why)) => error(what, why.to_string()),
     }
 }
@@ -422,7 +425,7 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     match enfilade_admin::list_bad_hashes(lmdb) {
         Ok(bad) => {
             let says = |why: &str| {
-                format!("the hash of its secret is unusable: {why}; run `enfilade token regenerate`")
+                format!("the hash of the token's secret is unusable: {why}; run `enfilade token regenerate`")
             };
             bad.iter().map(|(token, why)| warning(&format!("token {token}"), says(why))).collect()
         }

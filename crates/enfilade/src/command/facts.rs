@@ -53,7 +53,7 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let of_the_house = || {
         format!(
-            "this is a backup that `enfilade backup` wrote, with more than the facts: run `enfilade restore '{}' --force`",
+            "this backup, which `enfilade backup` wrote, contains more than the records of the store: run `enfilade restore '{}' --force`",
             file.display()
         )
     };
@@ -78,10 +78,10 @@ fn status(lmdb: &Lmdb, json: bool) {
         return;
     }
     let advice =
-        if status.is_worth_compacting() { "; `enfilade facts compact` makes it shorter" } else { "" };
+        if status.is_worth_compacting() { "; `enfilade facts compact` makes the file shorter" } else { "" };
     let rows = [
         ("store", status.at.store.to_string()),
-        ("revision", format!("{}, the audit log is at {}", status.at.revision, status.shipped)),
+        ("revision", format!("{} (written to the audit log up to {})", status.at.revision, status.shipped)),
         ("size", format!("{} of {}", mebibytes(status.used_bytes), mebibytes(status.map_bytes))),
         ("file", format!("{}{advice}", mebibytes(status.file_bytes))),
         ("readers", format!("{} of {}", status.readers, status.readers_max)),
@@ -115,7 +115,7 @@ fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitC
         output::line(advice);
         if was_refused {
             output::line(
-                "the pages are sound: the store, which was refused after a fault, can be opened again",
+                "no page of the store is damaged: after the earlier fault, the store can be opened again",
             );
         }
     }
@@ -152,7 +152,9 @@ fn gather(lmdb: &Lmdb, directory: &Path) -> anyhow::Result<Gathered> {
     let mut show = |done, all| progress.show(done, all);
     let now = clock::now().unix_seconds;
     let gathered = Gathered::of(&|look| lmdb.with_view(look), directory, now, &mut show);
-    gathered.with_context(|| format!("the facts cannot be copied to `{}`", directory.display()))
+    gathered.with_context(|| {
+        format!("the records of the store (the facts) cannot be copied to `{}`", directory.display())
+    })
 }
 
 /// The directory of a file.
@@ -194,7 +196,7 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
 fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
     let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
-    // The store is closed before the dump is written, because the program that reads a pipe may take any time.
+    // The store is closed before the dump is written, because a program that reads the dump from a pipe may be slow.
     drop(lmdb);
     let mut progress = Progress::start("writing the dump");
     let mut write = |to: &mut dyn Write| -> std::io::Result<()> {
@@ -232,7 +234,11 @@ fn put_in_place(
     let copy = copy.with_context(unchanged)?;
     let origin = copy.origin.clone();
     let count = origin.records;
-    let audit = audit(format!("facts restore {} of revision {}", file.display(), origin.revision));
+    let audit = audit(format!(
+        "facts restore {}: all facts replaced by those of revision {}",
+        file.display(),
+        origin.revision
+    ));
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
     let fill = |lmdb: &Lmdb| lmdb.restore(copy, &audit, consent.accept_rollback, &mut show);
@@ -324,11 +330,11 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
         output::done(
             json,
             &value,
-            &format!("the store was accepted with its present facts; its new id is {}", at.store),
+            &format!("the present content of the store is accepted; the new id of the store is {}", at.store),
         );
     };
     match open(installation) {
-        Ok(_) => bail!("the store is sound and has not gone back: there is nothing to accept"),
+        Ok(_) => bail!("the store was neither rolled back nor replaced, so there is nothing to accept"),
         Err(OpenError::WentBack { .. } | OpenError::Replaced(_)) => {}
         Err(why) => return Err(why.into()),
     }
@@ -346,7 +352,11 @@ fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Re
         // The store is opened even if it needs no upgrade, because opening it reports damage.
         let revision = open(installation)?.at().revision;
         let value = json!({ "upgraded": false, "revision": revision.0 });
-        output::done(json, &value, "the facts have the format of this version: nothing was changed");
+        output::done(
+            json,
+            &value,
+            "the store already has the format of this version of enfilade; nothing was changed",
+        );
         return Ok(());
     };
     if dry_run {
@@ -359,7 +369,7 @@ fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Re
     }
     let (plan, at) = run_upgrade(older)?;
     let value = json!({ "upgraded": true, "plan": described(&plan), "revision": at.revision.0 });
-    let text = format!("{}\nthe facts are upgraded; the new revision is {}", told(&plan), at.revision);
+    let text = format!("{}\nthe store was upgraded; the new revision is {}", told(&plan), at.revision);
     output::done(json, &value, &text);
     Ok(())
 }
@@ -380,7 +390,7 @@ fn compact(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Re
         output::done(
             json,
             &revision,
-            &format!("{} would be saved (an estimate); nothing was changed", shorter(&plan)),
+            &format!("{} of disk space would be freed (an estimate); nothing was changed", shorter(&plan)),
         );
         return Ok(());
     }
@@ -393,7 +403,11 @@ fn compact(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Re
         why => why.into(),
     })?;
     let value = json!({ "compacted": true, "plan": measured(&done), "revision": at.revision.0 });
-    output::done(json, &value, &format!("{} saved; the new revision is {}", shorter(&done), at.revision));
+    output::done(
+        json,
+        &value,
+        &format!("{} of disk space freed; the new revision is {}", shorter(&done), at.revision),
+    );
     Ok(())
 }
 

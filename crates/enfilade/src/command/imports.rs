@@ -31,7 +31,7 @@ pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Whether the import only shows what it would do, and there is no data directory.
+/// Whether the command only simulates an import, and no data directory exists.
 pub(super) fn has_no_house(command: &Import, data: Option<&Path>) -> anyhow::Result<bool> {
     Ok(command.is_pretended() && !is_house(&data_directory(data.map(Path::to_path_buf))?))
 }
@@ -52,7 +52,7 @@ pub(super) fn pretend(
         installation.config.facts.files.get_or_insert_with(|| data.clone());
     }
     let mut home = Home::open(installation)?;
-    // The report names commands for the data directory that a real import would make.
+    // A real import would create the directory `data`, so the commands in the report contain its path.
     home.data = data;
     run(&home, command, json)?;
     Ok(ExitCode::SUCCESS)

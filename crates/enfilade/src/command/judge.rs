@@ -8,7 +8,7 @@ use enfilade_facts::Read as _;
 use enfilade_identity::{Context, HashKey, IdentityMemo, Refusal, SessionState, check_session};
 use enfilade_sources::files::issued::IssuedSession;
 
-/// The listed sessions that have not expired. There are none if no server has created the list yet.
+/// The listed sessions that have not expired. Returns an empty list if no server has created the list of sessions yet.
 pub(super) fn known_sessions(home: &Home) -> anyhow::Result<Vec<IssuedSession>> {
     match home.data.join("sessions").try_exists()? {
         true => Ok(home.sessions()?.live(clock::now().unix_seconds)),
@@ -16,14 +16,14 @@ pub(super) fn known_sessions(home: &Home) -> anyhow::Result<Vec<IssuedSession>> 
     }
 }
 
-/// Judges sessions and credentials as a server does, on the facts of this moment.
+/// Judges sessions and credentials with the current facts, as a server does.
 pub(super) struct Judge {
     hash_key: HashKey,
     sessions: SessionState,
     memo: IdentityMemo,
 }
 
-/// The size of the memo of door 2 (identity) during one command, in bytes.
+/// The size of the memo for identity checks during one command, in bytes.
 const MEMO_BYTES: usize = 1 << 20;
 
 impl Judge {

@@ -7,7 +7,7 @@ use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// The most tokens that a text for people names; `--json` has all.
+/// The maximum number of token names in a text for people. With `--json`, all names are listed.
 const NAMED_MAX: usize = 20;
 
 pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<ExitCode> {
@@ -106,10 +106,10 @@ fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Re
     }
     output::line(&format!("{}\n", ring(&listed)));
     let needed = |key: &KeySummary| match (key.used_for, key.needed_until) {
-        (KeyUse::Staged, _) => "it signs after the next rotation".to_owned(),
-        (KeyUse::Primary, _) => "it signs".to_owned(),
-        (_, Some(until)) if now < until => format!("for tokens until {}", output::time(until)),
-        _ => "no live token needs it".to_owned(),
+        (KeyUse::Staged, _) => "the key signs after the next rotation".to_owned(),
+        (KeyUse::Primary, _) => "the key signs".to_owned(),
+        (_, Some(until)) if now < until => format!("tokens need the key until {}", output::time(until)),
+        _ => "no live token needs the key".to_owned(),
     };
     let rows: Vec<Vec<String>> = listed
         .iter()

@@ -65,14 +65,14 @@ pub(super) fn bootstrap(
         }));
         return Ok(ExitCode::SUCCESS);
     }
-    let made = if is_new { "created" } else { "already existed and has the new password" };
+    let made = if is_new { "created" } else { "already existed, and the password of the user was replaced" };
     output::line(&format!(
-        "user {full} {made}, and has the role {} on project {} and on the system",
+        "user {full} {made}; the user has the role {} on project {} and on the system",
         wanted.role, wanted.project
     ));
     if is_local {
         output::line(&format!(
-            "the catalog names {public}, which only this machine reaches: for other machines add --public-url https://HOST:PORT/v3"
+            "the catalog contains the URL {public}, which works only on this machine: for other machines add --public-url https://HOST:PORT/v3"
         ));
     }
     tell_same_name(home, &wanted.user, &others);
@@ -181,7 +181,7 @@ pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId>
 fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<(&str, Realm)> {
     match (text.rsplit_once('@'), domain) {
         (Some(_), Some(domain)) => bail!(
-            "`{text}` already names a domain: expected NAME@DOMAIN without --domain, or a NAME without `@` in domain {domain}"
+            "`{text}` already contains a domain: give either NAME@DOMAIN, or a NAME without `@` and --domain {domain}"
         ),
         (Some((name, domain)), None) => Ok((name, domain.parse()?)),
         (None, Some(domain)) => Ok((text, domain)),

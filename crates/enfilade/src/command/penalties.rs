@@ -15,7 +15,7 @@ pub(super) fn run(data: &Path, command: Penalties, json: bool) -> anyhow::Result
             let cleared = control::ask(data, &Question::Clear(subject.clone()))?;
             if let (Some(subject), true) = (&subject, cleared.is_empty()) {
                 bail!(
-                    "`{subject}` is neither delayed nor refused; `enfilade penalties list` prints all addresses and names that are"
+                    "`{subject}` is neither delayed nor refused; `enfilade penalties list` prints every delayed or refused address and name"
                 );
             }
             if json {

@@ -81,12 +81,13 @@ struct Subject {
     name: String,
     marks: Vec<Revoked>,
     deletes: Deletes,
-    /// The users of the subject. The report lists which of their ways in still work. For `projects` it also lists ways in of other users.
+    /// The users of the subject. The report lists which credentials and trusts of the users still work. For `projects`, the report also lists
+    /// credentials and trusts of other users.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that gives a user a way in again.
+    /// The command that lets a user log in again.
     again: String,
 }
 
@@ -170,8 +171,8 @@ impl Subject {
         })
     }
 
-    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. The
-    /// session of such a token is added to `known`, because a server with another list may have issued it.
+    /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. A
+    /// server with another list of sessions may have issued a token from standard input, so its session is added to `known`.
     fn session(
         home: &Home,
         text: &str,
@@ -220,7 +221,7 @@ impl Subject {
         }
     }
 
-    /// The command that deletes the remaining ways in.
+    /// The command that deletes the remaining credentials and trusts.
     fn delete(&self) -> String {
         match &self.owner {
             Some(owner) => format!("enfilade revoke user {} --everything", output::word(&owner.to_string())),
@@ -228,9 +229,12 @@ impl Subject {
         }
     }
 
-    /// The commands that end the sessions and ways in that still work.
+    /// The commands that end the remaining sessions and delete the remaining credentials and trusts.
     fn next(&self) -> String {
-        let delete = format!("{} deletes them for good", self.delete());
+        let delete = format!(
+            "{} ends the remaining sessions and permanently deletes the remaining credentials",
+            self.delete()
+        );
         match (&self.owner, self.kind) {
             (Some(owner), "session" | "chain") => {
                 let owner = output::word(&owner.to_string());
@@ -240,7 +244,7 @@ impl Subject {
         }
     }
 
-    /// Every way in of the users and for the projects.
+    /// All credentials and trusts of the users, and those for the projects.
     fn ways(&self, home: &Home) -> anyhow::Result<Vec<Way>> {
         home.source().read(|view| {
             let mut ways = Vec::new();
@@ -281,7 +285,7 @@ impl Subject {
     }
 }
 
-/// The most revocation marks in one change.
+/// The maximum number of revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;
 
 /// Reads a token from standard input, and returns the claim in it.
@@ -331,9 +335,9 @@ impl Outcome {
         let Subject { kind, name, .. } = subject;
         match (self.sessions, *kind) {
             (0, "token") => None,
-            (0, "session") => {
-                Some(format!("no valid session with the audit id {name} is known; it is refused from now on"))
-            }
+            (0, "session") => Some(format!(
+                "no valid session with the audit id {name} is known; a session with this id is refused from now on"
+            )),
             (0, "chain") => Some(format!(
                 "no valid session of the chain {name} is known; its sessions are refused from now on"
             )),
@@ -389,7 +393,7 @@ impl Outcome {
             Deletes::Everything => {
                 format!("no way in is left; roles and memberships stay; to let a user in again: {again}")
             }
-            _ => format!("no other way in of {} exists", subject.whose()),
+            _ => format!("no other credential or trust of {} exists", subject.whose()),
         })
     }
 }

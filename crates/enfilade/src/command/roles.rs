@@ -116,7 +116,7 @@ fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<
     let extra: Value = serde_json::from_str(&extra).unwrap_or_default();
     if !force && extra.pointer("/options/immutable") == Some(&Value::Bool(true)) {
         bail!(
-            "role `{name}` is immutable, nothing was changed: {with} would be removed with it; to remove it nevertheless, add --force"
+            "role `{name}` is immutable, so nothing was changed; to remove the role together with {with}, add --force"
         );
     }
     let at = remove_named_role(&home.change_context(), name)?;

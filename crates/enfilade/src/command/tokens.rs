@@ -257,7 +257,7 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
         ("enabled", enabled(token.enabled)),
         ("made", output::time(token.created)),
         ("expires", until(token.expires)),
-        ("roles", roles(token, "its own, within its owner's", "its owner's")),
+        ("roles", roles(token, "own roles, limited to the owner's roles", "the owner's roles")),
         ("kept in", defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg and token.shadow")),
         ("secret", format!("checked by {}", token.checked_by)),
         (

@@ -35,7 +35,7 @@ impl Effect {
 pub(crate) struct Key {
     /// The section, without brackets.
     pub(crate) section: &'static str,
-    /// The page in `docs/` about the section; it may include the heading that explains the keys.
+    /// The page in `docs/` about the section, optionally with the heading that explains the keys.
     pub(crate) page: &'static str,
     name: &'static str,
     /// The values that the key accepts, in words.
@@ -112,18 +112,19 @@ keys! {
         plain_listen: Option<PlainAddresses>, "off", Restart;
         /// The address for plain HTTP that redirects to HTTPS.
         http_listen: Option<Addresses>, "off", Restart;
-        /// The directory of ACME challenges (HTTP-01) that `http_listen` answers with: `.well-known/acme-challenge` in certbot's webroot.
+        /// The directory of the ACME challenge files (HTTP-01) that `http_listen` serves: `.well-known/acme-challenge` in certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
-        /// Public host names of a certificate that the server obtains from a certificate authority (ACME) and renews. Setting it accepts the
-        /// authority's terms of service.
+        /// Public host names of a certificate that the server obtains from a certificate authority (ACME) and renews. By setting this key you accept
+        /// the authority's terms of service.
         acme: Option<PublicNames>, "off", Restart;
         /// The ACME authority: the URL of its directory.
         acme_directory: AcmeDirectory, Restart;
-        /// The e-mail address that a new account at the authority names.
+        /// The contact e-mail address for a new account at the ACME authority.
         acme_contact: Option<MailAddress>, "none", Restart;
         /// A PEM file of the CA certificates that verify the authority's own certificate.
         acme_roots: Option<PathBuf>, "the CA certificates of the system", Restart;
-        /// Load balancers trusted to send a PROXY v2 header, separated by commas. They must send it.
+        /// Load balancers trusted to send a PROXY v2 header, separated by commas. A load balancer in this list must send the header on every
+        /// connection.
         proxy_from: Networks, "none", Restart;
         /// The value of `Strict-Transport-Security` on every response over TLS.
         hsts: Option<TransportSecurity>, "not sent", Restart;
@@ -133,9 +134,9 @@ keys! {
         names: Option<Names>, "localhost only", Restart;
         /// A crt-list as HAProxy takes it, used instead of `certificates`: it names the file and the options for each server name.
         crt_list: Option<PathBuf>, "off", Reload;
-        /// A directory of CA certificates that complete bundles without a chain.
+        /// A directory of CA certificates. If a bundle has no chain, the server adds the chain from this directory.
         issuers: Option<PathBuf>, "off", Reload;
-        /// Whether the index of an earlier start is used, and whether the files are checked for changes first.
+        /// Whether a start uses the stored index of certificates, and whether the server first checks the files for changes.
         index: UseOfIndex, Restart;
         /// When keys are verified.
         check: Check, Restart;
@@ -168,9 +169,9 @@ keys! {
     }
     /// Rules for new passwords. Imported passwords and generated ones are not checked.
     passwords: Passwords, "identity.md#passwords" {
-        /// The fewest characters; 0: no rule.
+        /// The minimum number of characters in a password; 0: no rule.
         characters_min: AtMost<{ SECRET_BYTES_MAX as u64 }> = AtMost::of(12), Restart;
-        /// The fewest kinds of characters (lower case, upper case, digits, others); 0: no rule.
+        /// The minimum number of kinds of characters in a password (lower case, upper case, digits, others); 0: no rule.
         kinds_min: AtMost<4>, Restart;
         /// When a password expires.
         expire_after: Option<Duration>, "never", Restart;
@@ -200,16 +201,16 @@ keys! {
     facts: Facts, "backup.md" {
         /// The directory of `datastore.cfg`, `user.cfg`, `acl.cfg` and `token.shadow`.
         files: Option<PathBuf>, "the data directory", Restart;
-        /// The number of the group whose members share the data directory.
+        /// The numeric id (GID) of the group whose members share the data directory.
         group: Option<u32>, "only the owner", Restart;
         /// How long the last good content of a broken file is used, in seconds.
         stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
-        /// The largest size of the store of facts, in MiB. The same for all processes.
+        /// The largest size of the store of facts, in MiB. All processes that share the data directory must have the same value.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
     }
     /// Backups of all data of the server, which the server makes by itself.
     backup: Backup, "backup.md#on-a-schedule" {
-        /// The directory of the backups; created if it does not exist. No datastore may contain it.
+        /// The directory of the backups; created if it does not exist. No datastore may contain this directory.
         directory: Option<AbsolutePath>, "no backups are made", Restart;
         /// How often a backup is made.
         every: Option<Duration>, "`24h`", Restart;

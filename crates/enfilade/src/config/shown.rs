@@ -94,7 +94,7 @@ fn bound_twice(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     for (at, (key, addresses)) in listeners.iter().enumerate() {
         for (other, others) in listeners.iter().skip(at + 1) {
-            // Each listener gets a port of its own for port 0.
+            // For port 0, the system assigns a different port to each listener.
             let shared = addresses.iter().find(|text| others.contains(text) && !text.ends_with(":0"));
             found.extend(shared.map(|address| {
                 format!("`{key}` and `{other}` both have the address {address}, which only one can bind: change one of the two")

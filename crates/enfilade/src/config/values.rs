@@ -88,7 +88,7 @@ impl<const UNIX: bool> Value for Addresses<UNIX> {
     }
 }
 
-/// Defines types that have a few words as values.
+/// Defines enums whose values are words in the configuration file.
 macro_rules! choices {
     ($($(#[doc = $about:literal])+ $name:ident {
         $($(#[doc = $what:literal])+ $(#[$mark:ident])? $choice:ident = $word:literal,)+
@@ -134,7 +134,7 @@ choices! {
         /// a certificate with the exact name before one with a wildcard.
         #[default]
         ExactFirst = "exact-first",
-        /// as HAProxy: an ECDSA certificate first, with the exact name or a wildcard.
+        /// an ECDSA certificate before one with another kind of key, as in HAProxy, even if only its wildcard matches.
         Haproxy = "haproxy",
     }
 }
@@ -242,7 +242,7 @@ impl TryFrom<u64> for MapSize {
         match (least..=most).contains(&mebibytes) {
             true => Ok(MapSize(mebibytes)),
             false => {
-                Err(format!("a map of {mebibytes} MiB is not possible; give a number from {least} to {most}"))
+                Err(format!("{mebibytes} MiB is not a valid size; give a number from {least} to {most}"))
             }
         }
     }
@@ -267,7 +267,7 @@ impl TryFrom<String> for Duration {
     fn try_from(text: String) -> Result<Self, String> {
         let seconds = crate::cli::seconds(&text).map_err(|why| format!("`{text}`: {why}"))?;
         match seconds {
-            0 => Err("a duration of 0 is not valid; remove the key to switch it off".into()),
+            0 => Err("a duration of 0 is not valid; remove the key to use its default".into()),
             seconds => Ok(Duration { text, seconds }),
         }
     }
@@ -483,7 +483,7 @@ enum Spelled<T> {
     Other(toml::Value),
 }
 
-/// The error for a value that is neither a text nor a list of texts.
+/// The error for a value that is neither a string nor a list of strings.
 fn no_list(value: &toml::Value, expected: &str) -> String {
     format!("`{value}`: expected {expected}")
 }

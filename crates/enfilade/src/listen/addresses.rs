@@ -120,7 +120,7 @@ impl Addresses {
         port.map_or_else(|| first.to_owned(), |port| format!("localhost:{port}"))
     }
 
-    /// Whether only clients on this machine reach it.
+    /// Whether all addresses are local, so that only clients on this machine can connect.
     pub(crate) fn is_local(&self) -> bool {
         let is_local =
             |text: &String| ["127.", "[::1]:", "localhost:"].iter().any(|host| text.starts_with(host));

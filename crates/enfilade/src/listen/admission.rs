@@ -46,7 +46,7 @@ pub(crate) struct Admitted {
     admission: Arc<Admission>,
 }
 
-/// The share of a connection in the limit of its address, which it uses until it is authenticated.
+/// Counts a connection against the limits of its address. The value is dropped when the connection is authenticated.
 #[derive(Debug)]
 pub(crate) struct Share {
     admission: Arc<Admission>,
@@ -125,8 +125,8 @@ impl Share {
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }
 
-    /// Waits for a slot, in order of arrival. While it waits, it can end the connection of its address that has made no progress for the longest
-    /// time.
+    /// Waits for a slot, in order of arrival. During the wait, this call can end another connection of the same address: the one without progress for
+    /// the longest time.
     async fn slot(self, client: Arc<ClientProgress>) -> Option<Slot> {
         let slots = Arc::clone(&self.slots);
         let turn = slots.acquire_owned();
@@ -219,7 +219,8 @@ impl ClientProgress {
         self.progress().since = Instant::now();
     }
 
-    /// Counts a request as running until the returned guard is dropped. Delays in this time are caused by the server, not by the client.
+    /// Counts a request as running until the returned guard is dropped. While a request is running, delays are caused by the server, not by the
+    /// client.
     pub(crate) fn answers(self: &Arc<Self>) -> Option<Answering> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
@@ -233,7 +234,8 @@ impl ClientProgress {
         Some(Answering(Arc::clone(self)))
     }
 
-    /// Counts a running request as waiting for its body until the returned guard is dropped. Delays in this time are caused by the client.
+    /// Counts a running request as waiting for its body until the returned guard is dropped. While a request waits for its body, delays are caused by
+    /// the client.
     pub(crate) fn waits(self: &Arc<Self>) -> Option<Waiting> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;

@@ -57,7 +57,8 @@ async fn accept<F>(
 {
     let Door { admission, proxies, trusted, mut drain, limits } = door;
     let listener = listener.into();
-    // All clients of a proxy have its address: there is no limit for this address. A Unix socket has none.
+    // All clients of a proxy have its address: there is no limit for this address. A connection over a Unix socket has no address, so the limits for
+    // addresses do not apply.
     let counted = move |stream: &Stream| {
         let peer = stream.peer()?;
         (!trusted.hold(Some(peer))).then(|| peer.ip())
@@ -123,14 +124,14 @@ async fn begin<F: Future<Output = ()>>(
     }
 }
 
-/// The certificates for new connections, and their [`Keeper`]. They are replaced together.
+/// The certificates for new connections, and their [`Keeper`]. The certificates and the keeper are replaced together.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) keeper: Arc<Keeper>,
 }
 
-/// Serves HTTPS. With `answers`, also answers the handshakes by which an ACME authority validates a name.
+/// Serves HTTPS. If `answers` is given, also completes the handshakes with which an ACME authority validates a name.
 pub(crate) async fn tls(
     listener: TcpListener,
     (current, answers): (watch::Receiver<Tls>, Option<Arc<Answers>>),
@@ -175,7 +176,7 @@ pub(crate) async fn tls(
     .await;
 }
 
-/// Reads the ClientHello, asks door 1 for the certificate, and completes the handshake.
+/// Reads the ClientHello, selects the certificate with door 1 (TLS), and completes the handshake.
 async fn handshake(
     stream: TcpStream,
     certificates: &Certificates,
@@ -366,7 +367,7 @@ fn proxies_of(trusted: &Arc<Trusted>, stream: &Stream) -> Option<Proxies> {
     Some(Proxies(Arc::new(move |address| all.networks.hold(address))))
 }
 
-/// Stores the flaw of a request's head in the request.
+/// If a flaw was found in the head of a request, stores the flaw in the extensions of the request.
 fn tell(request: &mut Request<Incoming>, flaw: Option<Flaw>) {
     if let Some(flaw) = flaw {
         request.extensions_mut().insert(flaw);

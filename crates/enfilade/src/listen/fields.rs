@@ -98,7 +98,7 @@ impl Fields {
     }
 }
 
-/// The kind of a field, as far as it matters here.
+/// The kinds of header fields that this parser distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Path,
@@ -107,7 +107,7 @@ enum Name {
     Other,
 }
 
-/// The properties of a field that matter here.
+/// The properties of a header field that this parser needs.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     name: Name,
@@ -301,7 +301,7 @@ impl Text<'_> {
         }
     }
 
-    /// The decoded length of the string, in bytes. If it is not wanted, the encoded length, because decoding takes time.
+    /// The decoded length of the string, in bytes. If `is_wanted` is `false`, returns the encoded length, because decoding takes time.
     fn length(&self, is_wanted: bool) -> Option<usize> {
         match self.is_huffman && is_wanted {
             false => Some(self.bytes.len()),

@@ -1,5 +1,5 @@
-//! Follows the bytes of an HTTP/1.1 connection to find input that the HTTP library accepts or drops silently, and that another HTTP
-//! parser in front of this server may parse differently (request smuggling):
+//! Inspects the bytes of an HTTP/1.1 connection for input that the HTTP library accepts or drops silently. A proxy in front of this server may parse
+//! the input differently, which allows request smuggling. The inspected cases are:
 //!
 //! - a fragment in a target (RFC 9112 §3.2): the library drops it, so `DELETE /a#b` would delete `/a`;
 //! - a line that ends with LF alone, in a head or in a trailer section (RFC 9112 §2.2);

@@ -1,5 +1,6 @@
-//! Ends connections: at once if they are cut or their client makes no progress, after their running requests if the server stops. An HTTP/2
-//! connection also ends after a number of requests, after a time, or after its client has reset a number of streams.
+//! Ends connections. A connection ends at once if `cut` is notified or the client makes no progress. If the server stops, a connection ends after its
+//! running requests. An HTTP/2 connection also ends when it reaches its maximum number of requests or its maximum age, or when its client resets too
+//! many streams.
 
 use super::progress::{Counted, Flow, Progress, Running, Seen, Verdict};
 use enfilade_faces::Body;
@@ -140,7 +141,7 @@ impl Frames {
     }
 }
 
-/// A connection that can finish its running requests and take no more.
+/// A connection that can finish its running requests without accepting new requests.
 pub(crate) trait Drainable: Future {
     fn drain(self: std::pin::Pin<&mut Self>);
 }
@@ -180,7 +181,7 @@ pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, lifecycle: 
             () = lifecycle.cut.notified() => return,
             _ = looks.tick() => match lifecycle.progress.look(&mut seen, seconds, &lifecycle.limits) {
                 Verdict::GoesOn => continue,
-                // An idle connection drains first: a request that the client sends meanwhile is still answered.
+                // An idle connection is drained before it is closed, so that a request that the client sends in the meantime is still answered.
                 Verdict::Idle if !draining => seen.begin_again(),
                 Verdict::Idle | Verdict::Stands => return,
             },

@@ -2,8 +2,8 @@
 //! resources are freed.
 //!
 //! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows its progress. On HTTP/2 a client may stop reading one
-//! stream while it reads others. So the bytes of each response are counted, and a response without progress is dropped. Its stream keeps one slice in
-//! memory, and is reset as soon as the client reads again.
+//! stream while it reads others. So the bytes of each response are counted, and a response without progress is dropped. The stream of a dropped
+//! response keeps one slice in memory, and is reset as soon as the client reads again.
 
 use enfilade_faces::{Body, Cut};
 use enfilade_facts::limits::Limits;
@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// How many bytes of a response the HTTP/2 library gets at once: one frame (RFC 9113 §4.2). The library keeps so much memory for a client that does
-/// not read.
+/// How many bytes of a response the HTTP/2 library gets at once: one frame (RFC 9113 §4.2). The library holds one slice in memory for a client that
+/// does not read.
 const SLICE_BYTES: usize = 16 * 1024;
 
 /// The activity of a connection.
@@ -26,7 +26,7 @@ const SLICE_BYTES: usize = 16 * 1024;
 pub(super) struct Progress {
     /// The number of bytes that the socket accepted.
     sent: AtomicU64,
-    /// Set while the socket does not accept the bytes that wait to be sent.
+    /// Whether bytes wait to be sent because the socket accepts no more bytes.
     is_blocked: AtomicBool,
     /// The number of requests that began; `running` is the number of those that still run.
     begun: AtomicU64,
@@ -163,7 +163,7 @@ pub(crate) struct Sliced {
     held: Option<(Body, Running)>,
     rest: Bytes,
     taken: u64,
-    /// Whether the client waits for more bytes. Then the server is the slow side.
+    /// Whether the client waits for more bytes, so that the server causes the delay.
     waits: bool,
     /// The value of `taken` at the last check.
     seen: Option<u64>,
@@ -193,8 +193,8 @@ impl Sliced {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
-        // The HTTP/2 library takes the first slice even if the client does not read. This slice is a copy, so that the piece is freed when the
-        // response is dropped.
+        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy, so that the memory of `piece` is
+        // freed when the response is dropped.
         let slice = if self.taken == 0 { Bytes::copy_from_slice(&piece) } else { piece };
         self.taken += slice.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(slice))))

@@ -67,7 +67,7 @@ impl From<Networks> for String {
 }
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// The most bytes after the first 16: addresses and further fields (TLVs). The further fields are read and not used.
+/// The maximum number of bytes after the first 16 bytes of the header: addresses and further fields (TLVs). The further fields are read and not used.
 const REST_BYTES_MAX: usize = 1024;
 
 /// Reads the header and returns the address of the client. For the command `LOCAL`, a health check of the load balancer, it returns the address of

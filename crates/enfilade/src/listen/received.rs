@@ -13,14 +13,14 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, Default)]
 pub(super) struct Malformed {
     is_so: AtomicBool,
-    /// The waker of the body that waits for more bytes. HTTP/1.1 has one such body at a time. On HTTP/2 no waker is needed, because the library takes
-    /// a header block only as a whole, and then wakes the body.
+    /// The waker of the body that waits for more bytes. On HTTP/1.1, only one body at a time waits for bytes. On HTTP/2 no waker is needed, because
+    /// the library takes a header block only as a whole, and then wakes the body.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Malformed {
-    /// Records malformed bytes, and wakes the waiting body so that it ends. Without this, the library would read the rest of the connection as
-    /// trailers.
+    /// Records malformed bytes, and wakes the waiting body so that it ends. If the body did not end, the library would read the rest of the
+    /// connection as trailers.
     pub(super) fn set(&self) {
         self.is_so.store(true, Ordering::Release);
         let waiting = self.waiting().take();
@@ -54,7 +54,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// A body on a connection with this progress. `malformed` is set when the connection sent malformed bytes.
+    /// Wraps the body of a request. `client` is the progress of its connection. `malformed` is set when the connection sent malformed bytes.
     pub(super) fn new(body: Incoming, malformed: Arc<Malformed>, client: Arc<ClientProgress>) -> Self {
         Received { body, malformed, client, waiting: None }
     }

@@ -1,7 +1,7 @@
 //! The file of a Unix socket on which the server listens.
 //!
-//! A file that an ended process left is replaced; one on which a process listens is an error, and so is a file of any other kind. Servers that
-//! start at the same time take turns: each holds a lock on the directory while it looks at the file and makes its own.
+//! A socket file that an ended process left behind is replaced. A socket file on which a process listens is an error, and so is a file that is not a
+//! socket. Servers that start at the same time take turns: each holds a lock on the directory while it looks at the file and makes its own.
 
 use std::fmt;
 use std::fs::{File, Permissions, TryLockError, remove_file, set_permissions, symlink_metadata};
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
-/// What a value that is the path of a Unix socket begins with.
+/// The prefix of a configuration value that is the path of a Unix socket.
 pub(super) const PREFIX: &str = "unix:";
-/// The longest path, in bytes: `sun_path` has 108, of which the last one is 0 (unix(7)).
+/// The maximum length of a path, in bytes: `sun_path` has 108 bytes, and the last byte is 0 (unix(7)).
 const PATH_BYTES_MAX: usize = 107;
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How often another server's turn is waited for: five seconds.
+/// The maximum number of attempts to lock the directory while another server holds the lock, for five seconds in total.
 const TURNS: u32 = 50;
 const TURN: Duration = Duration::from_millis(100);
 
-/// The path of a Unix socket as the configuration has it. `None` if the text is no Unix socket.
+/// The path of a Unix socket in a configuration value. `None` if the text is no Unix socket.
 pub(super) fn path_in(text: &str) -> Option<Result<&Path, String>> {
     let path = text.strip_prefix(PREFIX)?;
     let example = "expected for example `unix:/run/enfilade/http.sock`";
@@ -37,7 +37,7 @@ pub(super) fn path_in(text: &str) -> Option<Result<&Path, String>> {
     })
 }
 
-/// The file of a listening socket; dropping it removes the file, if it is still this one.
+/// The file of a listening socket. When this value is dropped, the file is removed, unless another file has replaced it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -85,7 +85,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         Err(why) => return Err(why),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(other("the file there is not a socket, and is not removed"));
+            return Err(other("the existing file is not a socket, and is not removed"));
         }
         Ok(_) => {}
     }
@@ -94,7 +94,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
         // The queue of the other process is full.
         Err(why) if why.kind() == ErrorKind::WouldBlock => Err(in_use()),
-        Err(why) => Err(Error::new(why.kind(), format!("the socket there cannot be examined: {why}"))),
+        Err(why) => Err(Error::new(why.kind(), format!("the existing socket cannot be examined: {why}"))),
         Ok(_) => Err(in_use()),
     }
 }
@@ -105,7 +105,7 @@ fn in_use() -> Error {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The socket still listens: no other server takes the file for stale in between.
+        // The socket listens until the file is removed, so no other server treats the file as stale in the meantime.
         if symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id) {
             let _ = remove_file(&self.path);
         }

@@ -18,7 +18,7 @@ pub(crate) enum Listener {
     Unix(SocketFile, UnixListener),
 }
 
-/// A connection. One over TCP has the address of its peer, or the one that a PROXY header names.
+/// A connection. A TCP connection has the address of its peer, or the client address from a PROXY header.
 pub(crate) enum Stream {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),
@@ -43,7 +43,7 @@ impl Listener {
         })
     }
 
-    /// Where clients reach it; a port 0 is replaced by the assigned one.
+    /// Where clients reach the listener; port 0 is replaced by the assigned port.
     pub(crate) fn place(&self) -> io::Result<Place> {
         Ok(match self {
             Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
@@ -52,7 +52,7 @@ impl Listener {
     }
 }
 
-/// The address in its one form: a socket for IPv6 and IPv4 has an IPv4 client as `::ffff:192.0.2.7`.
+/// The address in canonical form. A socket for both IPv6 and IPv4 reports the IPv4 client 192.0.2.7 as `::ffff:192.0.2.7`.
 pub(super) fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
@@ -91,13 +91,13 @@ impl Stream {
         }
     }
 
-    /// Waits for the first byte, and leaves it there. `false` if the connection is closed.
+    /// Waits for the first byte, without removing the byte from the receive buffer. `false` if the connection is closed.
     pub(super) async fn begins(&self) -> io::Result<bool> {
         let peek = || Ok(recv(self, &mut [0], RecvFlags::PEEK)?.1 > 0);
         of_either!(self, stream => stream.async_io(Interest::READABLE, peek).await)
     }
 
-    /// Responses are written in large pieces; Nagle's algorithm would only delay the last one. A Unix socket has none.
+    /// Responses are written in large pieces; Nagle's algorithm would only delay the last one. A Unix socket does not use Nagle's algorithm.
     pub(super) fn set_nodelay(&self) {
         if let Stream::Tcp(stream, _) = self {
             let _ = stream.set_nodelay(true);

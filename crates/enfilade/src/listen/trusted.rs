@@ -5,7 +5,7 @@ use super::addresses::OneOrMore;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The word for every program that connects to the Unix socket.
+/// The configuration value for every program that connects to the Unix socket.
 const UNIX: &str = "unix";
 
 /// Networks, and perhaps the word `unix`.

@@ -17,7 +17,7 @@ pub trait Weigh {
 struct Entry<V> {
     key: MemoKey,
     value: V,
-    /// The number of puts into the set when this entry was put. The oldest entry is replaced first.
+    /// The position of the entry in the order in which entries were stored in its set. The oldest entry is replaced first.
     age: u32,
     bytes: usize,
 }
@@ -127,7 +127,8 @@ impl<V: Weigh> Memo<V> {
             self.forget(slot.swap(Some(Arc::clone(&entry))));
             tag.store(tag_of(key), Ordering::Relaxed);
         }
-        // A few large results may take as many bytes as many small ones. So the entries of the next sets are dropped until the results fit.
+        // Results differ in size, so a few large results can exceed the limit in bytes. So the entries of the next sets are dropped until the results
+        // fit.
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);
@@ -152,7 +153,7 @@ impl<V: Weigh> Memo<V> {
     fn set(&self, key: MemoKey) -> (&Set<V>, &AtomicU32) {
         // The low bits choose the set; `sets` is never empty and its length is a power of two.
         let index = (key.0 as usize) & (self.sets.len() - 1);
-        #[expect(clippy::indexing_slicing, reason = "masked by the length above")]
+        #[expect(clippy::indexing_slicing, reason = "the mask keeps the index below the number of sets")]
         (&self.sets[index], &self.counts[index])
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A result that can be stored as one word.
 pub trait Word: Copy {
-    /// The word of a result. Equal results have equal words.
+    /// Converts the result to a word. Equal results have equal words.
     fn to_word(self) -> u64;
-    /// The result of a word.
+    /// Converts a word back to the result.
     fn from_word(word: u64) -> Self;
 }
 
@@ -47,7 +47,7 @@ pub struct WordMemo<V> {
 }
 
 impl<V: Word> WordMemo<V> {
-    /// A memo of at most `bytes`, but of at least one set.
+    /// A memo of at most `bytes` bytes. If one set is larger, the memo has one set.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         let set = size_of::<[Entry<AtomicU64>; WAYS]>();
         WordMemo { seed, table: Table::new(sets_in(bytes, set)), values: std::marker::PhantomData }
@@ -105,9 +105,9 @@ impl Atomic for AtomicU64 {
     }
 }
 
-/// Three words: the two halves of the key, each mixed with the value, and the value. If a reader gets some words from before
-/// a write and some from after it, they belong to a key that no lookup has, so the entry is not found. This needs no memory
-/// order between the three words.
+/// Three words: the two halves of the key, each mixed with the value, and the value. A reader may get some words from before a write and some words
+/// from after the write. Mixed words do not match the key of any lookup, so the entry is not found. This needs no memory order between the three
+/// words.
 struct Entry<A>([A; 3]);
 
 impl<A: Atomic> Entry<A> {
@@ -155,7 +155,7 @@ impl<A: Atomic> Table<A> {
     fn set(&self, key: u128) -> &[Entry<A>; WAYS] {
         // `sets` is never empty and its length is a power of two.
         let index = (key as usize) & (self.sets.len() - 1);
-        #[expect(clippy::indexing_slicing, reason = "masked by the length above")]
+        #[expect(clippy::indexing_slicing, reason = "the mask keeps the index below the number of sets")]
         &self.sets[index]
     }
 

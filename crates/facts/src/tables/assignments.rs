@@ -61,9 +61,9 @@ impl Key for AssignmentKey {
 /// The roles of a grantee on a path, each with a flag: whether the role also counts below the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The roles, each with whether it propagates.
+    /// The roles. The flag of a role says whether the role propagates to all paths below.
     pub roles: Vec<(Role, bool)>,
-    /// Set while the part of `acl.cfg` that the assignment comes from cannot be read.
+    /// The error in the part of `acl.cfg` that defines the assignment; `None` if this part can be read.
     #[serde(default)]
     pub fault: Option<FileFault>,
 }

@@ -14,10 +14,10 @@ pub enum Verifier {
     Keyed([u8; 32]),
     /// The string of a slow hash: crypt(3) or argon2.
     Crypt(String),
-    /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret cannot be guessed.
+    /// A crypt(3) string to be replaced. At the next use of the secret, a keyed hash replaces the string if the secret cannot be guessed.
     Upgrading(String),
-    /// No secret: a client certificate with this SHA-256 fingerprint, which the owner presents in the TLS handshake. The fingerprint is public, so no
-    /// secret matches it.
+    /// The owner authenticates with a client certificate in the TLS handshake. The certificate has this SHA-256 fingerprint. The token has no secret,
+    /// and the public fingerprint is not accepted as a secret.
     Certificate([u8; 32]),
     /// No verifier: `token.shadow` defines the secret and has no entry for the token. No secret matches.
     Missing,
@@ -133,8 +133,8 @@ pub struct Credential {
     /// Whether the token has only the roles assigned to it, limited to those of its owner; otherwise it has all roles of its owner.
     #[serde(default)]
     pub own_roles: bool,
-    /// Set when files define the token: `user.cfg` (existence, enabled, expiry and comment) and `token.shadow` (the verifier). All other fields are
-    /// facts of the store.
+    /// The field is `Some` if files define the token. `user.cfg` defines its existence, `enabled`, expiry and comment; `token.shadow` defines its
+    /// verifier. All other fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }

@@ -27,7 +27,7 @@ pub struct Datastore {
     pub backing_device: Option<String>,
     /// The other properties in the datastore's section of `datastore.cfg`, stored and shown.
     pub other: Vec<(String, String)>,
-    /// Set while the section of `datastore.cfg` cannot be read.
+    /// The error in the section of `datastore.cfg`; `None` if the section can be read.
     pub fault: Option<FileFault>,
 }
 
@@ -91,7 +91,7 @@ impl Row for Datastore {
 pub struct DatastoreProfile {
     /// The quota, in bytes of content.
     pub quota: Option<u64>,
-    /// The path at which something must be mounted, such as a network share. The datastore is open only while it is a mount point, because an
+    /// The path at which something must be mounted, such as a network share. The datastore is open only while this path is a mount point, because an
     /// unmounted share leaves an empty directory behind. For removable datastores see [`Datastore::mount_point`].
     pub mounted_at: Option<String>,
     /// The rules for access to the datastore's files.
@@ -110,10 +110,11 @@ pub struct AccessRules {
     /// Whether access to an entry needs the traverse right on each directory of its path, as on UNIX. Otherwise that right is not
     /// checked, as on Windows.
     pub checks_traverse: bool,
-    /// Whether a moved file or directory inherits the ACL entries of its new directory. Otherwise it keeps its ACLs, as on Windows.
+    /// Whether a moved file or directory inherits the ACL entries of its new directory. Otherwise the moved file or directory keeps its ACLs, as on
+    /// Windows.
     #[serde(default)]
     pub moved_inherits: bool,
-    /// Whether a copy gets the ACLs of its source. Otherwise it inherits the ACL entries of its directory, as on Windows.
+    /// Whether a copy gets the ACLs of its source. Otherwise the copy inherits the ACL entries of its directory, as on Windows.
     #[serde(default)]
     pub copy_keeps: bool,
 }
@@ -130,7 +131,7 @@ impl Default for AccessRules {
     }
 }
 
-/// In a dump, a mask has the same text form as on the command line.
+/// In a dump, an access mask (a set of rights) has the same text form as on the command line.
 mod mask {
     use crate::vocabulary::AccessMask;
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -1,20 +1,21 @@
 //! The records on which sessions depend, and the sessions that end when such a record is deleted or gives fewer rights.
 //!
-//! A session is judged on the facts at each request, so it is refused after a record on which it depends is deleted or disabled. But the same right
-//! can be given again later, and an ended session must stay ended. So the commit that takes the right away also sets a mark ([`Revoked`]) on a record
-//! on which the session depends. A session has ended if it depends on a record with a mark and was issued up to the second of the mark. [`ENDINGS`]
-//! lists the changes that end sessions.
+//! Each request checks its session against the current facts. So a session is refused after a record on which the session depends is deleted or
+//! disabled. But the same right can be given again later, and an ended session must stay ended. So the commit that takes the right away also sets a
+//! mark ([`Revoked`]) on a record on which the session depends. A session has ended if it depends on a record with a mark, and was issued no later
+//! than the second of the mark. [`ENDINGS`] lists the changes that end sessions.
 //!
-//! A session depends on its user and on the groups of the user. It also depends on the grants to the user and these groups on the session's scope and
-//! above it, on the roles of these grants, and on the roles that these roles imply. The set of these records is computed from the present facts, so a
-//! record can leave the set. An ended session stays ended, because no record leaves the set without a mark on another record that remains in the set:
+//! A session depends on its user and on the groups of the user. The session depends on the grants to the user and to these groups, on its scope and
+//! above its scope. For each grant, the session depends on the role of the grant and on all roles that this role implies. The set of these records is
+//! computed from the present facts, so a record can leave the set. An ended session stays ended: when a record leaves the set, another record that
+//! remains in the set always gets a mark:
 //! - When a user or group is removed from a group, the mark is on the removed user or group.
 //! - When a group is deleted, each member gets a mark.
 //! - When a role is taken from a user or group, the mark is on that user or group together with the scope.
 //! - When a role no longer implies another role, the mark is on the role that implied it.
 //! - When a role is deleted, each grantee that had it and each role that implied it gets a mark.
 //!
-//! A record with a mark can leave the set later, but only with a mark on a record that remains.
+//! A record with a mark can leave the set later. Then another record that remains in the set gets a mark.
 
 use super::{
     Credential, Domain, Grant, GrantKey, Group, Member, Membership, MembershipKey, NamedRole, Project,
@@ -31,14 +32,14 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ("a user gets another password", "all sessions of the user", "the same"),
     (
         "an expired user gets a later expiry date",
-        "all earlier sessions of the user",
+        "all sessions of the user that were issued before the change",
         "users have no expiry date",
     ),
     ("a user is removed from a group", "the sessions that depend on the user", "the same"),
     (
         "a group is removed from another group",
         "the sessions that depend on a member of the removed group",
-        "a group has no groups as members",
+        "a group cannot contain other groups",
     ),
     (
         "a group is deleted",
@@ -47,22 +48,22 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ),
     (
         "a role is taken from a user",
-        "the sessions that depend on the user, where the role was given, and in the projects below if it was inherited",
+        "the sessions that depend on the user, for the scope of the role; if the role was inherited, also for the projects below",
         "the sessions are valid again when the role is given again",
     ),
     (
         "a role is taken from a group",
-        "the sessions that depend on a member, where the role was given, and in the projects below if it was inherited",
+        "the sessions that depend on a member of the group, for the scope of the role; if the role was inherited, also for the projects below",
         "the sessions are valid again when the role is given again",
     ),
     (
         "an implied role is removed from a role",
-        "the sessions that depend on a user or group that has the role, on the scopes where it has it",
-        "the sessions are valid again when the role implies it again",
+        "the sessions that depend on a user or group with the role, for the scopes on which the user or group has the role",
+        "the sessions are valid again when the implied role is added again",
     ),
     (
         "a role is deleted",
-        "the sessions that depend on a user or group that had the role, on the scopes where it had it",
+        "the sessions that depend on a user or group that had the role, for the scopes on which the user or group had the role",
         "the sessions stay valid, without this role",
     ),
     (
@@ -74,7 +75,7 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     (
         "a domain is disabled",
         "the sessions for the domain, and those that depend on its users, groups or roles",
-        "the sessions are valid again when the domain is enabled; its groups still give roles meanwhile",
+        "the sessions are valid again when the domain is enabled; while the domain is disabled, its groups still grant roles",
     ),
     (
         "a domain is deleted",
@@ -83,28 +84,32 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     ),
     (
         "the secret of an application credential is replaced",
-        "the sessions that were made with it; keys, credentials and trusts that were made with it are deleted",
+        "the sessions that were issued for the credential; keys, credentials and trusts that were created with the credential are deleted",
         "the secret cannot be replaced",
     ),
     (
         "the grace period of the old secret of an application credential ends",
-        "the sessions that were made with it",
+        "the sessions that were issued for the credential",
         "the secret cannot be replaced",
     ),
-    ("an application credential is disabled", "the sessions that were made with it", "it cannot be disabled"),
+    (
+        "an application credential is disabled",
+        "the sessions that were issued for the credential",
+        "application credentials cannot be disabled",
+    ),
     (
         "an application credential is deleted",
-        "the sessions that were made with it; keys, credentials and trusts that were made with it are deleted",
+        "the sessions that were issued for the credential; keys, credentials and trusts that were created with the credential are deleted",
         "the same",
     ),
     (
         "a trust is deleted",
-        "the sessions that were made with the trust, and with the trusts that were made from it",
+        "the sessions that were issued for the trust, and for the trusts that were delegated from the trust",
         "the same",
     ),
     (
         "an EC2 key is deleted, or gets another secret",
-        "the sessions that were made with it",
+        "the sessions that were issued for the key",
         "the sessions last until the token expires",
     ),
     (
@@ -115,27 +120,27 @@ pub const ENDINGS: [(&str, &str, &str); 27] = [
     (
         "the sessions of a user are revoked (`revoke user`)",
         "all sessions of the user",
-        "no API call does this",
+        "no API call revokes all sessions of a user",
     ),
     (
         "the sessions of a group are revoked (`revoke group`)",
         "all sessions of its members",
-        "no API call does this",
+        "no API call revokes the sessions of a group",
     ),
     (
         "the sessions for a project or domain are revoked (`revoke project`, `revoke domain`)",
         "all sessions for the project or domain; for a domain also those of its users",
-        "no API call does this",
+        "no API call revokes the sessions for a project or domain",
     ),
     (
         "everything of a user is revoked (`revoke user --everything`)",
         "the sessions that depend on the user; password, API tokens, keys and trusts are deleted",
-        "no API call does this",
+        "no API call revokes everything of a user",
     ),
     (
         "everything for a project is revoked (`revoke project --everything`)",
         "the sessions for the project; application credentials, keys and trusts for it are deleted",
-        "no API call does this",
+        "no API call revokes everything for a project",
     ),
 ];
 
@@ -145,7 +150,7 @@ pub trait Ends: Row {
     /// The marks that are set when the record is deleted.
     fn when_deleted(key: &Self::Key) -> Vec<Revoked>;
 
-    /// The marks that are set when the record is replaced at the second `now`.
+    /// The marks that are set when the record is replaced. The second `now` is the time of the replacement.
     fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
 }
 

@@ -1,4 +1,4 @@
-//! Options and attributes that clients of Identity v3 store with a resource. No decision depends on them.
+//! Options and attributes that clients of Identity v3 store with a resource. No decision of the server depends on these options and attributes.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -49,7 +49,7 @@ pub struct ExtraKey {
 }
 
 impl ExtraKey {
-    /// The key for the resource that has this key in its own table.
+    /// The key under which the attributes of a resource are stored. The argument `key` is the key of the resource in its own table.
     pub fn of(kind: ResourceKind, key: &impl Key) -> Self {
         ExtraKey { kind, id: key.bytes() }
     }

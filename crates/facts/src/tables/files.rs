@@ -57,7 +57,7 @@ impl Key for FileName {
 /// An error in a file, or in the part of a file that a record mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFault {
-    /// The line of the error, from 1; 0 if no line has the error (the part or the file is missing).
+    /// The line number of the error; the first line is 1. The number is 0 if no line contains the error, because the part or the file is missing.
     pub line: u32,
     /// A description of the error.
     pub reason: String,
@@ -125,13 +125,13 @@ pub struct MirroredFile {
     /// A digest of that version's bytes.
     #[serde(with = "super::names::as_hex")]
     pub digest: [u8; 16],
-    /// The error of the file as a whole: it is missing or cannot be read. Its records are used only until the stale limit has passed.
+    /// The error of the file as a whole: it is missing or cannot be read. The records of the file are used only until the stale limit has passed.
     pub fault: Option<FileFault>,
     /// The problems, each with its line and its consequence; at most [`MirroredFile::PROBLEMS_MAX`].
     pub problems: Vec<String>,
     /// The number of all problems.
     pub problem_count: u32,
-    /// The time since which the file has had a problem without interruption, seconds since the epoch; `None` without a problem.
+    /// Since this second (after the epoch), the file has always had at least one problem. `None` if the file has no problem.
     pub since: Option<i64>,
     /// The last revision at which the file had no problem, if known. Only set while the file has a problem.
     pub good: Option<Revision>,

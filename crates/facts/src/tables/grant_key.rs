@@ -77,7 +77,7 @@ fn tagged(kind: u8, id: &[u8; 16]) -> [u8; 17] {
     bytes
 }
 
-/// Grantee, scope and role. The record has no value.
+/// Grantee, scope and role. The value of the record is empty, because the key contains all data of the grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GrantKey {
     /// The user or group.

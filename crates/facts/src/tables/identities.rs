@@ -6,12 +6,12 @@ use crate::vocabulary::{DomainId, GroupId, Realm, Sid, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A domain. Its name is the realm of its users and groups.
+/// A domain. The name of the domain is the realm of its users and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// The realm.
     pub name: Realm,
-    /// Whether its users may authenticate.
+    /// Whether the users of the domain may authenticate.
     pub enabled: bool,
     /// A description of the domain.
     #[serde(default)]
@@ -54,9 +54,9 @@ pub struct User {
     /// Other SIDs of this user, in ACLs that another server wrote.
     #[serde(default)]
     pub also: Vec<Sid>,
-    /// The uid that owns this user's files. It counts for files without an ACL.
+    /// The uid that owns this user's files. For a file without an ACL, this uid is compared with the owner of the file.
     pub uid: Option<u32>,
-    /// The gid of this user's primary group. It counts for files without an ACL.
+    /// The gid of this user's primary group. For a file without an ACL, this gid is compared with the group of the file.
     pub gid: Option<u32>,
     /// Whether the user, and every token of the user, may be used.
     pub enabled: bool,
@@ -66,7 +66,8 @@ pub struct User {
     pub password: Option<Password>,
     /// A description of the user.
     pub comment: Option<String>,
-    /// Set when `user.cfg` defines the user's existence, `enabled`, expiry and comment. All other fields are facts of the store.
+    /// The field is `Some` if `user.cfg` defines the user. The file then defines the user's existence, `enabled`, expiry and comment. All other
+    /// fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }
@@ -78,7 +79,7 @@ pub struct Password {
     pub hash: String,
     /// When the password was set, in seconds since the epoch; 0 if unknown.
     pub set_at: i64,
-    /// When the password expires, in seconds since the epoch; 0 means never. After that the user can only use it to choose another password.
+    /// When the password expires, in seconds since the epoch; 0 means never. With an expired password, the user can only choose another password.
     pub until: i64,
     /// Whether another person chose the password for the user.
     pub is_given: bool,
@@ -174,7 +175,7 @@ pub struct Group {
     /// Other SIDs of this group, in ACLs that another server wrote.
     #[serde(default)]
     pub also: Vec<Sid>,
-    /// The gid of this group. It counts for files without an ACL.
+    /// The gid of this group. For a file without an ACL, this gid is compared with the group of the file.
     pub gid: Option<u32>,
     /// A description of the group.
     pub comment: Option<String>,

@@ -1,5 +1,5 @@
-//! The change log: for each change its author, its time, and the keys that it wrote. Indexes are updated from it, and the audit log is written from
-//! it.
+//! The change log: for each change its author, its time, and the keys that it wrote. The server updates the indexes and writes the audit log from the
+//! entries of the change log.
 //!
 //! The keys of a large change are in pieces: separate records after the entry of the change, so that no reader needs all keys in memory.
 
@@ -38,7 +38,7 @@ pub struct LogEntry {
 /// Where the keys of a change are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The log does not have the keys, because all facts were replaced or there are too many keys. Indexes are rebuilt.
+    /// The change log does not contain the keys of this change: the change has too many keys, or it replaced all records. Indexes are rebuilt.
     Unsaid,
     /// The entry has the keys: at most [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
     Here(Keys),

@@ -15,7 +15,7 @@ pub struct MembershipKey {
 }
 
 impl MembershipKey {
-    /// The length of the key prefix that all memberships of one member share. One lookup reads all of them.
+    /// The length of the key prefix that all memberships of one member share. One lookup reads all memberships that share the prefix.
     pub(super) const GROUP_BYTES: usize = 17;
 }
 

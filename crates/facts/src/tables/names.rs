@@ -126,27 +126,27 @@ impl Key for NameKey {
 pub struct Name(#[serde(with = "as_hex")] pub [u8; 16]);
 
 impl Name {
-    /// As a domain's id.
+    /// Returns the stored id as the id of a domain.
     pub fn domain(self) -> DomainId {
         DomainId::from_bytes(self.0)
     }
-    /// As a user's id.
+    /// Returns the stored id as the id of a user.
     pub fn user(self) -> UserId {
         UserId::from_bytes(self.0)
     }
-    /// As a group's id.
+    /// Returns the stored id as the id of a group.
     pub fn group(self) -> GroupId {
         GroupId::from_bytes(self.0)
     }
-    /// As a project's id.
+    /// Returns the stored id as the id of a project.
     pub fn project(self) -> ProjectId {
         ProjectId::from_bytes(self.0)
     }
-    /// As a role's id.
+    /// Returns the stored id as the id of a role.
     pub fn role(self) -> RoleId {
         RoleId::from_bytes(self.0)
     }
-    /// As a credential's id.
+    /// Returns the stored id as the id of a credential.
     pub fn credential(self) -> CredentialId {
         CredentialId::from_bytes(self.0)
     }

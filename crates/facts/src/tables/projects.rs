@@ -53,7 +53,7 @@ impl Row for Project {
     }
 }
 
-/// The project that a datastore is bound to. It is stored only in the facts, because `datastore.cfg` has no property for a project.
+/// The project that a datastore is bound to. Only the server's own store contains the binding, because `datastore.cfg` has no property for a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// The project.
@@ -78,14 +78,14 @@ impl Row for Binding {
 pub struct Delegation {
     /// The project.
     pub project: ProjectId,
-    /// The roles that the credential was given. It has only the roles among them that its owner still has.
+    /// The roles that were assigned to the credential. When the owner of the credential loses a role, the credential loses the role too.
     pub roles: Vec<RoleId>,
     /// Whether the credential may make other application credentials.
     pub unrestricted: bool,
-    /// The only requests for which the credential may be used. If the list is empty, it may be used for any request.
+    /// The only requests for which the credential may be used. If the list of rules is empty, the credential may be used for any request.
     pub rules: Vec<AccessRule>,
-    /// The application credential whose session made this credential. This credential is valid only while the other one is valid, and gives no more
-    /// rights.
+    /// The application credential whose session created this credential. This credential is valid only while its creating credential is valid, and
+    /// grants no more rights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -154,7 +154,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Whether both profiles have the same rules for the expiry of passwords.
+    /// Whether this profile and `other` have the same rules for the expiry of passwords.
     pub fn has_rules_of(&self, other: &Profile) -> bool {
         let rules = |of: &Profile| (of.keeps_password, of.takes_given_password);
         rules(self) == rules(other)

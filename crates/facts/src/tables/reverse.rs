@@ -1,6 +1,6 @@
-//! Reverse lookups. The table of a record finds the record by the first part of its key. This table finds it by the second part. A change that puts
-//! or deletes a record with [`Row::reverse`] also writes the row of this table. If the second part is not in the key but in the value, the function
-//! that changes the value writes the row of this table.
+//! Reverse lookups. The table of a record finds the record by the first part of its key. This table finds a record by the second part of the record's
+//! key. A change that puts or deletes a record with [`Row::reverse`] also writes the row of this table. In some tables, the second part is in the
+//! value of a record, not in its key. The function that changes the value also writes the row of this table.
 
 use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
 use crate::codec::{Reader, Writer};
@@ -24,11 +24,12 @@ pub enum ReverseKey {
     Trusts(UserId, TrustId),
     /// The trust is for this project.
     TrustFor(ProjectId, TrustId),
-    /// The second trust was lent on from the first.
+    /// The second trust was redelegated from the first trust.
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The last token that the mark covers expires at this second. So a purge finds the marks that are no longer needed without reading all marks.
+    /// The second in which the last token that the revocation mark covers expires. So a purge finds the marks that are no longer needed without
+    /// reading all marks.
     Ends(i64, Revoked),
 }
 
@@ -79,7 +80,7 @@ impl ReverseKey {
         [&[TRUST_FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the trusts that were lent on from a trust.
+    /// The prefix of the trusts that were redelegated from a trust.
     pub fn lent_on_from(trust: &TrustId) -> Vec<u8> {
         [&[LENT_ON], trust.bytes().as_slice()].concat()
     }
@@ -100,7 +101,7 @@ impl ReverseKey {
         vec![ENDS]
     }
 
-    /// Whether a key of this table belongs to a mark. Such a key adds no information to the mark's own record.
+    /// Whether a key of this table belongs to a revocation mark. A key that belongs to a mark adds no information to the record of the mark.
     pub fn is_beside_a_mark(key: &[u8]) -> bool {
         key.first() == Some(&ENDS)
     }

@@ -20,7 +20,7 @@ pub enum Revoked {
     User(UserId),
     /// Everything for a project.
     Project(ProjectId),
-    /// Everything of the users of a domain, and everything whose scope is the domain or a project of the domain.
+    /// All sessions of the users of a domain, and all sessions for the domain or for one of its projects.
     Domain(DomainId),
     /// Everything that was issued for a trust.
     Trust(TrustId),
@@ -32,14 +32,13 @@ pub enum Revoked {
     Group(GroupId),
     /// Everything that depends on a role: the role is among the roles of the session, or implies one of them.
     Role(RoleId),
-    /// Everything of a user or group on a scope ([`Revoked::roles_on`]), or everything that depends on the groups and roles of a domain
-    /// ([`Revoked::groups_of`]).
+    /// A subject that is stored as a digest. [`Revoked::roles_on`] and [`Revoked::groups_of`] define such subjects.
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// Ends no session: the last second in which a session may have been issued ([`Horizon`](crate::Horizon)).
+    /// A stored time, not a revocation: the last second in which a session may have been issued ([`Horizon`](crate::Horizon)).
     Horizon,
-    /// Ends no session: the purge time ([`Passed`](crate::Passed)).
+    /// A stored time, not a revocation: the purge time ([`Passed`](crate::Passed)).
     Passed,
-    /// Ends no session: the last second up to which any mark counts ([`LastMarks`](crate::LastMarks)).
+    /// A stored time, not a revocation: the latest second of issue that any mark covers ([`LastMarks`](crate::LastMarks)).
     Last,
 }
 
@@ -62,7 +61,8 @@ impl Revoked {
         Revoked::Link(hasher.finish128().as_bytes())
     }
 
-    /// Whether the subject ends forever, so that no clock matters: a token, a chain or a trust. No later session can belong to it.
+    /// Whether a revocation of the subject is final, whatever the clocks say: true for a token, a chain or a trust. No later session can belong to a
+    /// revoked token, chain or trust.
     pub fn is_timeless(&self) -> bool {
         matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
     }
@@ -129,11 +129,11 @@ impl Key for Revoked {
     }
 }
 
-/// The last second of issue that is revoked, and how long the record is needed. Only a [`Change`](crate::Change) makes a revocation, with
-/// [`Change::end`], at the commit: so no other code can choose the second.
+/// A revocation refuses all sessions that were issued up to a given second. The record also stores how long the record itself is needed. Only a
+/// [`Change`](crate::Change) makes a revocation, with [`Change::end`], at the commit: so no other code can choose the second.
 ///
-/// Three records of this table end no session ([`Revoked::is_mark`]). Their three numbers have other meanings; `facts/src/horizon.rs` reads and
-/// writes them:
+/// Three records of this table end no session ([`Revoked::is_mark`]). In these three records, the fields have other meanings. `facts/src/horizon.rs`
+/// reads and writes these records:
 ///
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|
@@ -165,7 +165,7 @@ impl Revocation {
         Revocation { issued_before, revoked_at, until }
     }
 
-    /// The same record for a token or a chain that expires at the second `end`.
+    /// Returns this record for a token or a chain that expires at `end`, in seconds since the epoch.
     #[must_use]
     pub(crate) fn ending(self, end: i64) -> Self {
         Revocation { until: end, ..self }
@@ -181,7 +181,8 @@ impl Revocation {
         }
     }
 
-    /// A record for which the expiry of the last token is not known. It is needed for [`TOKEN_SECONDS_MAX`], because no token lasts longer.
+    /// A record for which the expiry of the last token is not known. The record is needed for [`TOKEN_SECONDS_MAX`] seconds, because no token is
+    /// valid for longer.
     fn without_end(issued_before: i64, revoked_at: i64) -> Self {
         let until = issued_before.max(revoked_at).saturating_add(TOKEN_SECONDS_MAX);
         Revocation { issued_before, revoked_at, until }

@@ -1,4 +1,4 @@
-//! The SIDs that this store of facts has given out, and the key that made its hashes of token secrets.
+//! The SIDs that this store of facts has issued, and the key of its hashes of token secrets.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -31,7 +31,7 @@ impl SidSpace {
     /// The first relative id that a store gives out.
     pub const FIRST_RID: u32 = 1000;
 
-    /// The next SID, and the record after this SID is given out; `None` when every relative id is given out.
+    /// Returns the next SID, and the record to store once that SID is issued. Returns `None` if no relative id is left.
     pub fn take(self) -> Option<(Sid, SidSpace)> {
         let next_rid = self.next_rid.checked_add(1)?;
         Some((Sid::of_store(self.words, self.next_rid), SidSpace { next_rid, ..self }))

@@ -1,5 +1,5 @@
-//! Decides which changes of a record take rights away and give none. When the map of a store is nearly full, only these changes are committed: the
-//! rest of the map is reserved for them.
+//! Decides which changes of a record take rights away and give none. When the memory map of an LMDB store is nearly full, only changes that take
+//! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
     Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table, Trust,
@@ -117,7 +117,7 @@ fn trust(before: &Trust, after: &Trust) -> bool {
     is_less && *after == Trust { uses: after.uses, ..before.clone() }
 }
 
-/// A datastore that gets a maintenance mode or an error gives no right.
+/// A maintenance mode or an error that is set on a datastore grants no right.
 fn datastore(before: &Datastore, after: &Datastore) -> bool {
     let same =
         Datastore { maintenance: after.maintenance.clone(), fault: after.fault.clone(), ..before.clone() };

@@ -1,14 +1,14 @@
-//! Trusts: a user lends roles on a project to another user.
+//! Trusts: with a trust, a user delegates roles on a project to another user.
 
 use super::{Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// A trust. After it was made, only the number of its uses changes.
+/// A trust. After a trust is created, only its number of remaining uses changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
-    /// The user who lends roles. A session by the trust has no more rights than this user has.
+    /// The user who delegates roles. A session by the trust has no more rights than this user has.
     pub trustor: UserId,
     /// The user who may use the trust.
     pub trustee: UserId,
@@ -23,10 +23,10 @@ pub struct Trust {
     /// The number of sessions that can still be issued by the trust; `None` if unlimited.
     #[serde(default)]
     pub uses: Option<u32>,
-    /// How often the trust can be lent on: the largest number of trusts that can follow this one in a chain.
+    /// How often the trust can be redelegated: the largest number of trusts that can follow this trust in a chain.
     #[serde(default)]
     pub redelegations: u8,
-    /// The trust that this trust was lent on from. If that trust no longer exists, this trust is not valid.
+    /// The trust from which this trust was redelegated. If that trust no longer exists, this trust is not valid.
     #[serde(default)]
     pub parent: Option<TrustId>,
     /// The application credential whose session made the trust. The trust is valid only while this credential is valid, and gives no more rights.

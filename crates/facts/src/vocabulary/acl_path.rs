@@ -1,5 +1,5 @@
-//! The paths on which roles are assigned: `/`, `/datastore/NAME`, or a directory or file below it; also the other trees of
-//! Proxmox Backup Server, such as `/access`.
+//! The paths on which roles are assigned: `/`, `/datastore/NAME`, directories and files of a datastore, and the other trees of Proxmox Backup Server,
+//! such as `/access`.
 
 use super::{DatastoreName, Malformed, StorePath, is_safe_id};
 use crate::limits;

@@ -14,14 +14,14 @@ fn moment(unix_seconds: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Year, month and day of a day, counted from 1970-01-01. A day after the year 9999 becomes the last day of that year.
+/// The year, month and day of a date that is given as a number of days since 1970-01-01. A day after the year 9999 becomes the last day of that year.
 pub fn date_of(days: i64) -> (i32, u8, u8) {
     let date = moment(days.saturating_mul(SECONDS_PER_DAY)).date();
     (date.year(), date.month().into(), date.day())
 }
 
-/// The day of a date, counted from 1970-01-01; `None` if there is no such month, or the year has more than four digits. A day that its month does not
-/// have becomes a day of the next month.
+/// The day of a date, counted from 1970-01-01; `None` if there is no such month, or the year has more than four digits. If `day` is greater than the
+/// length of the month, the result is a day in the next month.
 pub fn days_of(year: i32, month: u8, day: u8) -> Option<i64> {
     let first = Date::from_calendar_date(year, Month::try_from(month).ok()?, 1).ok()?;
     let epoch = OffsetDateTime::UNIX_EPOCH.to_julian_day();

@@ -3,8 +3,8 @@
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use percent_encoding::percent_decode;
 
-/// The decoded text; `None` if a `%` is not followed by two hexadecimal digits. The library would keep such a `%`; then two encoded texts would mean
-/// one path.
+/// The decoded text; `None` if a `%` is not followed by two hexadecimal digits. The library would accept a `%` without two digits, so that two
+/// different encoded texts could mean the same path.
 pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let is_escape =
         |rest: &[u8]| rest.first_chunk::<2>().is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));

@@ -1,4 +1,5 @@
-//! Ids, by which records refer to each other. If a name is deleted and made again, it stands for another resource with another id.
+//! Ids, by which records refer to each other. If a resource is deleted and a new one is created with the same name, the new resource has a different
+//! id.
 
 use super::{Malformed, from_lower_hex};
 use std::fmt;
@@ -86,7 +87,7 @@ impl DomainId {
     /// Reads an id as Keystone's clients write it.
     ///
     /// # Errors
-    /// When it is neither `default` nor 32 hexadecimal digits.
+    /// When the text is neither `default` nor 32 hexadecimal digits.
     pub fn from_keystone(text: &str) -> Result<Self, Malformed> {
         if text == "default" { Ok(Self::DEFAULT) } else { text.parse() }
     }

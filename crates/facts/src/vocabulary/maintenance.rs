@@ -1,4 +1,4 @@
-//! Maintenance modes and the kinds of operation for which they close a datastore.
+//! Maintenance modes, and the kinds of operation that each mode refuses.
 
 use super::percent_decoded_leniently;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,8 @@ pub enum MaintenanceMode {
     S3Refresh,
     /// The datastore will be deleted: no operation at all.
     Delete,
-    /// An unknown mode. Proxmox Backup Server opened such a datastore for writing; this server refuses every operation.
+    /// An unknown mode. Proxmox Backup Server opened a datastore with an unknown mode for writing; this server refuses every operation on the
+    /// datastore.
     Unknown(String),
 }
 

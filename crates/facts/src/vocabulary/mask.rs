@@ -51,7 +51,8 @@ impl AccessMask {
     /// All rights on a file: Windows' "full control".
     pub const ALL: Self = Self(0x1f_01ff);
 
-    /// An entry is visible to a principal that has all of these rights, unless the datastore has another setting (as Samba's `hide unreadable`).
+    /// By default, an entry is visible to a principal that has all of these rights, as with Samba's `hide unreadable`. A datastore can require other
+    /// rights.
     pub const VISIBLE: Self = Self(0x2_0089);
 
     /// Read, in the usual sense: read the bytes or list the directory, read the attributes and the ACL, and traverse.

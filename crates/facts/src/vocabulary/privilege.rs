@@ -1,4 +1,4 @@
-//! Privileges: the rights to administer that a role gives, with Proxmox's names and in Proxmox's order (pbs-api-types, `acl.rs`).
+//! Privileges: the administrative rights that roles grant. The names and their order are those of Proxmox (pbs-api-types, `acl.rs`).
 
 use super::Role;
 use std::ops::{BitAnd, BitOr};

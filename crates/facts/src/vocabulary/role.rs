@@ -1,4 +1,4 @@
-//! Roles: named sets of rights, assigned on paths. Door 4 decides which rights a role grants.
+//! Roles: named sets of rights, assigned on paths. Door 4 (the access decision) decides which rights a role grants.
 
 use super::Malformed;
 use std::fmt;

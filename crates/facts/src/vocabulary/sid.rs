@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const SUBS_MAX: usize = 15;
 
-/// A SID. Ordered by its parts, so that sets of them can be sorted.
+/// A SID. SIDs are ordered by their parts, so that sets of SIDs can be sorted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sid {
     authority: [u8; 6],

@@ -140,7 +140,7 @@ impl StorePath {
 
 fn is_of_fit_letters(name: &str) -> bool {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'/' && byte != b'\\';
-    // Most names have only these bytes. The check is fast for them, because it runs for every name of a directory.
+    // Most names contain only these bytes. The fast check of bytes comes first, because this function runs for every name of a directory.
     name.bytes().all(is_plain) || !name.chars().any(|c| c == '/' || c == '\\' || c.is_control())
 }
 

@@ -8,7 +8,7 @@ use enfilade_access::{Ask, PropagationBy, PropagationPermit, Subject, Wanted};
 use enfilade_content::{Node, Outcome, Propagator, TreeBudget};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
-/// A request that moved a tree, and the members that did not inherit.
+/// A request that moved a tree, and the members that failed to inherit an ACL.
 struct Mover<'s> {
     stay: &'s mut Stay,
     failed: Vec<FailedMember>,
@@ -30,7 +30,7 @@ impl Propagator<StorePath> for Mover<'_> {
                 self.failed.push(FailedMember::at(path, why));
             }
             Outcome::Refused(why) => self.failed.push(FailedMember::at(path, why)),
-            // Door 4 did not judge whether the visitor may know this path, so the answer names the directory instead.
+            // Door 4 was not asked whether the visitor may know this path. So the answer names the directory, and not the path.
             Outcome::Unopened(why) => {
                 let directory = path.split().map(|(directory, _)| directory).unwrap_or_default();
                 self.failed.push(FailedMember::at(directory, why));
@@ -40,8 +40,8 @@ impl Propagator<StorePath> for Mover<'_> {
 }
 
 impl Stay {
-    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that did not inherit, and why. Such a member and
-    /// everything beneath it keep their ACLs.
+    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that failed to inherit an ACL, and why. A member that
+    /// failed to inherit keeps its ACL, and so does everything beneath the member.
     pub(super) fn inherit_anew(
         &mut self,
         directory: &Node,

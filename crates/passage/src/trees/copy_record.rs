@@ -1,7 +1,7 @@
 //! The record of the members that a copy met in its source. Other clients can rename members while the copy runs. If a member moves from a directory
-//! that is not yet read to a directory that is already read, the copy does not meet it. If a member moves in the opposite direction, the copy meets
-//! it twice. So each directory is read a second time at the end. The answer names the members that this second reading finds and that were not
-//! copied.
+//! that is not yet read to a directory that is already read, the copy misses the member. If a member moves from a directory that is already read to a
+//! directory that is not yet read, the copy finds the member twice. So each directory is read a second time at the end. The answer names the members
+//! that this second reading finds and that were not copied.
 
 use super::{FailedMember, is_hidden};
 use crate::refuse::Refusal;
@@ -61,8 +61,8 @@ impl CopyRecord {
         }
     }
 
-    /// Whether the copy lacks an entry: the entry is older than the copy, was not met under this name, and its object was not copied from another
-    /// place.
+    /// Whether an entry is missing from the copy. An entry is missing if it is not newer than the copy, was not found under this name, and was not
+    /// copied under another name.
     fn misses(&self, directory: &Node, name: &str, node: &Node) -> bool {
         let is_younger = self.began.zip(node.meta().born).is_some_and(|(began, born)| born > began);
         !is_younger
@@ -76,7 +76,7 @@ impl Stay {
     /// them.
     ///
     /// # Errors
-    /// When the budget is used up, or an earlier door refuses now.
+    /// When the budget is used up, or door 2 or 3 no longer admits the visitor.
     pub(super) fn name_missed(
         &mut self,
         record: &CopyRecord,
@@ -108,7 +108,7 @@ impl Stay {
                     }
                     Met::TooLong(_) | Met::Unserved => {}
                     Met::Failed { what: Failed::Budget, why, .. } => return Err(why.into()),
-                    // Door 4 did not judge whether the visitor may know the entry, so the answer names the directory instead.
+                    // Door 4 was not asked whether the visitor may know the entry. So the answer names the directory, and not the entry.
                     Met::Failed { why, .. } => failed.push(FailedMember::at(directory.path.clone(), why)),
                     Met::Leave(listing) => self.name_unspelled(&listing, path, budget, failed)?,
                 }
@@ -127,7 +127,8 @@ impl Stay {
     ) -> Result<(), Refusal> {
         listing.each_unspelled(|name, subject| {
             budget.check()?;
-            // No role can be assigned on a name that no path can contain. So the entry is judged under another name on which no role is assigned.
+            // No role can be assigned on a name that no path can contain. So door 4 judges the entry under a substitute name, on which no role is
+            // assigned.
             let Ok(stand_in) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
             if self.is_seen(&stand_in, subject)? {
                 budget.count()?;

@@ -1,4 +1,5 @@
-//! COPY: the copy is invisible until it is whole. The answer names every member that was not copied, except members that the visitor may not see.
+//! COPY: a copy is invisible until all of it is complete. The answer names every member that was not copied, except members that the visitor may not
+//! see.
 
 use super::copy_record::CopyRecord;
 use super::transfer::Destination;
@@ -27,7 +28,7 @@ struct Copying<'c> {
     taken: &'c mut Taken,
 }
 
-/// The quota that the copy reserves. The reservation is released unless the copy gets its name.
+/// The quota that the copy reserves. The reservation is released if the copy fails.
 struct Taken {
     reservation: Option<QuotaReservation>,
     /// The bytes copied so far.
@@ -44,11 +45,12 @@ impl Taken {
 }
 
 impl Stay {
-    /// Copies a file or a tree. The owner and ACL of the copy are those of a new object in its directory, or with `copy_keeps` those of the source.
-    /// The copy is invisible until it is whole.
+    /// Copies a file or a tree. The copy gets the owner and ACL of a new object in its directory. With `copy_keeps`, the copy keeps the owner and ACL
+    /// of the source. The copy is invisible until all of it is complete.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5. There is no copy then, unless it could not be taken back ([`Content::NotTakenBack`], [`Content::Io`]).
+    /// The refusal of door 4 or 5. After a refusal there is no copy, unless the copy could not be undone ([`Content::NotTakenBack`],
+    /// [`Content::Io`]).
     pub fn copy(
         &mut self,
         from: &StorePath,
@@ -94,7 +96,7 @@ impl Stay {
         Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
-    /// The owner and ACL with which a copy is created. With `copy_keeps` they are those of the source, if it has an ACL.
+    /// The owner and ACL with which a copy is created. With `copy_keeps`, the copy gets the owner and ACL of the source, if the source has an ACL.
     fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
         match &source.acl {
             StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
@@ -158,7 +160,7 @@ impl Stay {
         Ok(upload.copy_properties(reader)?)
     }
 
-    /// Builds a copy of a directory, and gives it its name.
+    /// Builds a copy of a directory under a temporary name, and then renames the copy to its final name.
     fn copy_tree(
         &mut self,
         from: &StorePath,
@@ -191,7 +193,7 @@ impl Stay {
             copying.record.meet(&directory.node, &member.name, &member.node);
             match self.copy_member(&member, &directory.carried, &mut copying) {
                 Ok(()) => {}
-                // These refusals would stop every further member as well.
+                // If the request has reached its limits or the quota, no further member can be copied either.
                 Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
                     return Err(why);
                 }

@@ -39,7 +39,8 @@ impl Stay {
     /// Deletes a file, or a directory with everything in it, member by member. Returns the members that were not deleted.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5 for the target itself; nothing is deleted then. An entry or directory that cannot be read ends the deletion.
+    /// The refusal of door 4 or 5 for the target itself. After a refusal of the target, nothing is deleted. An entry or directory that cannot be read
+    /// ends the deletion.
     pub fn delete(
         &mut self,
         path: &StorePath,
@@ -164,7 +165,7 @@ impl Stay {
     /// Deletes a directory whose members were deleted. Returns whether the directory stays.
     ///
     /// # Errors
-    /// [`Content::Unmet`]; nothing is deleted then.
+    /// [`Content::Unmet`] if a condition of the request is no longer true. In that case nothing is deleted.
     fn finish_deletion(
         &mut self,
         directory: &Directory<StorePath, Going>,
@@ -181,7 +182,7 @@ impl Stay {
             }
             return Ok(true);
         }
-        // The members that were not deleted are in `failed` already. If none of them may be named to the client, the answer names their directory.
+        // The members that were not deleted are in `failed` already. If `failed` names no member of this directory, the answer names the directory.
         let is_told = failed.iter().any(|failed| is_within(&failed.path, path));
         if !is_told {
             failed.push(FailedMember::at(path.clone(), Content::NotEmpty(path.to_string())));

@@ -1,5 +1,6 @@
-//! MOVE, and the steps that COPY shares with it. The result gets its name only when it is whole. A replaced tree first gets a reserved name, which no
-//! client can request. It is removed only after all its members were judged under the reserved name.
+//! MOVE, and the steps that COPY shares with it. The tree at the destination gets its final name only when the tree is complete. A replaced tree
+//! first gets a reserved name, which no client can request. The replaced tree is removed only after door 4 has judged all its members under the
+//! reserved name.
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
@@ -17,7 +18,7 @@ pub(super) struct Destination<'p> {
     pub(super) name: &'p str,
     pub(super) permit: AccessPermit,
     pub(super) from_start: Inheritance,
-    /// The object that has the name now and may be replaced.
+    /// The existing object at the destination, which may be replaced.
     pub(super) replaced: Option<Replaced>,
 }
 
@@ -40,10 +41,12 @@ impl Destination<'_> {
 }
 
 impl Stay {
-    /// Moves a file, or a directory with everything in it. The ACLs stay as they are, or with `moved_inherits` are inherited anew.
+    /// Moves a file, or a directory with everything in it. The ACLs stay unchanged. With `moved_inherits`, the moved objects inherit ACLs from the
+    /// new directory instead.
     ///
     /// # Errors
-    /// The refusal of door 4 or 5. Nothing is moved then, unless the move could not be taken back ([`Content::NotTakenBack`], [`Content::Io`]).
+    /// The refusal of door 4 or 5. After a refusal nothing is moved, unless the move could not be undone ([`Content::NotTakenBack`],
+    /// [`Content::Io`]).
     pub fn relocate(
         &mut self,
         from: &StorePath,
@@ -156,11 +159,12 @@ impl Stay {
         }
     }
 
-    /// If `judged` is not a refusal, completes the change of names, and returns the bytes of content that were replaced. Otherwise takes the change
-    /// back.
+    /// If `judged` is `Ok`, completes the change of names, and returns the number of replaced bytes. If `judged` is a refusal, undoes the change of
+    /// names.
     ///
     /// # Errors
-    /// The refusal in `judged`; [`Content::NotTakenBack`] if another client took one of the names meanwhile.
+    /// The refusal that `judged` contains. [`Content::NotTakenBack`] if another client used one of the names meanwhile, so that the change cannot be
+    /// undone.
     pub(super) fn complete_or_take_back(
         &mut self,
         relocated: Relocated,
@@ -190,7 +194,7 @@ impl Stay {
         Err(Content::NotTakenBack { path: destination.path.to_string(), kept }.into())
     }
 
-    /// Asks for the right to create at a path, and for the right to delete the object that is there.
+    /// Asks for the right to create an object at a path. If an object exists at the path, also asks for the right to delete this object.
     pub(super) fn claim_destination<'p>(
         &mut self,
         path: &'p StorePath,

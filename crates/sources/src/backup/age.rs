@@ -73,14 +73,16 @@ pub enum AgeError {
     Header(&'static str),
     /// A key is needed.
     #[error(
-        "it is encrypted: give its passphrase with --passphrase or --passphrase-stdin, or the file of a private key with --identity FILE"
+        "the backup is encrypted: use --passphrase or --passphrase-stdin for a passphrase, or --identity FILE for a private key"
     )]
     NeedsKey,
     /// A private key is needed.
-    #[error("it is encrypted for age recipients: give the file of a private key with --identity FILE")]
+    #[error(
+        "the backup is encrypted for age recipients: give the file of a private key with --identity FILE"
+    )]
     NeedsIdentity,
     /// A passphrase is needed.
-    #[error("it is encrypted with a passphrase: give it with --passphrase or --passphrase-stdin")]
+    #[error("the backup is encrypted with a passphrase: use --passphrase or --passphrase-stdin")]
     NeedsPassphrase,
     /// The passphrase is wrong.
     #[error("the passphrase is wrong")]
@@ -90,7 +92,7 @@ pub enum AgeError {
     NoIdentity,
     /// The scrypt cost in the file is too high: it would need too much memory.
     #[error(
-        "its passphrase needs 2^{0} scrypt rounds, at most 2^{WORK_MAX} are accepted: decrypt it with `age --decrypt`"
+        "the passphrase needs 2^{0} scrypt rounds, but at most 2^{WORK_MAX} are accepted: decrypt the backup with `age --decrypt`"
     )]
     TooExpensive(u8),
     /// The cryptographic library returned an error.
@@ -99,7 +101,7 @@ pub enum AgeError {
     )]
     Refused,
     /// There are too many recipients.
-    #[error("{0} recipients are too many, at most {RECIPIENTS_MAX} are possible")]
+    #[error("{0} recipients were given, but a backup can have at most {RECIPIENTS_MAX}")]
     TooMany(usize),
 }
 
@@ -176,7 +178,7 @@ fn zero() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
-/// Encrypts the file key `key` with the key `by`. Each key `by` is used once, so the nonce is 0.
+/// Encrypts the file key `key` with the key `by`. A key is used only once as `by`, so the nonce is 0.
 fn wrap(by: &[u8; 32], key: &FileKey) -> Result<Vec<u8>, Unspecified> {
     let mut body = key.0.to_vec();
     cipher(by)?.seal_in_place_append_tag(zero(), Aad::empty(), &mut body)?;

@@ -57,7 +57,7 @@ impl NewDirectory {
         &self.new
     }
 
-    /// Sets the owner, group and mode of everything in the directory. Without a group, only the owner has access.
+    /// Sets the owner, group and mode of everything in the directory. Without a group, only the owner can access the directory and its files.
     ///
     /// # Errors
     /// When the owner, group or mode of a file cannot be set.
@@ -78,7 +78,7 @@ impl NewDirectory {
     /// Moves the directory to its final path. A previous directory with this path is renamed, and its new path is returned.
     ///
     /// # Errors
-    /// When the directory cannot be moved. In this case the previous directory still has its path.
+    /// When the directory cannot be moved. After an error, the previous directory still has its old path.
     pub fn put_in_place(mut self, unix_seconds: i64) -> Result<Option<PathBuf>, BackupError> {
         let failed = |why: io::Error| BackupError::io(&self.path, why);
         sync_all(&self.new).map_err(failed)?;
@@ -144,7 +144,7 @@ fn locked(directory: &Path) -> io::Result<File> {
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     match rustix::fs::chmod(path, Mode::from_raw_mode(mode)) {
-        // The backup's file of facts has been loaded into the store and removed.
+        // The file with the facts of the backup is missing, because it was removed after the facts were loaded into the store.
         Err(Errno::NOENT) | Ok(()) => Ok(()),
         Err(why) => Err(why.into()),
     }

@@ -34,7 +34,8 @@ pub struct Manifest {
     pub revision: u64,
     /// The number of facts.
     pub records: u64,
-    /// Parts that were outside the data directory. The key is the path in the backup, and the value is the path on the machine of the backup.
+    /// Parts of the server's data that were outside the data directory. The key is the path in the backup, and the value is the path on the machine
+    /// of the backup.
     pub outside: BTreeMap<String, PathBuf>,
     /// Every file except the manifest, in the order of the backup.
     pub files: Vec<Entry>,
@@ -73,7 +74,7 @@ impl Manifest {
         Ok(bytes)
     }
 
-    /// Reads a manifest. If any byte of it was changed, this is an error.
+    /// Reads a manifest. If any byte of the manifest was changed, the call returns an error.
     pub(super) fn read(from: &mut dyn Read) -> Result<Self, BackupError> {
         let mut bytes = Vec::new();
         let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -115,14 +116,14 @@ impl Manifest {
                 )));
             }
             if !seen.insert(path) {
-                return Err(BackupError::Damaged(format!("it has `{}` twice", path.display())));
+                return Err(BackupError::Damaged(format!("its manifest lists `{}` twice", path.display())));
             }
         }
         Ok(())
     }
 }
 
-/// Whether a path is relative, has no `.` or `..`, and is written in its only form (for example without `//`).
+/// Whether a path is relative, has no `.` or `..`, and is in normal form (for example without `//`).
 pub(super) fn is_inside(path: &Path) -> bool {
     let text = path.as_os_str().as_encoded_bytes();
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));

@@ -91,7 +91,7 @@ impl Backup {
 /// Writes the verified files of a backup into a new directory. Returns the manifest.
 ///
 /// # Errors
-/// [`BackupError`]. In this case the directory is not complete.
+/// [`BackupError`]. After an error, the directory is not complete.
 pub fn unpack_into(backup: Backup, directory: &Path) -> Result<Manifest, BackupError> {
     let manifest = backup.read(&mut |entry, from| {
         let path = directory.join(&entry.path);
@@ -176,7 +176,7 @@ fn read_archive(from: Box<dyn Read>, manifest: &Manifest, receive: Receive<'_>) 
     if members.next().is_some() {
         return damaged("it has more files than its manifest lists");
     }
-    // The rest of the end of the archive. The whole end is 1,024 zero bytes.
+    // Reads the rest of the end mark of the archive. The complete end mark is 1,024 zero bytes.
     let mut rest = Vec::new();
     let read = archive.into_inner().take(1025).read_to_end(&mut rest);
     read.map_err(|why| read_failed("the archive", why))?;
@@ -190,8 +190,7 @@ fn first(entries: &mut Entries<'_>) -> Result<Manifest, BackupError> {
     let mut member = match next(entries, MANIFEST) {
         // For a file that is not a backup, the error of the `tar` library would not help the user.
         Err(BackupError::Damaged(_)) => {
-            let why =
-                format!("it does not begin with the file `{MANIFEST}`, as a file of `enfilade backup` does");
+            let why = format!("the archive does not begin with the file `{MANIFEST}`");
             return Err(BackupError::NotOne(why));
         }
         member => member?,

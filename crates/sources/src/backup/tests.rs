@@ -96,7 +96,7 @@ fn a_file_that_changes_meanwhile_makes_no_backup() {
     }
 }
 
-/// A changed byte is not found if it is in the padding of the archive, where it changes nothing.
+/// A changed byte in the padding of the archive is not detected, because the padding is not part of any file.
 #[test]
 fn a_changed_byte_is_found_or_changes_nothing_and_a_cut_is_found() {
     let scratch = Scratch::new();
@@ -156,7 +156,7 @@ fn an_encrypted_backup_opens_with_its_key_alone_and_every_byte_counts() {
     let other = Key::Identities(vec![]);
     let by_passphrase = Key::Passphrase(passphrase("x"));
     for (key, expected) in [
-        (None, "it is encrypted"),
+        (None, "the backup is encrypted"),
         (Some(&other), "no given private key"),
         (Some(&by_passphrase), "for age recipients"),
     ] {

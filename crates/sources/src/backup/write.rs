@@ -43,7 +43,7 @@ impl Content {
         })
     }
 
-    /// The error for content that cannot be read. A file that is missing was replaced or removed after it was listed.
+    /// The error for content that cannot be read. If the file does not exist, it was replaced or removed after the listing.
     fn failed(&self, entry: &str, why: io::Error) -> BackupError {
         match why.kind() {
             io::ErrorKind::NotFound => BackupError::Changed(self.path(entry)),
@@ -72,7 +72,7 @@ impl Item {
         Ok(Item { entry, content })
     }
 
-    /// Copies the content. It fails if the length or digest is not as measured before.
+    /// Copies the content. The copy fails if the length or digest differs from the measured values.
     fn copy(
         &mut self,
         copy: impl FnOnce(&Entry, &mut Exact<'_>) -> io::Result<()>,
@@ -106,11 +106,11 @@ impl Write for Sum {
     }
 }
 
-/// Writes an archive, encrypted if a lock is given, and reads it again. Returns the length of the archive in bytes. An existing file with this name
-/// is replaced when the archive is complete.
+/// Writes an archive, and then reads the archive to verify it. If `lock` is given, the archive is encrypted. Returns the length of the archive in
+/// bytes. An existing file with this name is replaced when the archive is complete.
 ///
 /// # Errors
-/// [`BackupError`]. In this case no new file is left.
+/// [`BackupError`]. After an error, no new file is left.
 pub fn write_archive(
     path: &Path,
     manifest: &Manifest,
@@ -141,9 +141,7 @@ pub fn write_archive(
             let key = key.get().cloned().map(Key::OfFile);
             let verified = Backup::open(temp, key.as_ref()).and_then(Backup::verify);
             verified.map(drop).map_err(|why| {
-                io::Error::other(format!(
-                    "the new file was read again as a check, and {why}; run the backup again"
-                ))
+                io::Error::other(format!("the new file failed its check: {why}; run the backup again"))
             })
         },
     );
@@ -185,11 +183,11 @@ fn archive_to<W: Write>(
     Ok(to)
 }
 
-/// Writes a backup as a directory, and reads it again. Returns the sum of the lengths of its files in bytes. The directory must not exist. It gets
-/// its name when it is complete.
+/// Writes a backup as a directory, and reads it again. Returns the sum of the lengths of its files in bytes. The directory must not exist. The new
+/// directory gets its final name when all its files are complete.
 ///
 /// # Errors
-/// [`BackupError`]. In this case no directory is left.
+/// [`BackupError`]. After an error, no new directory is left.
 pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> Result<u64, BackupError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut random = [0; 8];

@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Read, Write};
 /// A record as it is stored: table, key, and value with header and checksum.
 pub(super) type Stored = (Table, Vec<u8>, Vec<u8>);
 
-/// The byte that marks the end of the records. It is in the place of the number of a table.
+/// The byte that marks the end of the records. A reader finds this byte where the table number of the next record would be.
 const END: u8 = u8::MAX;
 /// An upper bound for the header of a stored record, in bytes.
 const HEADER_BYTES_MAX: usize = 64;

@@ -1,9 +1,10 @@
 //! Gathers all facts of one revision in short views.
 //!
-//! While one view is open for a copy of ten million records, every page that changes is kept, and the store grows by all these pages. So each table
-//! is read in parts, each in a view of its own, and written to an unnamed file. The parts have different revisions. So a last view reads the change
-//! log and all records that were changed since the first part, and brings all records to its own revision. The log is not trusted to be complete: the
-//! digest of each gathered table must equal the store's own digest at that revision.
+//! While a view is open, LMDB cannot reuse the pages that change meanwhile. If one view stayed open for a copy of ten million records, the store
+//! would grow by all these pages. So each table is read in parts, each in a view of its own, and written to an unnamed file. The parts have different
+//! revisions. So a final view reads the change log, and all records that were changed since the first part was read. Then all gathered records are
+//! updated to the revision of the final view. The log is not trusted to be complete: the digest of each gathered table must equal the store's own
+//! digest at that revision.
 
 use super::body::{Body, Writing};
 use super::{CopyError, Origin, Progress};
@@ -16,12 +17,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Seek};
 use std::path::Path;
 
-/// Calls its argument once with a view of the newest revision, like [`Source::with_view`](enfilade_facts::Source::with_view).
+/// A function that opens a view of the newest revision, and passes the view to a callback once, like
+/// [`Source::with_view`](enfilade_facts::Source::with_view).
 pub type Views<'a> = &'a dyn Fn(&mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
 /// The number of groups of records that are read in one view.
 const GROUPS: usize = 4096;
-/// The limit for changed records in memory, in bytes. A single change may exceed it.
+/// The limit for changed records in memory, in bytes. A single change may exceed the limit.
 const CHANGED_BYTES: usize = 32 << 20;
 /// The greatest number of rounds in which changed records are read.
 const ROUNDS: usize = 16;
@@ -34,10 +36,10 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Gathers all facts in an unnamed file in this directory. The file takes as much space as a backup. `progress` counts each record once.
+    /// Gathers all facts in an unnamed file in this directory. The file takes as much space as a backup. `progress` is called once for each record.
     ///
     /// # Errors
-    /// When a record cannot be read or is damaged, when the facts change faster than they can be read, or when the file cannot be written.
+    /// When a record cannot be read or is damaged. When the facts change faster than they can be read. When the file cannot be written.
     pub fn of(
         views: Views<'_>,
         directory: &Path,
@@ -47,7 +49,7 @@ impl Gathered {
         Self::within(CHANGED_BYTES, views, directory, unix_seconds, progress)
     }
 
-    /// As [`Self::of`], with a limit for changed records in memory, in bytes.
+    /// Like [`Self::of`], but `changed_bytes` limits the changed records in memory, in bytes.
     fn within(
         changed_bytes: usize,
         views: Views<'_>,
@@ -145,13 +147,13 @@ struct Changed {
     records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     /// `records` contains every record that was written up to this revision.
     upto: Revision,
-    /// If `upto` is the revision of the view: the origin of a copy of the view, and the tally of each table.
+    /// The origin of a copy of the view, and the tally of each table; `None` if `upto` is older than the view.
     end: Option<(Origin, Vec<(Table, Tally)>)>,
 }
 
 impl Changed {
-    /// Collects the records that were written after the revision `before`. Stops after the change with which their total size exceeds `bytes_max`
-    /// bytes.
+    /// Collects the records that were written after the revision `before`. Stops after a change as soon as the total size of the records exceeds
+    /// `bytes_max` bytes.
     fn since(
         before: Revision,
         view: &View<'_>,
@@ -167,8 +169,8 @@ impl Changed {
             }
             changed.upto = revision;
             for (table, key) in keys.into_iter().filter(|(table, _)| table.holds_facts()) {
-                // This may be an older record than the one that was written last. The comparison with the table's digest at the end finds such a
-                // record.
+                // This read does not check the tally, so the record may be outdated. The final comparison with the digest of the table detects an
+                // outdated record.
                 let stored = Snapshot::get(view, table, &key)?;
                 stored.map_or(Ok(()), |stored| codec::open(table, &key, stored).map(drop))?;
                 let stored = stored.map(<[u8]>::to_vec);

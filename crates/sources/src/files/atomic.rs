@@ -16,18 +16,18 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
 
-/// As [`write()`], for content that is too large for memory. The callback `write` writes it into the temporary file.
+/// Like [`write()`], but for content that is too large for memory. The callback `write` writes the content into the temporary file.
 ///
 /// # Errors
-/// As [`write()`], and when `write` fails.
+/// When a step of [`write()`] fails, or the callback `write` fails.
 pub fn write_with(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     write_with_checked(path, mode, write, |_| Ok(()))
 }
 
-/// As [`write_with`]. `check` gets the path of the complete temporary file before it is renamed.
+/// Like [`write_with`], but calls `check` with the path of the complete temporary file before the file is renamed.
 ///
 /// # Errors
-/// As [`write_with`], and when `check` fails. In this case the file is unchanged.
+/// When a step of [`write_with`] fails, or `check` fails. If `check` fails, the file is unchanged.
 pub(crate) fn write_with_checked(
     path: &Path,
     mode: u32,
@@ -39,8 +39,8 @@ pub(crate) fn write_with_checked(
     put_in_place(&temp, path)
 }
 
-/// As [`write()`], with the owner and group of `like`, as far as this process may set them. Without this, a daemon with the group of the old file
-/// could not read the new file.
+/// Like [`write()`], but the new file gets the owner and group that `like` contains, as far as this process may set them. If the new file had another
+/// group, a daemon with the group of the old file could not read the new file.
 ///
 /// # Errors
 /// As [`write()`].
@@ -49,10 +49,10 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) ->
     put_in_place(&temp, path)
 }
 
-/// As [`write()`], for a file that its owner, and the members of a group if one is given, may read and write.
+/// Like [`write()`], but the owner may read and write the file. If `group` is given, the members of the group may read and write the file, too.
 ///
 /// # Errors
-/// As [`write()`], and when the file cannot be given to the group.
+/// When a step of [`write()`] fails, or the group of the file cannot be set.
 pub fn write_shared(path: &Path, bytes: &[u8], group: Option<u32>) -> io::Result<()> {
     let mode = if group.is_some() { 0o660 } else { 0o600 };
     let temp = write_beside(path, mode, None, |file| {
@@ -97,7 +97,7 @@ fn write_beside(
         // The umask may have removed bits of `mode`.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         if let Some(like) = like {
-            // The group is set first, because after a change of the owner this process may not change the group any more.
+            // The group is set before the owner, because a process may be unable to change the group of a file that it no longer owns.
             let _ =
                 fchown(&file, None, Some(like.gid())).and_then(|()| fchown(&file, Some(like.uid()), None));
         }
@@ -109,8 +109,8 @@ fn write_beside(
     Ok(temp)
 }
 
-/// A file for reading and writing on the file system of this directory. Its name is removed at once. So the kernel deletes the file when it is
-/// closed, even if the process was killed.
+/// A file for reading and writing on the file system of this directory. The name of the file is removed at once. So the kernel deletes the file when
+/// it is closed, even if the process was killed.
 ///
 /// # Errors
 /// When the file cannot be made.

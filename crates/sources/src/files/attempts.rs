@@ -64,7 +64,7 @@ impl Attempts {
         Attempted { failed: sum(0), barred: sum(1) }
     }
 
-    /// Starts a new hour if the hour has changed. Of concurrent callers exactly one starts it.
+    /// Starts a new hour if the hour has changed. If several callers run at the same time, exactly one caller starts the new hour.
     fn turn_to(&self, unix_seconds: i64) {
         let hour = u64::try_from(unix_seconds / HOUR_SECONDS).unwrap_or(0);
         let before = self.word(HOUR).load(Ordering::Acquire);

@@ -26,7 +26,7 @@ pub(crate) fn read_all(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
 }
 
-/// Opens a file as [`open`] does, and reads it as [`read_all`] does.
+/// Opens a regular file without blocking ([`open`]), and reads all its bytes ([`read_all`]).
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_all(&open(path)?, bytes_max)
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// The greatest size of a bundle, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// The greatest size of a crt-list or a file of authorities, in bytes. It is enough for a few million lines.
+/// The greatest size of a crt-list or a file of authorities, in bytes. This size is enough for a few million lines.
 const LIST_BYTES_MAX: u64 = 1 << 30;
 /// The greatest size of an index of certificates, in bytes.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
@@ -46,7 +46,8 @@ pub trait Engine: Send + Sync {
     /// Reads each of these files of a directory once, in any order.
     ///
     /// # Errors
-    /// When the directory cannot be opened or the engine fails. Some files may have been read before. An error of one file is passed to `each`.
+    /// When the directory cannot be opened or the engine fails. Some files may have been read before the engine failed. An error of one file is
+    /// passed to `each`.
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()>;
 }
 
@@ -66,7 +67,8 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| is_certificate(directory, name))
 }
 
-/// The names of the files in a directory of authorities, sorted by bytes. As such files have no keys, every `.crt` file counts, too.
+/// The names of the files in a directory of authorities, sorted by bytes. Files of authorities have no keys, so a `.crt` file is listed even without
+/// a `.key` file.
 ///
 /// # Errors
 /// When the file or directory cannot be read.
@@ -93,7 +95,7 @@ fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<
     Ok(names)
 }
 
-/// With fewer names than this, one core sorts them faster than several.
+/// The greatest number of names that one core sorts alone. Several cores sort a longer list of names faster.
 const SHARED_MIN: usize = 16_384;
 
 /// Sorts names by their bytes. Each core sorts a part, and then the sorted parts are merged. The first 16 bytes of each name are stored next to the
@@ -239,7 +241,7 @@ fn together([inode, size, modified, changed]: Identity, other: Identity) -> Iden
 /// The file name extensions for the kinds of keys. A bundle can consist of one file for each kind, such as `NAME.pem.rsa` and `NAME.pem.ecdsa`.
 pub const KINDS: [&str; 3] = ["rsa", "ecdsa", "dsa"];
 
-/// For a bundle that has no file of its own, the existing files for the kinds of keys.
+/// The paths of the existing files of a bundle that consists of one file for each kind of key.
 pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     let of = |kind: &&str| {
         let mut path = bundle.as_os_str().to_owned();
@@ -249,7 +251,7 @@ pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     KINDS.iter().map(of).filter(|path| path.is_file()).collect()
 }
 
-/// The bundles in these directories that have companion files. The identity of such a bundle's own file does not show a change of the companions.
+/// The bundles in these directories that have companion files. When a companion file changes, the identity of the bundle's own file stays the same.
 pub fn with_companions(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut with = BTreeSet::new();
     for directory in directories {

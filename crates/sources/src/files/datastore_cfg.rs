@@ -31,8 +31,8 @@ const KNOWN: [&str; 22] = [
     "name",
 ];
 
-/// The greatest size of a section, in bytes. A larger section is a mistake of its author, and is refused. Otherwise it could make the whole change
-/// too large, which also contains the other sections.
+/// The greatest size of a section, in bytes. A larger section is a mistake of its author, and is refused. Without this limit, one section could make
+/// the whole change too large, because one change contains all sections.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// Parses one section.

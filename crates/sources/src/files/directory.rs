@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// Makes a directory that only its owner can enter, and the missing directories above it, and syncs the parent of each new directory. Each new
 /// directory is added to `made`, outermost first, even if a later step fails.
 ///
-/// The parent of the innermost existing directory is synced, too, if possible: the process that made that directory may have ended before it synced
-/// the parent. The directories above are assumed to be synced.
+/// If possible, the parent of the deepest directory that already exists is synced, too. The process that made the existing directory may have ended
+/// before it synced the parent. The directories above are assumed to be synced.
 ///
 /// # Errors
 /// When a directory cannot be made or synced.
@@ -78,8 +78,9 @@ pub fn open_for<F>(
     Ok(file)
 }
 
-/// Sets the group and the mode of a file or directory. If root owns it, the owner of the directory above becomes its owner. Only its owner and root
-/// may do this. Any other caller changes nothing: if it can open the file, the group is right already.
+/// Sets the group and the mode of a file or directory. If root owns it, the owner of the directory above becomes its owner. Only the owner of the
+/// file and root may change the group and the mode. Any other user can open the file only as a member of its group, so the group is already correct
+/// and nothing is changed.
 pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
     let file = opened(path)?;
     let is = rustix::fs::fstat(&file)?;

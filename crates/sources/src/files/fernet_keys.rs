@@ -92,7 +92,7 @@ fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
 }
 
 impl FernetKeys {
-    /// The keys in this directory, which need not exist yet.
+    /// The Fernet keys in a directory. The directory need not exist yet.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         FernetKeys { directory: directory.into(), group: None }
     }
@@ -210,7 +210,7 @@ impl FernetKeys {
 
     /// The effect that a rotation would have.
     pub fn plan(found: &Found, max_active: usize) -> Rotation {
-        // A number is skipped if a file with this name exists that is not a key, because that file must not be overwritten.
+        // A number is skipped if it is the name of a file that is not a key, because the file must not be overwritten.
         let is_taken = |number: &u32| found.ignored.iter().any(|(name, _)| *name == number.to_string());
         let above_all = found.primary().unwrap_or(STAGED).saturating_add(1);
         let primary = (above_all..).find(|number| !is_taken(number)).unwrap_or(u32::MAX);
@@ -228,7 +228,8 @@ impl FernetKeys {
     /// steps ensures that a key which has signed tokens is in the directory at any moment.
     ///
     /// # Errors
-    /// When there is no staged key, `agree` refuses, or a file cannot be written. In this case no needed key is lost.
+    /// When there is no staged key, `agree` refuses, or a file cannot be written. A failed rotation deletes no key that a successful rotation would
+    /// keep.
     pub fn rotate(
         &self,
         max_active: usize,

@@ -1,4 +1,4 @@
-//! The files that people edit: their directory, their locks and how to write them, as in Proxmox.
+//! The files that people edit, as in Proxmox: the directory of the files, the locks, and functions that change the files.
 
 use super::lock::{self, FileLock};
 use super::{atomic, bounded, directory};
@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(crate) const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// The longest wait for a lock, as in Proxmox.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// The longest time for which a look waits for a process that holds the lock of a file. After this time, the look commits the changes of the file
-/// itself.
+/// The longest time for which the mirror waits for a process that holds the lock of a changed file. If that process has not committed the change by
+/// then, the mirror commits the change.
 const FINISH_WAIT: Duration = Duration::from_millis(400);
 
 /// The directory of the files, their stale limit, and the group that may use them.
@@ -95,7 +95,7 @@ impl FileSet {
     /// Takes the locks of these files, always in the same order, as in Proxmox: for example users before secrets.
     ///
     /// # Errors
-    /// When another process holds one for longer than ten seconds, or a lock file cannot be made.
+    /// When another process holds one of the locks for longer than ten seconds, or a lock file cannot be created.
     pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
         let mut locks = Vec::new();
         for file in FileName::ALL.into_iter().filter(|file| files.contains(file)) {

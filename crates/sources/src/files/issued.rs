@@ -1,10 +1,13 @@
-//! The list of issued sessions, only for display. The validity of a token depends on the facts, not on this list.
+//! The list of issued sessions, only for display. Whether a token is valid depends on the stored facts, not on the list of issued sessions.
+//!
+//! A slot contains these fields, each with its length in bytes or its type:
 //!
 //! ```text
-//! audit id 16 | first of its chain 16 | user 16 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
+//! audit id 16 | audit id of the chain 16 | user 16 | scope 1 + 16 | lent 1 + 16 | methods u64 | issued i64 | expires i64 | checksum u64
 //! ```
-//! This is the layout of a slot. A slot of an older version, which has no `lent` and no `methods`, is read as empty. A session is stored in one of
-//! four slots that its audit id selects. If all four are in use, the session that expires first is overwritten.
+//! The field `lent` identifies the application credential or trust of the session. A slot of an older version, which has no `lent` and no `methods`,
+//! is read as empty. A session is stored in one of four slots that its audit id selects. If all four are in use, the session that expires first is
+//! overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::codec::{Reader, Writer};
@@ -33,10 +36,10 @@ pub enum IssuedFor {
     System,
 }
 
-/// The record that delegates the session.
+/// The application credential or trust for which the session was issued, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IssuedBy {
-    /// The user in person, or an EC2 key that the user made in person.
+    /// Neither: the session was issued to the user in person, or for an EC2 key that the user created in person.
     Nothing,
     /// An application credential.
     Credential([u8; 16]),
@@ -55,7 +58,7 @@ pub struct IssuedSession {
     pub user: UserId,
     /// The scope of the session.
     pub scope: IssuedFor,
-    /// The record that delegates the session.
+    /// The application credential or trust for which the session was issued, if any.
     pub lent: IssuedBy,
     /// The methods with which the user authenticated, encoded as in the token.
     pub methods: u64,

@@ -78,7 +78,8 @@ impl LastUsed {
     }
 }
 
-/// The number of the four slots of a token. Ids are random, so their first two bytes distribute the tokens evenly.
+/// The number of the group of four slots in which the last use of a token may be stored. Ids are random, so their first two bytes distribute the
+/// tokens evenly.
 fn place(credential: &CredentialId) -> u16 {
     let [a, b, ..] = *credential.bytes();
     u16::from_be_bytes([a, b])

@@ -17,10 +17,10 @@ pub struct FileLock {
 const STEP: Duration = Duration::from_millis(20);
 
 impl FileLock {
-    /// Takes the lock. Waits for it, at most for about the time `at_most`.
+    /// Takes the lock. If another process holds the lock, the function waits for about `at_most` at most.
     ///
     /// # Errors
-    /// When the lock file cannot be created, or another process holds the lock for longer.
+    /// When the lock file cannot be created, or another process holds the lock for longer than `at_most`.
     pub fn take(path: &Path, at_most: Duration) -> io::Result<Self> {
         let failed = |why: io::Error| {
             io::Error::new(why.kind(), format!("the lock `{}` cannot be taken: {why}", path.display()))
@@ -49,8 +49,7 @@ impl FileLock {
     }
 }
 
-/// Takes the locks that become free within about the time `at_most`, which is the total time for all locks. A lock file that does not exist is not
-/// created.
+/// Waits for about `at_most` in total, and takes each lock that becomes free in this time. A lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

@@ -1,11 +1,13 @@
-//! Makes the facts follow the files that people edit.
+//! Updates the stored facts when the files that people edit have changed.
 //!
-//! If a file exists, it determines the content of its records. Every look compares the inode number, change time and size of each file with those of
-//! the version from which the facts were taken. If they differ, or if the file changed so recently that a later change could have the same time, the
-//! file is read and compared with the facts. All differences of all files are committed as one change.
+//! If a file exists, it determines the content of its records. A look is one reading of the files. Every look compares the inode number, change time
+//! and size of each file with the stored values of the last version that was read. A file is read again if one of these values differs. A file is
+//! also read again if it changed very recently, because a later change could have the same change time. The content of the file is then compared with
+//! the stored facts. All differences of all files are committed as one change.
 //!
-//! A look first reads the records of the files, then the files themselves, and commits only if the records of the files are still the same. If two
-//! looks run at the same time, possibly in two processes, the commit of the one that read the older version is refused.
+//! A look first reads the [`MirroredFile`] records, and then the files. The commit of a look is refused if one of the records was changed in the
+//! meantime. So if two looks commit changes of the same file at the same time, even in two processes, the second commit is refused, and its look is
+//! repeated.
 
 mod datastores;
 mod draft;
@@ -76,18 +78,18 @@ pub enum MirrorError {
     Commit(#[from] CommitError),
 }
 
-/// Makes the facts follow the files of one directory.
+/// Updates the stored facts when the files of one directory have changed.
 pub struct Mirror {
     set: FileSet,
-    /// The content of `user.cfg` at the last look, and `secrets` is the content of `token.shadow`. With them, only one record is compared after a
-    /// change of one line.
+    /// The content of `user.cfg` at the last look. The field `secrets` contains digests of the entries of `token.shadow`. With these two fields, only
+    /// one record is compared after a change of one line.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
     /// The next value of `secrets`, which is set when the look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the second at which the first of the last good facts exceeds the stale limit. At that second, a file
-    /// with problems is read again. If a file has no entry here, it is read at the next look.
+    /// For each file that this process compared, the earliest time at which the last good record of a faulty entry expires, in seconds since the
+    /// epoch. At that time, a file with problems is read again. If a file has no entry here, it is read at the next look.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -153,7 +155,7 @@ impl Mirror {
         Mirror { set, users, secrets, walked, seed, due, settled, between, watch }
     }
 
-    /// Makes a look: reads the files, and commits their differences from the facts.
+    /// Reads the files once, and commits a change if the files differ from the stored facts.
     ///
     /// # Errors
     /// When the facts cannot be read or changed. Problems in the files are not an error, but part of the outcome.
@@ -161,7 +163,7 @@ impl Mirror {
         self.look_for(source, now, None)
     }
 
-    /// As [`Mirror::look`], after `by` has changed a file and while `by` still holds the lock of the file.
+    /// Works like [`Mirror::look`], for an editor `by` that has changed a file and still holds the lock of the file.
     ///
     /// # Errors
     /// As [`Mirror::look`].
@@ -213,7 +215,7 @@ impl Mirror {
             for ((file, row), news) in after.iter_mut().zip(&news) {
                 *row = draft.file_row(*file, news.before.as_ref(), std::mem::take(row));
             }
-            // The counts do not include the records of the files themselves (`MirroredFile`).
+            // The `MirroredFile` records, which are added to the change next, are not counted.
             let (added, changed, removed) = (draft.added, draft.changed, draft.removed);
             for ((file, row), news) in after.iter().zip(&news) {
                 draft.put(file, news.before.as_ref(), row);
@@ -223,8 +225,9 @@ impl Mirror {
             Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
         })??;
         if !change.is_empty() {
-            // A process that holds the lock of a file is changing it, and commits the change under the name of its user. So this look waits. If
-            // that process committed, the commit of this look is refused, and the change is recorded once.
+            // A process that holds the lock of a file is changing it, and commits the change under the name of its user. So this look waits. If the
+            // process that holds the lock commits the change first, the commit of this look is refused. So the change log contains the change only
+            // once.
             let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }
@@ -258,7 +261,7 @@ impl Mirror {
         FileName::ALL.into_iter().filter_map(news).collect()
     }
 
-    /// Whether the facts were taken from this version, and the file cannot have changed later without a new change time.
+    /// Whether the stored facts come from this version of the file, and every later change of the file must have a new change time.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }
@@ -408,7 +411,7 @@ impl Mirror {
     }
 
     /// Stores the content of `user.cfg` and `token.shadow` as that of the last look, if the facts were taken from this content. A caller that holds
-    /// the locks of the files calls this function before it changes them, so that the next look compares only the changed entries.
+    /// the locks calls this function before it changes the files, so that the next look compares only the changed entries.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -439,7 +442,7 @@ impl Mirror {
             problems.extend(row.problems.iter().map(|problem| format!("{}: {problem}", path.display())));
             let untold = (row.problem_count as usize).saturating_sub(row.problems.len());
             if untold > 0 {
-                problems.push(format!("{}: and {untold} more problems", path.display()));
+                problems.push(format!("{}: {untold} more problems are not listed", path.display()));
             }
         }
         problems
@@ -519,12 +522,12 @@ impl FileContents {
         };
         let fault = error.map(|error| {
             let had = before.is_some();
-            // If parts of the file had errors before, the error of the whole file has the start time of the first such error.
+            // If entries of the file already had errors, the new error of the whole file gets the earliest start time of those errors.
             let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);
             let means = draft.means(&fault, had);
-            draft.problem(news.file, format!("{fault} (this affects the whole file: {means})"));
+            draft.problem(news.file, format!("{fault} (no entry of the file can be read: {means})"));
             fault
         });
         match &news.content {

@@ -1,7 +1,9 @@
 //! The file `lookout`, which all processes of the machine share. It names the process that reads the mirrored files, and the time of its last look.
 //!
+//! The file contains these fields. Times are in milliseconds since the machine started:
+//!
 //! ```text
-//! magic 8 | process that looks u64 | time of the last look u64 | since when this process looks u64     (since the machine started, ms)
+//! magic 8 | random number of the leader u64 | time of the last look u64 | time at which the process became the leader u64
 //! ```
 //! Only one process is the leader. If it has not made a look for three seconds, because it ended or was stopped, another process becomes the leader.
 //! If a stopped process continues, it finds the new leader in the file before its next look. Its pending commit is refused, because the record of the
@@ -17,11 +19,12 @@ const WHO: usize = 1;
 const WHEN: usize = 2;
 const SINCE: usize = 3;
 
-/// After this time without a look, in milliseconds, another process becomes the leader.
+/// The time without a look, in milliseconds, after which another process can become the leader.
 const SILENCE_MILLIS: u64 = 3_000;
 
-/// A time in the file may be later than a time that was read from the clock before. Up to this difference, in milliseconds, it is accepted. A greater
-/// difference means that the time is from before the last start of the machine.
+/// The greatest accepted difference, in milliseconds, by which a time in the file may be later than the current time of the caller. A small
+/// difference is possible because another process may write the file after the caller has read the clock. A greater difference means that the time in
+/// the file is from before the last start of the machine.
 const LATE_MILLIS: u64 = 1_000;
 
 /// The file `lookout`, as opened by one process.
@@ -60,7 +63,7 @@ impl MirrorLeader {
         is_mine
     }
 
-    /// Records a look. The arguments are the times of its begin and end, in milliseconds since the start of the machine.
+    /// Records a look. The arguments are the start time and the end time of the look, in milliseconds since the machine started.
     pub fn looked(&self, began_tick_millis: u64, ended_tick_millis: u64) {
         let when = self.words.word(WHEN);
         // A time that is later than now is from before the last start of the machine.
@@ -71,7 +74,7 @@ impl MirrorLeader {
         let _ = when.fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
     }
 
-    /// The time since the begin of the last completed look, in milliseconds. `None` if no look was completed since the machine started.
+    /// The time since the start of the last completed look, in milliseconds. `None` if no look was completed since the machine started.
     pub fn age_millis(&self, tick_millis: u64) -> Option<u64> {
         self.age_of(WHEN, tick_millis)
     }

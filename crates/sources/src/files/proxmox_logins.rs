@@ -67,7 +67,8 @@ pub fn realms(bytes: &[u8]) -> Realms {
 /// For each user, the kinds of second factors and the number of factors of each kind.
 pub type SecondFactors = BTreeMap<Userid, BTreeMap<String, usize>>;
 
-/// Reads `tfa.json`. A disabled factor counts as well, because its owner wanted a second factor. So does an entry of unknown form.
+/// Reads `tfa.json`. A disabled factor counts as well, because its owner wanted a second factor. An entry of unknown form also counts as a second
+/// factor.
 ///
 /// # Errors
 /// When the file does not have the form of Proxmox's file, so that the users with a second factor are unknown.

@@ -98,8 +98,8 @@ pub fn parse(text: &[u8]) -> Parsed {
             (Line::Blank, _) => Within::Nothing,
             (Line::Header(kind, id), before) => {
                 if let Some(before) = before {
-                    // Proxmox reads this line as a property. This parser begins a new section. The previous section was not ended by a blank line,
-                    // and may be incomplete.
+                    // Proxmox reads a section header that does not follow a blank line as a property. This parser begins a new section. The previous
+                    // section was not ended by a blank line, and may be incomplete.
                     before.fail(number, "syntax error (expected section properties)");
                     before.is_ended = false;
                 }
@@ -169,7 +169,7 @@ fn read_line(line: &[u8]) -> Line {
     }
 }
 
-/// Adds an error to sections with the same id. Proxmox silently uses the last one, but it is unknown which one the author wants.
+/// Adds an error to sections with the same id. Proxmox silently uses the last section with the id, but it is unknown which section the author wants.
 fn mark_duplicates(sections: &mut [Section]) {
     // For each id, the lines of its first two sections. The error of a section names the line of the other section.
     let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
@@ -203,7 +203,7 @@ pub(super) fn shown(text: &str) -> String {
 /// The content of the file. Sections with an error, and lines outside all sections, are written back unchanged.
 ///
 /// # Errors
-/// When a section or a property would be parsed differently after it was written.
+/// When the written text of a section or a property would be parsed as something else.
 pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let mut stray = parsed.stray.iter().peekable();
@@ -217,7 +217,7 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
         } else {
             print_section(&mut text, section)?;
         }
-        // To a section with an error, no missing blank line is added, because an edit of another section must not change it.
+        // No missing blank line is added after a section with an error, because an edit of another section must not change the faulty section.
         if section.is_ended || section.error.is_none() {
             text.push(b'\n');
         }

@@ -111,7 +111,7 @@ impl TokenShadow {
 /// Tokens with changed entries: the new hash, or `None` for a removed entry.
 pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 
-/// The content of the file, as far as it must be compared.
+/// The part of `token.shadow` that must be compared with the stored facts.
 pub(crate) enum Secrets {
     /// The whole file, and the tokens whose entries changed, if that is known.
     Whole(Hashes, Option<Vec<Authid>>),
@@ -119,7 +119,7 @@ pub(crate) enum Secrets {
     Alone(Changes),
 }
 
-/// Digests of all entries of a file. With them, one pass over a new version of the file finds the changed entries.
+/// Digests of all entries of a file. With these digests, one pass over a new version of the file finds the changed entries.
 pub(crate) struct Seen {
     /// For each token, a digest of its hash, and the number of the last pass in which the token was found.
     entries: HashMap<String, (MemoKey, u64)>,
@@ -184,7 +184,7 @@ struct Walk<'f>(&'f mut dyn FnMut(&str, &str) -> Option<()>);
 impl<'de> Visitor<'de> for Walk<'_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of texts")
+        f.write_str("a JSON object in which each value is a string")
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some((token, hash)) = map.next_entry::<Text<'de>, Text<'de>>()? {

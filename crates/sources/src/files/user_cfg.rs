@@ -60,7 +60,8 @@ pub fn read(parsed: &Parsed) -> UserCfg {
     users
 }
 
-/// The error, and whether the last good facts may still be used. They may not if the section is well-formed, but contains an unknown value.
+/// The error, and whether the last good facts may still be used. The last good facts may not be used if the section is well-formed, but contains an
+/// unknown value.
 type Wrong = (LineError, bool);
 
 fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {

@@ -28,8 +28,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 const DATA: &str = "data.mdb";
-/// About the number of bytes of records that one transaction writes. It is limited, because all pages of a transaction are in memory until the
-/// commit.
+/// The approximate number of bytes of records that one transaction writes. The number is limited, because all pages of a transaction are in memory
+/// until the commit.
 const BATCH_BYTES: usize = 8 << 20;
 
 /// The reason why the store was not compacted. The store is unchanged.
@@ -71,8 +71,8 @@ impl Compaction {
 }
 
 impl Status {
-    /// Whether a compaction is useful: the file is not small, and at least half of it is free. A compaction can free more than that, because pages
-    /// may be partly empty.
+    /// Whether a compaction is useful: the file is not small, and at least half of it is free. A compaction can free more than the unused pages,
+    /// because used pages may be partly empty.
     pub fn is_worth_compacting(&self) -> bool {
         COMPACT_WORTH_BYTES_MIN <= self.file_bytes && self.used_bytes < self.file_bytes / 2
     }
@@ -111,7 +111,7 @@ impl Lmdb {
         place::prepare(path, terms.group)?;
         let environment = environment::open_anew(path, terms, Trust::Checked)?;
         place::keep_others_out(path, &environment.live)?;
-        // The lock is held until `aside` is removed, because another compaction would make its file in the same directory.
+        // The lock is held until the directory `aside` is removed, because every compaction creates its new file in this directory.
         let held = environment.live.try_clone()?;
         let aside = path.join(place::COMPACTING);
         let done = put_in_place(path, &aside, environment, audit, progress);
@@ -288,7 +288,7 @@ fn each_record(
         })?;
         failed.map_or(Ok(()), Err)?;
         if table.holds_facts() && counted != view.tally(table, &[])? {
-            let why = "the records are not those that were written last";
+            let why = "the count or the digest of its records differs from the stored tally";
             return Err(codec::damaged(table, &[], why));
         }
     }

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The greatest number of attempts to begin a transaction in which the head has the number of the transaction's commit.
+/// The greatest number of attempts to begin a transaction whose commit number is the same as in the head.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -54,7 +54,7 @@ pub(super) enum Trust {
 }
 
 thread_local! {
-    /// The last reading of this thread: the number of the environment, LMDB's number of the commit, and the revision of this commit.
+    /// The environment number, the LMDB commit number and the revision of the last transaction with which this thread read a store.
     static LAST: Cell<(u64, u64, Revision)> = const { Cell::new((0, 0, Revision(0))) };
 }
 
@@ -79,7 +79,7 @@ impl Environment {
         At { store: self.high_water.store().unwrap_or(StoreId(0)), revision }
     }
 
-    /// Calls `look` once with the records of a transaction, as raw records and as a view.
+    /// Begins a read transaction, and calls the function `look` once with the raw records and with a view of the records.
     ///
     /// # Errors
     /// When the store cannot be read, or its head does not have the number of the newest commit.
@@ -131,9 +131,10 @@ impl Environment {
 
     /// Begins a transaction, and returns it with the revision of its facts.
     ///
-    /// LMDB first reads the number of the newest commit, and then the roots of its trees from a place that every second commit overwrites. A reader
-    /// that is delayed between these two steps has the number of one commit and the facts of a later one. So the head contains the number of its
-    /// commit, and if the transaction has another number, a new transaction is begun. If the numbers differ in every attempt, the head is damaged.
+    /// LMDB first reads the number of the newest commit, and then the roots of its trees from a place that every second commit overwrites. If a
+    /// reader is delayed between the two steps, its transaction has the number of one commit, but reads the facts of a later commit. So every commit
+    /// writes its number into the head. If the transaction and the head have different numbers, a new transaction is begun. If the numbers differ in
+    /// every attempt, the head is damaged.
     fn begun<'e>(
         &'e self,
         begin: impl Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
@@ -141,9 +142,9 @@ impl Environment {
         let mut begun = 0;
         loop {
             let txn = begin(&self.env)?;
-            // The transaction's own id is used, because the meta page may already show a later commit than the one that this transaction reads.
+            // The commit number is the id of the transaction. The number in the meta page may already be that of a later commit.
             let commit = txn.id() as u64;
-            // If the transaction's number is still the newest one, no later commit can have overwritten the roots before the transaction read them.
+            // Only a later commit can overwrite the roots. If no later commit exists yet, the transaction has read the roots of its own commit.
             let is_newest = self.env.info().last_txn_id == txn.id();
             let (environment, last, revision) = LAST.get();
             if is_newest && (environment, last) == (self.number, commit) {
@@ -295,8 +296,8 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     within(store, || open_with_tables(path, terms, store))
 }
 
-/// What the message of a fault advises.
-const ADVICE: &str = "run `enfilade facts check`, then restore a backup: one of the facts with `enfilade facts restore FILE --set-aside`, or one made by `enfilade backup` with `enfilade restore FILE --force`\n";
+/// The advice in the message that is printed when LMDB causes a fatal signal.
+const ADVICE: &str = "run `enfilade facts check`, then restore a backup of the facts with `enfilade facts restore FILE --set-aside`, or a backup of the whole server with `enfilade restore FILE --force`\n";
 
 /// Returns an error if pages of the store are damaged. This is checked before LMDB maps the file.
 pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
@@ -329,7 +330,7 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
     let mirror_leader = MirrorLeader::open(&path.join(place::MIRROR_LEADER)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
     place::set_modes(path, terms.group).map_err(|why| failed(&why))?;
-    // Because of slots of dead readers, the file would grow from the first commit on.
+    // The reader slots of dead processes are freed. Otherwise LMDB could not reuse old pages, and the file would grow with every commit.
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
     if matches!(there, There::Nothing) {

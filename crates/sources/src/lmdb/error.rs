@@ -17,7 +17,7 @@ pub enum OpenError {
     },
     /// Pages or files of the store are damaged.
     #[error(
-        "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory, then restore a backup: one of the facts with `enfilade facts restore FILE --set-aside` (an older one also needs --accept-rollback), or one made by `enfilade backup` with `enfilade restore FILE --force`"
+        "facts in `{path}` are damaged: {why}; nothing was changed; stop every enfilade process on this data directory; then restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
     )]
     Damaged {
         /// The directory.
@@ -27,7 +27,7 @@ pub enum OpenError {
     },
     /// A process ended because LMDB read or wrote damaged pages.
     #[error(
-        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of them (at the time of the file `faulted` in this directory); run `enfilade facts check`; if it finds damage, restore a backup: one of the facts with `enfilade facts restore FILE --set-aside` (an older one also needs --accept-rollback), or one made by `enfilade backup` with `enfilade restore FILE --force`"
+        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of the store (the file `faulted` in this directory shows the time); run `enfilade facts check`; if the check finds damage, restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
     )]
     Faulted(PathBuf),
     /// Another process uses the store exclusively.
@@ -103,9 +103,9 @@ pub enum OpenError {
         "`{0}` holds an LMDB environment that is not a store of facts; choose another directory with --data"
     )]
     Foreign(PathBuf),
-    /// Acknowledged changes are missing. Without this error, tokens that these changes revoked would be valid again.
+    /// Acknowledged changes are missing. If the store were opened, tokens that the missing changes revoked would be valid again.
     #[error(
-        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before (a damaged disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or accept them as they are with `enfilade facts restore --accept-rollback`"
+        "facts in `{path}` are too old: their newest revision is {found}, but revision {expected} was acknowledged before; the disk is damaged, or an older copy has replaced the facts; restore a backup with `enfilade facts restore FILE`, or accept the older facts with `enfilade facts restore --accept-rollback`"
     )]
     WentBack {
         /// The directory.
@@ -155,7 +155,7 @@ fn hint(why: &heed::Error) -> &'static str {
                 processes on this data directory, then restart this process"
         }
         heed::Error::Mdb(heed::MdbError::ReadersFull) => {
-            "; too many processes and threads read it at once: stop some enfilade processes, or try again"
+            "; too many processes and threads read the facts at the same time: stop some enfilade processes, or try again"
         }
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
             "; this thread already has a view open, and it can have only one"
@@ -193,7 +193,10 @@ mod tests {
             (io(libc::ENOMEM), "see `ulimit -v`"),
             (heed::Error::Mdb(MdbError::MapFull), "run `enfilade facts compact`"),
             (heed::Error::Mdb(MdbError::MapResized), "to one number for all processes"),
-            (heed::Error::Mdb(MdbError::ReadersFull), "too many processes and threads read it at once"),
+            (
+                heed::Error::Mdb(MdbError::ReadersFull),
+                "too many processes and threads read the facts at the same time",
+            ),
             (heed::Error::Mdb(MdbError::BadRslot), "this thread already has a view open"),
             (heed::Error::Mdb(MdbError::Panic), "start this process again"),
             (heed::Error::Mdb(MdbError::Corrupted), "see `enfilade facts check`"),

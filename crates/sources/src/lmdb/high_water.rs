@@ -1,12 +1,14 @@
 //! The high-water mark: the newest acknowledged revision, in a small file in the directory of the store. If the store has an older revision, it was
 //! rolled back, and later revocations are missing in it.
 //!
+//! The file contains these fields, in the byte order of the machine:
+//!
 //! ```text
-//! magic 8 | store id 16 | revision u64 | unused 8 | shipped u64 | next store id 16      (in the machine's order)
+//! magic 8 | store id 16 | newest acknowledged revision u64 | unused 8 | newest revision in the audit log u64 | next store id 16
 //! ```
-//! The revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut it may be older than
-//! the store, which does no harm. It is never newer than the store, because the store is synced first. Older versions of this program wrote LMDB's
-//! commit number into the unused word.
+//! The newest acknowledged revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut it
+//! may be older than the store, which does no harm. It is never newer than the store, because the store is synced first. Older versions of this
+//! program wrote LMDB's commit number into the unused word.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{Revision, StoreId};
@@ -60,7 +62,7 @@ impl HighWater {
         let next = HighWater { words: other, seen: AtomicU64::new(0), path: self.path.clone() };
         match (next.store(), self.store()) {
             (Some(there), Some(here)) if there != here => {
-                return Err(io::Error::other("it was replaced by that of another store"));
+                return Err(io::Error::other("another store's high-water mark has replaced the file"));
             }
             (None, Some(here)) => next.begin(here, self.revision()),
             _ => {}
@@ -70,7 +72,8 @@ impl HighWater {
         self.words.show(&self.path, &next.words)
     }
 
-    /// Records that a view had this revision. From now on, [`HighWater::newest`] returns no older revision, even if the file is damaged or replaced.
+    /// Stores in memory the newest revision that a view of this process had. From now on, [`HighWater::newest`] returns no older revision, even if
+    /// the file is damaged or replaced.
     pub(super) fn saw(&self, revision: Revision) {
         if self.seen.load(Ordering::Relaxed) < revision.0 {
             self.seen.fetch_max(revision.0, Ordering::Relaxed);
@@ -92,8 +95,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Records the id that the store will have after the restore that is running. If the process ends after the commit and before it calls
-    /// [`HighWater::begin`], a store with this announced id is accepted as well.
+    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too, because the process may end
+    /// after the commit and before the call of [`HighWater::begin`].
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);
@@ -120,7 +123,7 @@ impl HighWater {
     /// The newest acknowledged revision. It is never less than a revision that this process has seen before.
     pub(super) fn newest(&self) -> Revision {
         let (Revision(revision), seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
-        // Usually the two numbers are equal. In this case nothing is written, which would slow down other threads that read `seen`.
+        // Usually `seen` and `revision` are equal. Then `seen` is not written, because a write would slow down other threads that read `seen`.
         let newest = if seen < revision {
             self.seen.fetch_max(revision, Ordering::Relaxed).max(revision)
         } else {

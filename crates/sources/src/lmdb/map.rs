@@ -34,7 +34,7 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
 }
 
 /// Opens a map of this size.
-#[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
+#[expect(unsafe_code, reason = "heed's function `open` is unsafe, because it maps a file")]
 pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new().read_txn_with_tls();
     options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);

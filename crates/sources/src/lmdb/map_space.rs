@@ -9,7 +9,7 @@ use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::RoTxn;
 
-/// An upper bound of the bytes of pages that are written for each byte of a large record, including the pages of the tree above the record.
+/// An upper bound of the number of bytes that LMDB writes for each byte of a large record, including the changed pages of the tree.
 const PAGES_PER_BYTE: u64 = 4;
 /// An upper bound of the number of pages that are written for a small record: a page in each level of its tree, and of the tree of its tally.
 const PAGES_PER_WRITE: u64 = 16;
@@ -33,12 +33,11 @@ const OF_USERS: Bound = Bound {
 pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
-    /// The length of the file before the transaction, plus an upper bound of the bytes that the changes have added. At most this number of bytes is
-    /// in use.
+    /// An upper bound of the bytes in use: the length of the file before the transaction, plus the most bytes that the changes can have added.
     file_bytes: u64,
     /// The number of bytes that were in use before the transaction. It is computed only if the length of the file exceeds the first bound.
     used_bytes: Option<u64>,
-    /// The lowest bound of the changes that they may have exceeded; `None` if there is no such bound.
+    /// The lowest bound that a change of the transaction may have exceeded; `None` if no change can have exceeded its bound.
     bound: Option<Bound>,
 }
 

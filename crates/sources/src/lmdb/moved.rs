@@ -12,7 +12,7 @@ struct Renames<E, R> {
     rename: R,
 }
 
-/// The path of the store, the present path of the new store, and the later path of the old store.
+/// Three paths: `path` of the store, `new` of the new store before the move, and `aside` of the old store after the move.
 pub(super) struct Moved<'p> {
     pub(super) path: &'p Path,
     pub(super) new: &'p Path,
@@ -23,8 +23,8 @@ impl Moved<'_> {
     /// Moves the new store to the path of the old one, and the old store to `aside`. If this fails, both stores have their previous paths, except
     /// after [`RestoreError::Halfway`].
     ///
-    /// If the process is killed meanwhile, either the old store has its previous path, or `path` does not exist and the new store is at `new`. In the
-    /// second case, opening the store returns [`OpenError::Unmoved`].
+    /// If the process is killed during the move, `path` contains the old or the new store, or does not exist. If `path` does not exist, the new store
+    /// is at `new`, and opening the store returns [`OpenError::Unmoved`].
     pub(super) fn swap(&self) -> Result<(), RestoreError> {
         self.swap_by(&Renames { exchange, rename })
     }
@@ -44,7 +44,7 @@ impl Moved<'_> {
             OpenError::io(
                 path,
                 &format!(
-                    "{why}, and {other}; this store was not changed; the restored store is in `{aside}`: remove it, then restore again"
+                    "the stores cannot be exchanged: {why}; the restored store cannot be renamed: {other}; the old store was not changed; remove the restored store `{aside}`, then restore again"
                 ),
             )
         })?;

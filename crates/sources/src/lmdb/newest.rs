@@ -1,8 +1,8 @@
 //! Checks the two newest commits of a store whose high-water mark is missing.
 //!
 //! LMDB stores the roots of its two newest commits, and uses the one with the larger number. With one flipped bit in a number, LMDB may use the older
-//! commit, in which all records are sound, but one change is missing. Usually the high-water mark shows this. Without the mark, both commits are
-//! read: their numbers must be consecutive, and the head in each commit must have the number of that commit.
+//! commit, in which all records are sound, but one change is missing. Usually the high-water mark shows that a change is missing. Without the mark,
+//! both commits are read: their numbers must be consecutive, and the head in each commit must have the number of that commit.
 
 use super::map::open_map_of;
 use enfilade_facts::Table;

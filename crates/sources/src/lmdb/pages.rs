@@ -1,5 +1,5 @@
-//! Computes the number of pages that LMDB needs for records that are put in the order of their keys. In this case each page is filled before the next
-//! one is used.
+//! Computes the number of pages that LMDB needs for records that are put in the order of their keys. If records are put in key order, LMDB fills each
+//! page before it uses the next page.
 
 use enfilade_facts::Table;
 
@@ -81,7 +81,7 @@ impl Tree {
             Some((pages, left)) => {
                 (*pages, *left) = (*pages + 1, self.room.saturating_sub(bytes));
                 if self.levels.len() == level + 1 {
-                    // The previous page was the root. The new root has a node for the previous page, too.
+                    // The previous page was the root. The new root has one node for the previous page and one node for the new page.
                     self.levels.push((1, self.room - NODE_HEAD));
                 }
                 self.put_at(level + 1, key_bytes, 0);

@@ -29,7 +29,7 @@ const FILES: [&str; 7] =
 /// The magic numbers of NFS, SMB, CIFS, SMB2, 9P, Ceph and AFS (linux/magic.h).
 const NETWORK: [u64; 7] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 const FUSE: u64 = 0x6573_5546;
-/// All file systems in user space (FUSE) have the same magic number. These types of them are network file systems.
+/// All file systems in user space (FUSE) have the same magic number. The FUSE types in this list are network file systems.
 const NETWORK_FUSE: [&str; 4] = ["fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs"];
 
 /// The modes of the directory and of the files in it.
@@ -91,8 +91,8 @@ pub(super) fn live(path: &Path) -> Result<File, OpenError> {
     if !try_lock(&file, FlockOperation::NonBlockingLockShared).map_err(failed)? {
         return Err(OpenError::Taken(path.to_owned()));
     }
-    // A compaction holds the exclusive lock. As this process has the shared lock, no compaction is running, and the directory was left by one that
-    // was killed.
+    // A compaction holds the exclusive lock. This process has the shared lock, so no compaction is running. If the directory exists, a killed
+    // compaction left it behind.
     match std::fs::remove_dir_all(path.join(COMPACTING)) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(failed(why)),
         _ => Ok(file),

@@ -21,7 +21,7 @@ pub(super) struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    /// Reads the revision from the head. The store is that of `at`.
+    /// Reads the revision from the head. The id of the store is copied from `at`.
     ///
     /// # Errors
     /// When the head has the number of another commit.
@@ -42,12 +42,14 @@ impl<'t> Reading<'t> {
         if found == here {
             return Ok(head);
         }
-        let why = format!("it is of commit {found}, but the store is at commit {here}: pages are damaged");
+        let why =
+            format!("the head is from commit {found}, but the store is at commit {here}: pages are damaged");
         Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
 }
 
-/// Whether LMDB can have a record with this key. LMDB returns an error for an empty key and for a key that is too long. No record has such a key.
+/// Whether LMDB can have a record with this key. LMDB returns an error for an empty key and for a key that is too long. No record has an empty or too
+/// long key.
 fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }

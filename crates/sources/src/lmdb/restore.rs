@@ -22,7 +22,7 @@ impl Lmdb {
     /// record twice: when it is written, and when it is added to its tally.
     ///
     /// # Errors
-    /// [`RestoreError`]. In this case nothing is changed.
+    /// [`RestoreError`]. A failed restore changes nothing.
     pub fn restore(
         &self,
         copy: Copy<'_>,
@@ -43,7 +43,8 @@ impl Lmdb {
             let failed = |why| CommitError::from(unavailable(why));
             let mut txn = environment.env.write_txn().map_err(failed)?;
             let commit = txn.id() as u64;
-            // The new revision must also be later than a change that was committed, but not acknowledged, because a view may have had that change.
+            // A view may already have seen a change that was committed, but not acknowledged. So the new revision must also be later than the newest
+            // committed revision.
             let there =
                 environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
@@ -455,7 +456,7 @@ mod tests {
         let mut twice = lines.clone();
         twice[9] = twice[30];
         for (lines, expected) in [
-            (&lines[..9], "8 records, and line 1 says 51"),
+            (&lines[..9], "8 records, but its first line says 51"),
             (&twice, "the copy has two records with this key"),
         ] {
             let why = load(lines).unwrap_err().to_string();
@@ -470,6 +471,6 @@ mod tests {
         let wrong = b"{\"enfilade_facts\":\"dump\",\"format\":1,\"store\":\"\",\"revision\":1,\"change\":1,\
             \"unix_seconds\":1,\"records\":1,\"secrets\":true}\n{\"table\":\"log\",\"key\":1,\"row\":2}\n";
         let why = read_dump(wrong.as_slice()).unwrap().records.next().unwrap().unwrap_err().to_string();
-        assert_eq!(why, "line 2: table `log` holds no facts");
+        assert_eq!(why, "line 2: a dump cannot contain table `log`");
     }
 }

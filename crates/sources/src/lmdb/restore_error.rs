@@ -20,7 +20,7 @@ pub enum RestoreError {
     },
     /// It is unknown whether the copy is older than the store, so a restore might undo later revocations.
     #[error(
-        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so it is unknown whether these facts are older; if they are, later revocations and removals would be undone; to accept that, add --accept-rollback"
+        "`{path}`, which contains the newest acknowledged revision, cannot be read: {why}; so the backup may be older than the current facts, and the restore may undo later revocations and removals; to accept this risk, add --accept-rollback"
     )]
     UnknownAge {
         /// The file of the high-water mark.

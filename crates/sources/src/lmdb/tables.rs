@@ -1,7 +1,8 @@
 //! Finds the tables of a store in LMDB, and makes them in an empty environment.
 //!
-//! Tables are made only for a new store, by this module, and in an upgrade. In both cases the head is written in the same transaction. Without that,
-//! the head would have the number of an earlier commit, and the store would count as damaged.
+//! Tables are created in two cases: this module creates the tables of a new store, and an upgrade creates missing tables. In both cases the head is
+//! written in the same transaction. If the head were not written, it would contain the number of an earlier commit, and the store would be treated as
+//! damaged.
 
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};

@@ -224,8 +224,8 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u
     bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
-/// Converts each record of a table. Facts get the revision of the upgrade, because in format 2 their header contains LMDB's transaction id instead of
-/// the revision. Entries of the change log keep their own revisions.
+/// Converts each record of a table. Each fact gets the revision of the upgrade, because the header of a fact in format 2 contains no revision, but
+/// LMDB's transaction id. Entries of the change log keep their own revisions.
 fn bring_up_table(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,

@@ -60,7 +60,7 @@ pub(super) struct Meta {
     pub(super) last_page: u64,
     /// The tree of free pages.
     pub(super) free: Root,
-    /// The main tree, which contains the other trees by their names, or records.
+    /// The main tree. Its entries are named trees, or records if the file has no named trees.
     pub(super) main: Root,
 }
 

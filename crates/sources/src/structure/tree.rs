@@ -32,7 +32,7 @@ struct Place {
 enum What {
     /// The tree of free pages.
     Free,
-    /// The main tree, which contains the other trees by their names, or records.
+    /// The main tree. Its entries are named trees, or records if the file has no named trees.
     Main,
     /// A tree of records.
     Records,
@@ -69,7 +69,7 @@ impl<'f> Trees<'f> {
         // LMDB reserves address space for all pages in use. A damaged number could exceed the address space.
         if self.pages.saturating_mul(2).saturating_add(1 << 24) < self.meta.last_page {
             return Err(Stop::Damaged(
-                "its meta page gives a number of pages that the file cannot have".into(),
+                "the number of the last page in its meta page is too large for the file".into(),
             ));
         }
         let (free, main) = (self.meta.free, self.meta.main);
@@ -137,7 +137,7 @@ impl<'f> Trees<'f> {
             Some(pages) if bytes + PAGE_HEAD as u64 <= pages * self.meta.page_bytes => {
                 self.reach(first + 1, pages - 1)
             }
-            _ => damaged(first, "does not begin the large value that it should"),
+            _ => damaged(first, "is not a valid first page of the large value that a record refers to"),
         }
     }
 
@@ -152,11 +152,11 @@ impl<'f> Trees<'f> {
         })
     }
 
-    /// Marks these pages as reached. It is damage if a page was reached before, or does not exist.
+    /// Marks these pages as reached. Returns an error if a page was reached before, or does not exist.
     fn reach(&mut self, first: u64, count: u64) -> Walked<()> {
         let end = first.saturating_add(count);
         if first < METAS || self.pages.min(self.meta.last_page.saturating_add(1)) < end {
-            return damaged(first, "is referred to, and the file has no such page");
+            return damaged(first, "does not exist or is a meta page, but another page refers to it");
         }
         for number in first..end {
             let (word, bit) = (usize::try_from(number / 64).unwrap_or(usize::MAX), 1 << (number % 64));

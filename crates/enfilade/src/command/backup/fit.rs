@@ -44,7 +44,7 @@ pub(super) fn check(
     Ok(steps)
 }
 
-/// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with any other key.
+/// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with a key that did not make the hashes.
 fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     // `None`: the restored files have no group yet, and only their owner can read them.
     let (judged, key) = token_key::judge(new, None, lmdb).context("the key of API tokens in the backup")?;
@@ -64,10 +64,10 @@ fn moved(data: &Path, part: &str, path: &Path) -> String {
     let (data, path) = (data.display(), path.display());
     match part {
         "enfilade.toml" => format!(
-            "the configuration was `{path}`, and is `{data}/enfilade.toml` now: start without --config, or copy it to `{path}`"
+            "the configuration file was `{path}`, and is now `{data}/enfilade.toml`: start without --config, or copy the file to `{path}`"
         ),
         "the edited files" => format!(
-            "the configuration keeps the edited files in `{path}`: copy {data}/*.cfg and {data}/token.shadow there, or remove `[facts] files`"
+            "`[facts] files` is `{path}`, but the restored files are in `{data}`: copy {data}/*.cfg and {data}/token.shadow to `{path}`, or remove `[facts] files`"
         ),
         part => format!(
             "the configuration names `{path}`, but the restored files are in `{data}/{part}`: copy them to `{path}`, or change the path in `{data}/enfilade.toml`"

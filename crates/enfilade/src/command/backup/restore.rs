@@ -137,9 +137,9 @@ fn refuse_mount(data: &Path) -> anyhow::Result<()> {
 
 fn restore_facts(new: &Path, config: &Config, command: &Restore) -> anyhow::Result<()> {
     let file = new.join(FACTS);
-    let opened = File::open(&file).context("the backup has no facts")?;
+    let opened = File::open(&file).context("the backup does not contain the store's records (the facts)")?;
     let copy = copy::read_backup(BufReader::with_capacity(1 << 20, opened))?;
-    let audit = audit(format!("restore {} of revision {}", command.backup.display(), copy.origin.revision));
+    let audit = audit(format!("restored {} (revision {})", command.backup.display(), copy.origin.revision));
     let lmdb = Lmdb::open_for(&new.join("facts"), config.facts.terms())?;
     let mut progress = Progress::start("restoring the facts");
     lmdb.restore(copy, &audit, false, &mut |done, all| progress.show(done, all))?;
@@ -150,7 +150,7 @@ fn restore_facts(new: &Path, config: &Config, command: &Restore) -> anyhow::Resu
 fn about(manifest: &Manifest) -> String {
     let Manifest { records, revision, unix_seconds, data, files, .. } = manifest;
     format!(
-        "backup of `{}` of {}: {records} records as of revision {revision} and {} other files",
+        "backup of `{}`, made at {}: {records} records as of revision {revision}, and {} other files",
         data.display(),
         output::time(*unix_seconds),
         files.len().saturating_sub(1)
@@ -186,7 +186,7 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
         lines.push("next:".into());
         lines.extend(steps.iter().map(|step| format!("  - {step}")));
     }
-    lines.push(format!("check it: enfilade --data '{}' doctor", data.display()));
+    lines.push(format!("check:    enfilade --data '{}' doctor", data.display()));
     lines.push(format!(
         "then:     enfilade --data '{}' serve   (listens on {}, as `[tls] listen` says)",
         data.display(),

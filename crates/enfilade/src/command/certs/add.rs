@@ -75,7 +75,8 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Adds a file to the pieces. If it is encrypted and no passphrase was given, the user is asked for one on the terminal, up to three times.
+/// Adds the certificates and keys of a file to `pieces`. If the file is encrypted and no passphrase was given, the user is asked for the passphrase
+/// on the terminal, up to three times.
 fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -> anyhow::Result<()> {
     let name = file.display().to_string();
     let (mut asked, mut turns) = (None, 0);
@@ -125,7 +126,7 @@ fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<()> {
             "`{}` is the certificate of {}: give the new one another name with --name, such as --name {}",
             place.display(),
             there.names.join(" "),
-            // The last entry is a host name, if there is one: addresses come first.
+            // Addresses come before host names, so the last entry is a host name unless the certificate contains only addresses.
             self_made::file_of(new.names.last().map_or("www.example.com", String::as_str))
         ),
     }

@@ -57,16 +57,16 @@ pub(super) fn self_signed(
         ),
     };
     if before.is_some() {
-        how.push_str("\nit replaces a certificate");
+        how.push_str("\nthe new certificate replaces an earlier certificate");
         how.push_str(if authority.is_none() {
-            ": clients that trusted that one must trust the new one"
+            ": clients that trusted the earlier certificate must trust the new one"
         } else {
             ""
         });
     }
     if !lost.is_empty() {
         let lost: Vec<&str> = lost.iter().map(|name| name.as_str()).collect();
-        how.push_str(&format!("\nthese names are no longer in it: {}", lost.join(" ")));
+        how.push_str(&format!("\nthe new certificate no longer contains these names: {}", lost.join(" ")));
     }
     let listen = &installation.config.tls.listen;
     if listen.is_local() {
@@ -118,7 +118,7 @@ pub(super) fn ca(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The default name of the CA. It contains the name of the machine, so that people can tell several CAs apart.
+/// The default name of the CA. The default contains the name of the machine, so that people can distinguish several CAs.
 fn usual_name() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("Enfilade CA {}", machine.trim()).trim_end().chars().take(64).collect()

@@ -31,7 +31,8 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// Reads the cloud of this name from the first file that exists: that of `OS_CLIENT_CONFIG_FILE`, then the usual places of `clouds.yaml`.
+    /// Reads the entry of the cloud `name` from the first file that exists. `OS_CLIENT_CONFIG_FILE` is tried first, then the usual paths of
+    /// `clouds.yaml`.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
         let mut places: Vec<PathBuf> =
             std::env::var_os("OS_CLIENT_CONFIG_FILE").map(PathBuf::from).into_iter().collect();
@@ -143,7 +144,8 @@ impl Api {
         self.pages(path, many).await?.map_err(|(_, why)| anyhow!(why))
     }
 
-    /// Reads a whole list. It is empty if the server does not have this call (404 or 501). The inner error says why the server refused the call.
+    /// Reads a whole list. The list is empty if the server does not support the call and answers 404 or 501. The inner error says why the server
+    /// refused the call.
     pub(super) async fn list_if_served(
         &mut self,
         path: &str,
@@ -215,7 +217,7 @@ impl Api {
             return Ok((status, subject, serde_json::from_slice(&whole).unwrap_or_default()));
         }
         bail!(
-            "`{host}` closes every connection without an answer: check `auth_url:` in clouds.yaml, also `http` or `https`"
+            "`{host}` closed every connection without a response: check the host and the scheme (`http` or `https`) of `auth_url:` in clouds.yaml"
         );
     }
 

@@ -25,7 +25,7 @@ impl Table {
 /// out.
 ///
 /// # Errors
-/// When the text is not a dump of Keystone's database.
+/// Fails if the text is not a dump of Keystone's database.
 pub(super) fn passwords(text: &str) -> anyhow::Result<HashMap<String, Password>> {
     let (mut users, mut passwords) = (Table::default(), Table::default());
     let mut rest = text;
@@ -64,7 +64,7 @@ pub(super) fn passwords(text: &str) -> anyhow::Result<HashMap<String, Password>>
         let number = |column: &str| passwords.value(row, column).and_then(|text| text.parse::<i64>().ok());
         let user = passwords.value(row, "local_user_id").and_then(|id| of_user.get(id));
         let (Some(user), Some(hash)) = (user, passwords.value(row, "password_hash")) else { continue };
-        // `expires_at_int` is in microseconds. In `Password`, 0 would mean never, so the least value is 1.
+        // `expires_at_int` is in microseconds. In `Password`, 0 means that the password never expires, so an expiry time is at least 1.
         let until = number("expires_at_int").map_or(0, |until| (until / 1_000_000).max(1));
         let made = number("created_at_int").unwrap_or(0);
         if newest.get(*user).is_none_or(|(before, _)| *before <= made) {

@@ -26,7 +26,7 @@ use std::str::FromStr;
 pub(super) struct Terms<'a> {
     /// A dump of Keystone's database, for the hashes of passwords.
     pub(super) passwords: Option<&'a Path>,
-    /// Whether to leave out each record that has the name of another record here. If not, such a record is an error.
+    /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
     /// Whether the import only shows what it would do, and changes nothing.
     pub(super) pretend: bool,
@@ -70,7 +70,7 @@ fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
     ensure!(
         taken.is_empty(),
-        "nothing was imported: the names of {} of the cloud belong to records with other ids here: {}; import into an empty data directory (--data DIR), and run `enfilade bootstrap` after the import; or add --leave-out-taken, which leaves them out with every role assignment that needs them",
+        "nothing was imported: on this server, the names of {} of the cloud belong to records with other ids: {}. Import into an empty data directory (--data DIR), and run `enfilade bootstrap` after the import. Or add --leave-out-taken, which leaves out these records and every role assignment that needs them",
         counted(taken.len(), "record", "records"),
         some(&names)
     );
@@ -119,7 +119,7 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
     let without = report.names("user", |item| item.left_out.is_none() && item.differs.is_some());
     if let Some(first) = without.first() {
         let why = format!(
-            "{} until each has one: {}",
+            "{} until a password is imported or set: {}",
             counted(
                 without.len(),
                 "user cannot log in with a password",
@@ -175,8 +175,7 @@ impl Asked {
                 None => {
                     let called =
                         text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
-                    let why =
-                        "one of its ids does not have 32 hexadecimal digits, or its name is not valid here";
+                    let why = "an id in the record is not 32 hexadecimal digits, or this server does not accept the name or another field";
                     self.left.push(Imported::left(what, called, why));
                 }
             }
@@ -234,7 +233,7 @@ async fn ask(
     for row in &users {
         let mut known = text(row, "id").and_then(|id| passwords.get(&id));
         if let Some(name) = text(row, "name").filter(|_| known.is_some() && wants_second_factor(row)) {
-            let why = "the user needs a second factor, and none is checked here";
+            let why = "the user needs a second factor, but this server does not check second factors";
             asked.left.push(Imported::left("password", name, why));
             known = None;
         }
@@ -278,7 +277,7 @@ fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
         };
         let (later, now): (Vec<Value>, Vec<Value>) = rows.iter().cloned().partition(|row| waits(row, &rows));
         if now.is_empty() {
-            // The parents of the remaining rows form a circle, which the import reports.
+            // The parents of the remaining rows form a cycle, which the import reports.
             sorted.extend(later);
             break;
         }
@@ -451,7 +450,7 @@ const OTHERS: [(&str, &str, &str, &str); 9] = [
         "OS-EP-FILTER/endpoint_groups",
         "endpoint_groups",
         "endpoint group",
-        "here every project sees the whole catalog",
+        "on this server, every project sees the whole catalog",
     ),
 ];
 
@@ -463,16 +462,20 @@ async fn others(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
                 let name = text(row, "name").or_else(|| text(row, "id")).unwrap_or_default();
                 Imported::left(kind, name, why)
             })),
-            Err(refused) => {
-                asked.left.push(Imported::left(kind, "", format!("unknown whether there are any: {refused}")))
-            }
+            Err(refused) => asked.left.push(Imported::left(
+                kind,
+                "",
+                format!(
+                    "Keystone refused to list the records, so it is unknown whether any exist: {refused}"
+                ),
+            )),
         }
     }
     Ok(())
 }
 
-/// Adds the application credentials with their rights, but without their secrets, which the API does not show. Each is refused until it gets a new
-/// secret.
+/// Adds the application credentials with their rights, but without their secrets, which the API does not show. The server refuses an application
+/// credential until it gets a new secret.
 async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyhow::Result<()> {
     for user in users {
         let Some(said) = text(user, "id") else { continue };

@@ -24,7 +24,7 @@ fn notes(directory: &Path) -> Vec<String> {
     let is_absent = |name: &&str| !directory.join(name).exists();
     let told = [
         (SHADOW, "no password can be imported"),
-        (SECOND_FACTORS, "this import assumes that no user has a second factor there"),
+        (SECOND_FACTORS, "this import assumes that no user of the old server has a second factor"),
     ];
     let absent = told.into_iter().filter(|(name, _)| is_absent(name));
     absent.map(|(name, then)| format!("{name} is not in `{}`: {then}.", directory.display())).collect()
@@ -46,7 +46,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         without.iter().copied().filter(|name| *name != root && !factors.contains(name)).collect();
     let mut next = Vec::new();
     if without.contains(&root.as_str()) {
-        let why = format!("{root} administers everything and has no password here: set one");
+        let why = format!("{root} has all rights but no password on this server: set a password");
         next.push(Step { why, commands: vec![passwd(&root)] });
     }
     if let Some(first) = factors.first() {
@@ -61,7 +61,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     }
     if let Some(first) = others.first() {
         let why = format!(
-            "{} of the users cannot log in with a password until each has one here: {}",
+            "{} of the users cannot log in with a password until a password is set on this server: {}",
             others.len(),
             some(&others)
         );
@@ -81,7 +81,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         next.push(Step { why: why.to_owned(), commands: vec![command(&acl)] });
     }
     if !report.names("file", |item| item.name == "proxy.pem").is_empty() {
-        let why = "clients trust the certificate of the old server: add it, if the name of the server stays";
+        let why = "clients trust the certificate of the old server: add this certificate if the new server has the same host name";
         let join = format!("cat {directory}/proxy.pem {directory}/proxy.key > proxmox.pem");
         next.push(Step { why: why.to_owned(), commands: vec![join, command("certs add proxmox.pem")] });
     }

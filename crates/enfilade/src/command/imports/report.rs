@@ -5,9 +5,9 @@ use enfilade_admin::Imported;
 use enfilade_facts::At;
 use serde_json::{Value, json};
 
-/// The most records of one kind that a table for people lists; `--json` has all.
+/// The maximum number of records of one kind in a table for people. With `--json`, all records are listed.
 const LISTED_MAX: usize = 20;
-/// The most names in one sentence.
+/// The maximum number of names in one sentence.
 const NAMED_MAX: usize = 5;
 
 /// A step for the operator after the import.

@@ -112,7 +112,7 @@ struct Run<'r> {
     ring: IoUring,
     directory: &'r OwnedFd,
     names: &'r [OsString],
-    /// The index of the first of `names` among the names of all rings.
+    /// The index of `names[0]` in the complete list of names, which is divided among the rings.
     offset: usize,
     each: &'r Each<'r>,
     next: usize,
@@ -243,13 +243,13 @@ impl<'r> Run<'r> {
         self.submit(at, read)
     }
 
-    #[expect(unsafe_code, reason = "the kernel is given pointers")]
+    #[expect(unsafe_code, reason = "the kernel accesses memory through the pointers in the entry")]
     fn submit(&mut self, at: usize, entry: squeue::Entry) -> io::Result<()> {
         let entry = entry.user_data(at as u64);
         loop {
-            // SAFETY: the entry points to a slot's path or to the free end of a slot's buffer. Both are on the heap. They are not moved, grown or
-            // freed before the completion of this entry was seen, because a slot has at most one entry under way. If the run ends early, slots with
-            // an entry under way are never freed.
+            // SAFETY: the entry points to a slot's path or to the free end of a slot's buffer. Both are on the heap. Each slot has at most one
+            // pending entry. Until its entry has completed, the slot's path and buffer are not moved, resized or freed. If the run ends early, slots
+            // with an entry under way are never freed.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.under_way += 1;
                 return Ok(());

@@ -32,7 +32,7 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// An engine that has `warm` threads while files are read from the page cache.
+    /// An engine that uses `warm` threads as long as the files are in the page cache.
     pub fn new(warm: usize) -> Self {
         Threads { warm: warm.max(1) }
     }

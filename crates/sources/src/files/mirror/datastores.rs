@@ -78,7 +78,7 @@ impl Datastores {
             }
             if self.is_whole() {
                 draft.delete(name, before);
-                // A later datastore of this name is a different datastore, and must not inherit these records.
+                // A datastore that is created later with the same name must not inherit the deleted datastore's binding and profile.
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The change under construction that makes the facts equal to the files.
+//! Builds the change that updates the stored facts to the content of the files.
 
 use enfilade_facts::tables::{Ends, FileFault, FileName, MirroredFile};
 use enfilade_facts::{Change, Clocks, Row, View};
@@ -41,7 +41,7 @@ impl<'v, 's> Draft<'v, 's> {
         }
     }
 
-    /// Replaces a record that sessions depend on, and ends the sessions that the new record does not support ([`Change::replace`]).
+    /// Replaces a record that sessions depend on. [`Change::replace`] also ends the sessions that the replacement makes invalid.
     pub(super) fn replace<R: Ends + PartialEq>(&mut self, key: &R::Key, before: &R, after: &R) {
         if before != after {
             self.change.replace(key, before, after);

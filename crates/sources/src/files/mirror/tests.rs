@@ -167,7 +167,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     let row = bench.file(FileName::Datastores).unwrap();
     assert_eq!((row.problem_count, row.problems.len(), row.good), (31, 20, Some(good.revision)));
     assert_eq!(problems.len(), 21);
-    assert!(problems[20].ends_with("datastore.cfg: and 11 more problems"), "{problems:?}");
+    assert!(problems[20].ends_with("datastore.cfg: 11 more problems are not listed"), "{problems:?}");
     // Another process reports the same problems.
     bench.restart();
     assert_eq!(bench.look().problems, problems);

@@ -66,7 +66,7 @@ struct Comparison<'a, 'd, 'v, 's> {
     said: &'a AccountFiles<'a>,
     people: People<'v, 's>,
     draft: &'d mut Draft<'v, 's>,
-    /// The record of free SIDs before this change, and after new users got their SIDs.
+    /// Two versions of the record of unassigned SIDs: before this change, and after SIDs were assigned to the new users.
     space: Option<(SidSpace, SidSpace)>,
     ids: Ids,
 }

@@ -47,7 +47,7 @@ impl Watch {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(inotify, PollFlags::IN)], Some(&timeout));
-        // The events are only removed from the queue. The next look finds the changes itself.
+        // The events are only removed from the queue. The next look checks all files, so the events need not say which file was changed.
         let mut is_over = false;
         let mut room = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(inotify, &mut room);
