@@ -38,8 +38,15 @@ struct Waiting {
     events: Vec<Event>,
     /// The number of events that were dropped: the queue was full, or there were too many refusals.
     lost: u64,
-    /// A second, and how many refusals without a valid credential came in it: first failed logins, then all others.
-    refusals: (i64, [u64; 2]),
+    /// A second, and the refusals without a valid credential in that second.
+    refusals: (i64, Refusals),
+}
+
+/// Counts of refusals without a valid credential.
+#[derive(Default)]
+struct Refusals {
+    failed_logins: u64,
+    others: u64,
 }
 
 impl Waiting {
@@ -55,9 +62,13 @@ impl Waiting {
         }
         let now = now();
         if self.refusals.0 != now {
-            self.refusals = (now, [0; 2]);
+            self.refusals = (now, Refusals::default());
         }
-        let count = &mut self.refusals.1[usize::from(!event.is_failed_login)];
+        let refusals = &mut self.refusals.1;
+        let count = match event.is_failed_login {
+            true => &mut refusals.failed_logins,
+            false => &mut refusals.others,
+        };
         *count += 1;
         *count > per_second
     }

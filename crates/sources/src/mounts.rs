@@ -7,13 +7,14 @@ use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
-/// The greatest number of times that the list is read while it changes. If the list changes even during the last reading, the result may be outdated
-/// until the caller reads the list again.
+/// The greatest number of times that the list is read while it changes.
 const TRIES: usize = 4;
 
 /// Watches the list of mounts (`/proc/self/mountinfo`).
 pub struct MountWatch {
     file: File,
+    /// Whether the list changed even during the last reading. The result of that reading may lack a mount.
+    is_outdated: bool,
 }
 
 impl MountWatch {
@@ -22,10 +23,10 @@ impl MountWatch {
     /// # Errors
     /// When `/proc` is not mounted.
     pub fn open() -> io::Result<Self> {
-        Ok(MountWatch { file: File::open("/proc/self/mountinfo")? })
+        Ok(MountWatch { file: File::open("/proc/self/mountinfo")?, is_outdated: false })
     }
 
-    /// Reads the present mounts. After this call, only later changes end a [`MountWatch::wait`].
+    /// Reads the present mounts. A change that the result may lack ends the next [`MountWatch::wait`] at once.
     ///
     /// # Errors
     /// When the list cannot be read.
@@ -36,20 +37,25 @@ impl MountWatch {
             self.file.rewind()?;
             self.file.read_to_end(&mut text)?;
             // The kernel returns the list in several reads; a change between two reads may be missing.
-            if !self.wait(Duration::ZERO)? {
+            self.is_outdated = self.changes_within(Duration::ZERO)?;
+            if !self.is_outdated {
                 break;
             }
         }
         Ok(Mounts::new(text.split(|byte| *byte == b'\n').filter_map(mount_point)))
     }
 
-    /// Waits for a mount or unmount, at most for the time `at_most`. Returns whether a mount or unmount was made.
+    /// Waits for a mount or unmount, at most for the time `at_most`. Returns whether the list must be read again.
     ///
     /// # Errors
     /// When the list cannot be watched.
     pub fn wait(&mut self, at_most: Duration) -> io::Result<bool> {
-        let timeout =
-            Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
+        Ok(self.is_outdated || self.changes_within(at_most)?)
+    }
+
+    /// Whether a mount or unmount was made since this was last asked, or is made within this time.
+    fn changes_within(&mut self, time: Duration) -> io::Result<bool> {
+        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let mut watched = [PollFd::new(&self.file, PollFlags::PRI | PollFlags::ERR)];
         match poll(&mut watched, Some(&timeout)) {
             Ok(ready) => Ok(ready > 0),
@@ -145,6 +151,10 @@ mod tests {
         assert!(watch.read().unwrap().is_mount_point("/proc"));
         assert!(!watch.read().unwrap().is_mount_point("/proc/self"));
         assert!(!watch.wait(Duration::from_millis(1)).unwrap());
+        watch.is_outdated = true;
+        assert!(watch.wait(Duration::from_secs(3_600)).unwrap(), "returns at once");
+        watch.read().unwrap();
+        assert!(!watch.is_outdated);
     }
 
     #[test]

@@ -157,8 +157,10 @@ fn worker() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let visit = runtime.block_on(house.admit(&root)).unwrap();
     let stay = visit.enter(&name, OperationKind::Write, Blocking).unwrap();
-    let own = std::process::id().to_string();
-    Command::new("kill").args(["-STOP", &own]).status().unwrap();
+    // The kernel passes a signal to the named thread. If the process were named, its first thread would get the signal, and this thread would continue
+    // until the first thread ran.
+    let own = std::fs::read_link("/proc/thread-self").unwrap();
+    Command::new("kill").arg("-STOP").arg(own.file_name().unwrap()).status().unwrap();
     let done = act(&verb, stay);
     let said = done.map_or_else(|refusal| refusal.code().to_owned(), |()| "done".to_owned());
     // The rename makes the whole answer visible at once.

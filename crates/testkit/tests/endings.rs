@@ -427,11 +427,11 @@ fn ways_in_are_refused_as_logins_are() {
     world.house.clock.advance_seconds(60);
     let (ctx, session) = (world.house.change_context(), world.claim("in person", 1));
     let of = |sessions: &[Claim]| refused(&world, sessions);
-    assert_eq!(of(&[session.clone()]), Vec::<String>::new());
+    assert_eq!(of(&[session]), Vec::<String>::new());
 
     let set_domain = |enabled| admin::set_domain(&ctx, &world.domain.0, enabled).unwrap();
     set_domain(false);
-    let all = of(&[session.clone()]);
+    let all = of(&[session]);
     assert_eq!(all.len(), 6, "password, token, application credential, key, trust, session: {all:?}");
     assert!(all.iter().filter(|why| why.contains("its realm")).count() >= 2, "{all:?}");
     set_domain(true);
