@@ -61,7 +61,7 @@ impl Revoked {
         Revoked::Link(hasher.finish128().as_bytes())
     }
 
-    /// Whether a revocation of the subject is final, whatever the clocks say: true for a token, a chain or a trust. No later session can belong to a
+    /// Whether a revocation of the subject is final, independent of the clocks: true for a token, a chain or a trust. No later session can belong to a
     /// revoked token, chain or trust.
     pub fn is_timeless(&self) -> bool {
         matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
