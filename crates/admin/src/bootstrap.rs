@@ -37,7 +37,7 @@ pub fn ensure_local_realm(ctx: &ChangeContext<'_>, key: Option<&HashKey>) -> Res
     Ok(at)
 }
 
-/// Whether the facts contain no user yet.
+/// Returns `true` if the store of facts contains no user.
 ///
 /// # Errors
 /// When the facts cannot be read.

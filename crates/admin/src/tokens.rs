@@ -234,7 +234,7 @@ pub fn set_token(
     let is_mirrored = find(ctx, owner, name)?.mirrored.is_some();
     if is_mirrored && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!(
-            "{tokenid} is defined in user.cfg, where a token has only its own roles"
+            "{tokenid} cannot have all roles of its owner: it is defined in user.cfg, where a token has only the roles assigned to the token itself"
         )));
     }
     let comment = |old: &mut Option<String>| {
@@ -518,7 +518,8 @@ fn checked_by(verifier: &Verifier) -> String {
 /// When the user does not exist, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        // For one user the name of the owner is known.
+        // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, it already contains the name of the
+        // owner.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
         let name = |token: &Credential| match owner {
             Some(owner) => owner.to_string(),

@@ -64,7 +64,9 @@ impl Policy {
     /// When the TLS library rejects its own defaults.
     pub fn usual(tickets: &Tickets) -> Result<Self, String> {
         Self::new(&Options::default(), tickets, |path| {
-            Err(format!("the usual policy does not read the file `{path}`"))
+            Err(format!(
+                "the file `{path}` is not read: the TLS policy of certificates without crt-list options uses no files"
+            ))
         })
     }
 

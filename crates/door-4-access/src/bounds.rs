@@ -85,7 +85,10 @@ fn held(
             },
         };
         if on != Some(*domain) {
-            return Ok(Some(format!("role {} outside of the domain", row.name)));
+            return Ok(Some(format!(
+                "role {} on the system, on another domain or on a project of another domain",
+                row.name
+            )));
         }
         if !manager_gives(&row) {
             return Ok(Some(format!("role {}", row.name)));

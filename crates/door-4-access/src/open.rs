@@ -35,7 +35,8 @@ pub fn open(
     Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
 }
 
-/// The decision of [`open`] for a principal that presented no credential: everything granted on the target. The result is not a permit.
+/// Decides like [`open`] what a principal may do, but without a credential of the principal. Returns all rights that the principal has on the target.
+/// The result is not a permit.
 ///
 /// # Errors
 /// As [`open`].

@@ -126,7 +126,7 @@ pub static POLICY: &[Rule] = &[
     credentials("delete_application_credential", OWN),
     reads("list_trusts", SEES_OWN),
     reads("get_trust", SEES_OWN),
-    // Not even an administrator may lend the roles of another user.
+    // Even an administrator may not create a trust that delegates the roles of another user.
     trusts("create_trust", &[Who::Owner, Who::Redelegator]),
     trusts("delete_trust", OWN),
     reads("list_roles_for_trust", SEES_OWN),

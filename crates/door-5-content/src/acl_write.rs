@@ -155,7 +155,7 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
             io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));
         given.map_err(|errno| {
             let why = format!(
-                "the file or directory cannot be given to {uid}:{gid}, as nfs4 ACLs need: {errno}; give the process CAP_CHOWN"
+                "the owner and group of the new file or directory cannot be set to {uid}:{gid}, to which its NFSv4 ACL refers: {errno}; give the process CAP_CHOWN"
             );
             Refusal::AclNotWritable { what: node.label(), why }
         })?;

@@ -56,7 +56,7 @@ pub(crate) fn follow(data: &Path, group: Option<u32>, house: &Arc<House>) -> any
         Ok(listener) => listener,
         Err(why) => {
             output::note(&format!(
-                "warning: `enfilade penalties` cannot ask this server: {why:#}; correct the cause, then restart this server"
+                "warning: this server has no control socket, so the command `enfilade penalties` cannot query it: {why:#}; correct the cause, then restart this server"
             ));
             return Ok(());
         }

@@ -320,7 +320,9 @@ fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
         }
         let untold = bad.len().saturating_sub(TOLD_MAX);
         if untold > 0 {
-            output::note(&format!("warning: and those of {untold} more tokens; see `enfilade doctor`"));
+            output::note(&format!(
+                "warning: the hashes of {untold} more tokens are unusable; `enfilade doctor` lists all of them"
+            ));
         }
     })?;
     Ok(())

@@ -50,7 +50,8 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest_now(call, &named.0)?) })
 }
 
-/// A permit to change a token of this user, who may be the caller. Refuses parameters that are not in `known`, and an outdated digest.
+/// Returns the permit to change tokens of `user`. A caller other than `user` needs the privilege `Permissions.Modify`. Refuses parameters that are
+/// not in `known`, and an outdated digest.
 fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, ApiError> {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, Some(user))?;
     call.params.only(known)?;

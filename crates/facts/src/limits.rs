@@ -78,12 +78,12 @@ fixed! {
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-    /// How much of its map a store can use, in percent. When a store has reached this percentage, new records and other changes that give rights are
-    /// refused. The rest of the map is reserved for changes that take rights away.
+    /// The percentage of its LMDB map that a store may use before new records and other changes that give rights are refused. The rest of the map is
+    /// reserved for changes that take rights away.
     pub const MAP_PERCENT_MAX: u64 = 95;
-    /// How much of its map a store can use, in percent, for changes that users make for themselves: a new password, revoking own tokens, uses of a
-    /// trust. The rest is for administrators. In the smallest map, 120 pages are reserved for administrators. A small change takes about 16 pages,
-    /// and LMDB reuses a page after two more changes.
+    /// The percentage of its LMDB map that a store may use before changes that users make for themselves are refused: a new password, revoking own
+    /// tokens, uses of a trust. The rest is for administrators. In the smallest map, 120 pages are reserved for administrators. A small change takes
+    /// about 16 pages, and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
     /// Smallest map of a store, in bytes. The part for changes that take rights away is enough for some thousands of them.
     pub const MAP_BYTES_MIN: u64 = 16 << 20;

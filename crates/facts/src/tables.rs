@@ -85,7 +85,8 @@ pub trait Row: Sized {
         false
     }
 
-    /// The key in [`Table::Reverse`] that finds the record by the second part of the record's key. `None` if no lookup uses the second part.
+    /// Returns the key under which [`Table::Reverse`] lists this record for lookups by the second part of the record's key, for example the group of
+    /// a membership. `None` if no lookup uses the second part.
     fn reverse(_: &Self::Key) -> Option<ReverseKey> {
         None
     }

@@ -29,7 +29,8 @@ pub enum Refusal {
     /// A refusal of door 5.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// A refusal of some door that is about another object than the target of the request.
+    /// A refusal that concerns not the target of the request but another object, such as the parent directory, or the source of a COPY. The refusal
+    /// can come from any door.
     #[error("{why}")]
     About {
         /// The object that the refusal is about.

@@ -82,7 +82,8 @@ impl Visit {
         }
     }
 
-    /// Issues a session for the user who signed a request to another service. The visitor is that service, and the `ApiPermit` allows it to ask.
+    /// Issues a session for a user who signed a request to another service with an EC2 key; that service asks for the session. The visitor is that
+    /// service, and the `ApiPermit` allows the service to ask.
     ///
     /// # Errors
     /// The refusal of door 2, if the user who signed the request may not get a session.

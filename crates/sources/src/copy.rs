@@ -94,7 +94,9 @@ impl Origin {
     }
 
     fn read(line: &[u8], kind: &str) -> Result<Self, CopyError> {
-        let what = |why: String| CopyError::Malformed(format!("this is not a {kind} of facts: {why}"));
+        let what = |why: String| {
+            CopyError::Malformed(format!("the input cannot be read as a {kind} of Enfilade facts: {why}"))
+        };
         if !line.ends_with(b"\n") && line.len() < LINE_BYTES_MAX as usize {
             return Err(body::cut(kind));
         }

@@ -96,7 +96,7 @@ fn a_manager_changes_who_holds_nothing_beyond_the_domain() {
     const BY_USER: Grantee = Grantee::User(ALICE);
     const BY_STAFF: Grantee = Grantee::Group(STAFF);
     let of = GrantScope::Domain(LOCAL);
-    let outside = Some("role member outside of the domain");
+    let outside = Some("role member on the system, on another domain or on a project of another domain");
     type Make = Box<dyn Fn(&mut Facts)>;
     let granted = |who: Grantee, scope: GrantScope, role: RoleId| -> Make {
         Box::new(move |facts| grant(facts, who, scope, role))

@@ -342,7 +342,7 @@ impl Outcome {
                 "no valid session of the chain {name} is known; its sessions are refused from now on"
             )),
             (0, _) => Some(format!(
-                "no valid session of {kind} {name} is known; every session issued until now is refused"
+                "no valid session of {kind} {name} is known; servers refuse every session of this {kind} that was issued until now"
             )),
             (_, "session") => Some(format!(
                 "session {name} of {} ended; its running transfers stop at their next check",

@@ -117,7 +117,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Adds to `failed` the visible entries of a listed directory whose names no path can contain.
+    /// Adds to `failed` every entry of `listing` that the visitor may see and whose name cannot be part of a path, for example a name that is not
+    /// UTF-8.
     fn name_unspelled(
         &mut self,
         listing: &Listing,

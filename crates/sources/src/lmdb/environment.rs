@@ -306,7 +306,8 @@ pub(super) fn check_pages(path: &Path, depth: Depth) -> Result<(), OpenError> {
         true => {
             structure::damage(&data, depth).map_err(|why| OpenError::heed(path, &heed::Error::Io(why)))?
         }
-        // If there is a high-water mark, there was a store. Without this error, LMDB would begin an empty one.
+        // A high-water mark without `data.mdb` means that the store's file was lost. Without this error, LMDB would create an empty store in its
+        // place.
         false => path.join(place::HIGH_WATER).exists().then(|| "`data.mdb` is missing".to_owned()),
     };
     why.map_or(Ok(()), |why| Err(OpenError::Damaged { path: path.to_owned(), why }))
