@@ -12,7 +12,7 @@
 //!    upgrades the store in every run of the tests, and fails if the store is missing.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{MirroredFile, Row, Table};
+use crate::tables::{Key as _, MirroredFile, Name, NameKey, Row, Table};
 
 /// The layout of a whole store and the form of its records.
 ///
@@ -22,22 +22,40 @@ use crate::tables::{MirroredFile, Row, Table};
 /// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
 /// | 4 | each mark has a second record, by its last second (older marks get it at the first purge); the log has large lists of keys in pieces |
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request |
-pub const FORMAT: u32 = 5;
+/// | 6 | the key of a name is a digest of the name, normalised by Unicode 18; the record contains the name |
+pub const FORMAT: u32 = 6;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
-/// Converts the value of a record from the older format `from` to the format [`FORMAT`]; `None` if the value does not have the form of `from`.
-pub fn bring_up(from: u32, table: Table, value: &[u8]) -> Option<Vec<u8>> {
-    (from..FORMAT).try_fold(value.to_vec(), |value, format| step(format, table, value))
+/// A key and a value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+/// Converts a record from the older format `from` to the format [`FORMAT`]; `None` if the record does not have the form of `from`.
+pub fn bring_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Option<Record> {
+    (from..FORMAT).try_fold((key.to_vec(), value.to_vec()), |record, format| step(format, table, record))
 }
 
-/// Converts the value of a record to the next format. From format 4 on, the table of the log has two kinds of records: entries and pieces.
-fn step(format: u32, table: Table, value: Vec<u8>) -> Option<Vec<u8>> {
+/// Whether the keys of a table change between the format `from` and [`FORMAT`].
+pub fn changes_keys(from: u32, table: Table) -> bool {
+    from < 6 && table == Table::Names
+}
+
+/// Converts a record to the next format. From format 4 on, the table of the log has two kinds of records: entries and pieces.
+fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
     match (format, table) {
-        (2, Table::Log) => log_entry_of_2(&value),
-        (2, Table::Files) => kept_file_of_2(&value),
-        _ => Some(value),
+        (2, Table::Log) => Some((key, log_entry_of_2(&value)?)),
+        (2, Table::Files) => Some((key, kept_file_of_2(&value)?)),
+        (5, Table::Names) => name_of_5(&key, &value),
+        _ => Some((key, value)),
     }
+}
+
+/// In format 5, the key of a name contained the name, and the value was the id.
+fn name_of_5(key: &[u8], value: &[u8]) -> Option<Record> {
+    let (key, text) = NameKey::of_format_5(key)?;
+    let mut to = Writer::default();
+    Name { id: value.try_into().ok()?, text }.encode(&mut to);
+    Some((key.bytes(), to.into_bytes()))
 }
 
 /// An entry of format 2 has LMDB's transaction id after the time. This field is dropped.
@@ -64,17 +82,24 @@ mod tests {
     use super::*;
     use crate::revision::Revision;
     use crate::tables::{LogEntry, Written};
+    use crate::vocabulary::DomainId;
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (5, 29), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (6, 29), "see \"When the format changes\" in format.rs");
     }
 
     #[test]
     fn records_of_format_2_become_those_of_today() {
         let mut old = Writer::default();
         old.text("who").text("what").i64(7).u64(45).option(None::<()>, |_, ()| {});
-        let new = bring_up(2, Table::Log, &old.into_bytes()).unwrap();
+        let of_2 = |table, old: &[u8]| {
+            bring_up(2, table, b"key", old).map(|(key, value)| {
+                assert_eq!(key, b"key");
+                value
+            })
+        };
+        let new = of_2(Table::Log, &old.into_bytes()).unwrap();
         let entry = LogEntry {
             who: "who".into(),
             what: "what".into(),
@@ -87,11 +112,26 @@ mod tests {
         let row = MirroredFile { good: Some(Revision(45)), problem_count: 1, ..MirroredFile::default() };
         let mut old = Writer::default();
         row.encode(&mut old);
-        let new = bring_up(2, Table::Files, &old.into_bytes()).unwrap();
+        let new = of_2(Table::Files, &old.into_bytes()).unwrap();
         assert_eq!(MirroredFile::decode(&mut Reader::new(&new)), Some(MirroredFile { good: None, ..row }));
 
-        assert_eq!(bring_up(2, Table::Users, b"as it is"), Some(b"as it is".to_vec()));
-        assert_eq!(bring_up(2, Table::Log, b"too short"), None);
-        assert_eq!(bring_up(FORMAT, Table::Log, b"of today"), Some(b"of today".to_vec()));
+        assert_eq!(of_2(Table::Users, b"as it is"), Some(b"as it is".to_vec()));
+        assert_eq!(of_2(Table::Log, b"too short"), None);
+        let of_today = (b"key".to_vec(), b"of today".to_vec());
+        assert_eq!(bring_up(FORMAT, Table::Log, b"key", b"of today"), Some(of_today));
+    }
+
+    #[test]
+    fn names_of_format_5_move_from_the_key_to_the_record() {
+        let domain = DomainId::from_bytes([7; 16]);
+        let old = [[2].as_slice(), &[7; 16], "e\u{301}".as_bytes()].concat();
+        let (key, value) = bring_up(5, Table::Names, &old, &[9; 16]).unwrap();
+        assert_eq!(key, NameKey::user(&domain, "\u{e9}").bytes(), "both ways to write é are one name");
+        let row = Name::new([9; 16], "e\u{301}");
+        assert_eq!(Name::decode(&mut Reader::new(&value)), Some(row));
+        assert_eq!(bring_up(5, Table::Names, &old, &[9; 15]), None);
+        assert_eq!(bring_up(5, Table::Names, &[200], &[9; 16]), None);
+        // Another version of Unicode may compare other names as one: it needs a format of its own.
+        assert_eq!(unicode_normalization::UNICODE_VERSION.0, 18);
     }
 }

@@ -32,6 +32,10 @@ fixed! {
     /// Longest secret for a bcrypt hash, in bytes: bcrypt ignores all further bytes of a secret. A longer secret is refused after the hash is
     /// computed.
     pub const BCRYPT_SECRET_BYTES_MAX: usize = 72;
+    /// Longest name of a user, group, role, token or application credential, in characters (Keystone's API).
+    pub const NAME_CHARS_MAX: usize = 255;
+    /// Longest name of a domain or project, in characters (Keystone's API).
+    pub const DOMAIN_NAME_CHARS_MAX: usize = 64;
     /// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
     pub const USERID_BYTES_MIN: usize = 3;
     /// Longest `user@realm`, in bytes (Proxmox `userid` schema).

@@ -219,9 +219,9 @@ fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<Strin
         snapshot.scan(Table::Names, &[], &mut |key, stored| {
             let value = codec::open(Table::Names, key, stored).ok();
             let name = value.and_then(|(_, value)| Name::decode(&mut Reader::new(value)));
-            if let (Some(Name(id)), Some(key)) = (name, NameKey::from_bytes(key)) {
+            if let Some(Name { id, text }) = name {
                 for problem in problems.iter_mut().filter(|problem| problem.key == id) {
-                    problem.what = format!("{} (`{}`)", problem.what, key.name());
+                    problem.what = format!("{} (`{}`)", problem.what, text.escape_debug());
                     problem.key = Vec::new();
                 }
             }

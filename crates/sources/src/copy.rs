@@ -149,8 +149,9 @@ pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyErro
             };
         };
         let (_, value) = codec::open(table, &key, &stored)?;
-        let value = bring_up(format, table, value);
-        Ok(Some((table, key, value.ok_or_else(|| damaged("a record is not valid for its table"))?)))
+        let (key, value) = bring_up(format, table, &key, value)
+            .ok_or_else(|| damaged("a record is not valid for its table"))?;
+        Ok(Some((table, key, value)))
     };
     Ok(Copy { origin, records: Box::new(std::iter::from_fn(move || next().transpose())) })
 }

@@ -6,6 +6,8 @@ use crate::vocabulary::{
     CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId, to_hex,
 };
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// The kind of resource that a name stands for. Each kind has its own name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,128 +29,161 @@ pub enum NameKind {
     Certificate = 7,
 }
 
-/// A name, its kind, and the domain or user within which it is unique.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The number of bytes of the digest of a name.
+const DIGEST_BYTES: usize = 20;
+
+/// The key of a name: its kind, the domain or user within which it is unique, and a digest of the name. The record contains the name itself, because a
+/// key of LMDB is too short for a name of 255 characters. Two names have the same key if they differ at most in the way their
+/// characters are composed (`é` as one or as two code points).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
     #[serde(with = "as_hex")]
     within: [u8; 16],
-    name: String,
+    #[serde(with = "digest_as_hex")]
+    digest: [u8; DIGEST_BYTES],
 }
 
 impl NameKey {
+    /// The key of a name of this kind within a domain or user; `[0; 16]` for names that are unique in the whole store.
+    fn new(kind: NameKind, within: [u8; 16], name: &str) -> Self {
+        let mut hash = Sha256::new();
+        compared(name).for_each(|c| hash.update(c.encode_utf8(&mut [0; 4])));
+        let mut digest = [0; DIGEST_BYTES];
+        digest.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+        NameKey { kind, within, digest }
+    }
     /// The key of a realm, which is the name of a domain.
     pub fn domain(realm: &Realm) -> Self {
-        NameKey { kind: NameKind::Domain, within: [0; 16], name: realm.as_str().to_owned() }
+        Self::new(NameKind::Domain, [0; 16], realm.as_str())
     }
     /// The key of the name of a user in a domain.
     pub fn user(domain: &DomainId, name: &str) -> Self {
-        NameKey { kind: NameKind::User, within: *domain.bytes(), name: name.to_owned() }
+        Self::new(NameKind::User, *domain.bytes(), name)
     }
     /// The key of the name of a group in a domain.
     pub fn group(domain: &DomainId, name: &str) -> Self {
-        NameKey { kind: NameKind::Group, within: *domain.bytes(), name: name.to_owned() }
+        Self::new(NameKind::Group, *domain.bytes(), name)
     }
     /// The key of the name of a token of a user.
     pub fn token(owner: &UserId, name: &TokenName) -> Self {
-        NameKey { kind: NameKind::Token, within: *owner.bytes(), name: name.as_str().to_owned() }
+        Self::new(NameKind::Token, *owner.bytes(), name.as_str())
     }
     /// The key of the name of a project in a domain.
     pub fn project(domain: &DomainId, name: &str) -> Self {
-        NameKey { kind: NameKind::Project, within: *domain.bytes(), name: name.to_owned() }
+        Self::new(NameKind::Project, *domain.bytes(), name)
     }
     /// The key of the name of a Keystone role that belongs to no domain.
     pub fn role(name: &str) -> Self {
-        NameKey { kind: NameKind::Role, within: [0; 16], name: name.to_owned() }
+        Self::new(NameKind::Role, [0; 16], name)
     }
     /// The key of the name of a Keystone role, in a domain or in none.
     pub fn role_of(domain: Option<&DomainId>, name: &str) -> Self {
-        let within = domain.map_or([0; 16], |domain| *domain.bytes());
-        NameKey { kind: NameKind::Role, within, name: name.to_owned() }
+        Self::new(NameKind::Role, domain.map_or([0; 16], |domain| *domain.bytes()), name)
     }
     /// The key of a name of this kind in a domain.
     pub fn of(kind: NameKind, domain: &DomainId, name: &str) -> Self {
-        NameKey { kind, within: *domain.bytes(), name: name.to_owned() }
+        Self::new(kind, *domain.bytes(), name)
     }
-    /// The prefix of the keys of all names of this kind in a domain.
-    pub fn all_of(kind: NameKind, domain: &DomainId) -> Vec<u8> {
-        NameKey { kind, within: *domain.bytes(), name: String::new() }.bytes()
+    /// The key of a client certificate, by its SHA-256 fingerprint.
+    pub fn certificate(fingerprint: &[u8; 32]) -> Self {
+        Self::new(NameKind::Certificate, [0; 16], &to_hex(fingerprint))
     }
     /// The kind of resource that the name stands for.
     pub fn kind(&self) -> NameKind {
         self.kind
     }
-    /// The key of a client certificate, by its SHA-256 fingerprint.
-    pub fn certificate(fingerprint: &[u8; 32]) -> Self {
-        NameKey { kind: NameKind::Certificate, within: [0; 16], name: to_hex(fingerprint) }
-    }
-    /// The name without its kind and domain.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// The prefix of the keys of all names of this kind in a domain.
+    pub fn all_of(kind: NameKind, domain: &DomainId) -> Vec<u8> {
+        Self::prefix(kind, domain.bytes())
     }
     /// The prefix of the keys of all tokens of a user.
     pub fn tokens_of(owner: &UserId) -> Vec<u8> {
-        NameKey { kind: NameKind::Token, within: *owner.bytes(), name: String::new() }.bytes()
+        Self::prefix(NameKind::Token, owner.bytes())
     }
+
+    fn prefix(kind: NameKind, within: &[u8; 16]) -> Vec<u8> {
+        [[kind as u8].as_slice(), within].concat()
+    }
+
+    /// The key that a record of format 5 or older gets, and the name: the old key contained the name itself.
+    pub(crate) fn of_format_5(key: &[u8]) -> Option<(Self, String)> {
+        let (kind, within, name) = parts(key)?;
+        let name = String::from_utf8(name.to_vec()).ok()?;
+        Some((Self::new(kind, within, &name), name))
+    }
+}
+
+/// The characters by which names are compared: Unicode's Normalization Form C. Upper and lower case differ.
+fn compared(name: &str) -> impl Iterator<Item = char> + '_ {
+    name.nfc()
+}
+
+/// The kind, the domain or user, and the rest of a stored key.
+fn parts(bytes: &[u8]) -> Option<(NameKind, [u8; 16], &[u8])> {
+    let (&[kind], rest) = bytes.split_first_chunk::<1>()?;
+    let (within, rest) = rest.split_first_chunk::<16>()?;
+    let kinds = [
+        NameKind::Domain,
+        NameKind::User,
+        NameKind::Group,
+        NameKind::Token,
+        NameKind::Project,
+        NameKind::Role,
+        NameKind::Certificate,
+    ];
+    Some((kinds.into_iter().find(|known| *known as u8 == kind)?, *within, rest))
 }
 
 impl Key for NameKey {
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(17 + self.name.len());
-        bytes.push(self.kind as u8);
-        bytes.extend_from_slice(&self.within);
-        bytes.extend_from_slice(self.name.as_bytes());
-        bytes
+        [[self.kind as u8].as_slice(), &self.within, &self.digest].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (&[kind], rest) = bytes.split_first_chunk::<1>()?;
-        let (within, name) = rest.split_first_chunk::<16>()?;
-        let kinds = [
-            NameKind::Domain,
-            NameKind::User,
-            NameKind::Group,
-            NameKind::Token,
-            NameKind::Project,
-            NameKind::Role,
-            NameKind::Certificate,
-        ];
-        Some(NameKey {
-            kind: kinds.into_iter().find(|k| *k as u8 == kind)?,
-            within: *within,
-            name: String::from_utf8(name.to_vec()).ok()?,
-        })
+        let (kind, within, digest) = parts(bytes)?;
+        Some(NameKey { kind, within, digest: digest.try_into().ok()? })
     }
 }
 
-/// The id that a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Name(#[serde(with = "as_hex")] pub [u8; 16]);
+/// A name, and the id that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name {
+    /// The id.
+    #[serde(with = "as_hex")]
+    pub id: [u8; 16],
+    /// The name, as it was given.
+    pub text: String,
+}
 
 impl Name {
-    /// Returns the stored id as the id of a domain.
+    /// A name for this id.
+    pub fn new(id: [u8; 16], text: impl Into<String>) -> Self {
+        Name { id, text: text.into() }
+    }
+    /// The id as a domain's id.
     pub fn domain(self) -> DomainId {
-        DomainId::from_bytes(self.0)
+        DomainId::from_bytes(self.id)
     }
-    /// Returns the stored id as the id of a user.
+    /// The id as a user's id.
     pub fn user(self) -> UserId {
-        UserId::from_bytes(self.0)
+        UserId::from_bytes(self.id)
     }
-    /// Returns the stored id as the id of a group.
+    /// The id as a group's id.
     pub fn group(self) -> GroupId {
-        GroupId::from_bytes(self.0)
+        GroupId::from_bytes(self.id)
     }
-    /// Returns the stored id as the id of a project.
+    /// The id as a project's id.
     pub fn project(self) -> ProjectId {
-        ProjectId::from_bytes(self.0)
+        ProjectId::from_bytes(self.id)
     }
-    /// Returns the stored id as the id of a role.
+    /// The id as a role's id.
     pub fn role(self) -> RoleId {
-        RoleId::from_bytes(self.0)
+        RoleId::from_bytes(self.id)
     }
-    /// Returns the stored id as the id of a credential.
+    /// The id as a credential's id.
     pub fn credential(self) -> CredentialId {
-        CredentialId::from_bytes(self.0)
+        CredentialId::from_bytes(self.id)
     }
 }
 
@@ -157,11 +192,11 @@ impl Row for Name {
     type Key = NameKey;
 
     fn encode(&self, to: &mut Writer) {
-        to.fixed(&self.0);
+        to.fixed(&self.id).text(&self.text);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Name(from.fixed()?))
+        Some(Name { id: from.fixed()?, text: from.text()? })
     }
 }
 
@@ -176,5 +211,23 @@ pub(super) mod as_hex {
 
     pub(in crate::tables) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 16], D::Error> {
         UserId::deserialize(from).map(|id| *id.bytes())
+    }
+}
+
+/// In a dump, a digest is written in hexadecimal digits.
+mod digest_as_hex {
+    use super::DIGEST_BYTES;
+    use crate::vocabulary::{from_lower_hex, to_hex};
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(digest: &[u8; DIGEST_BYTES], to: S) -> Result<S::Ok, S::Error> {
+        to_hex(digest).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; DIGEST_BYTES], D::Error> {
+        let digits = String::deserialize(from)?;
+        from_lower_hex(&digits)
+            .ok_or_else(|| D::Error::custom("expected the digest of a name: 40 hexadecimal digits"))
     }
 }

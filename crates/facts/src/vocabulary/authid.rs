@@ -1,137 +1,201 @@
-//! The names that authenticate: `user@realm`, or for a token `user@realm!name` (Proxmox's grammar).
+//! The names that authenticate, and how they are written in one line: `user@realm`, or for a token `user@realm!name`.
+//!
+//! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
+//! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text has
+//! two meanings.
 
-use super::{Malformed, Word, is_safe_id};
+use super::{Malformed, Word, is_safe_id, is_unseen, percent_decoded};
 use crate::limits;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
 use std::fmt;
 use std::str::FromStr;
 
-macro_rules! text_type {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(super::Word);
+/// The realm: the name of the domain of a user or group.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Realm(Text);
 
+/// The name of an API token or application credential, unique to its owner.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenName(Text);
+
+/// A name with the note whether it fits the grammar of its kind. The note is a function of the text; requests are logged without computing it again.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Text {
+    text: Word,
+    is_plain: bool,
+}
+
+/// Checks a name: 1 to `max` characters, no control character, and at least one character that is no blank.
+fn check_text(what: &'static str, text: &str, max: usize, expected: &'static str) -> Result<(), Malformed> {
+    let is_long = text.chars().nth(max).is_some();
+    if is_long || text.trim().is_empty() || text.chars().any(char::is_control) {
+        return Err(Malformed::new(what, text, expected));
+    }
+    Ok(())
+}
+
+/// Like [`check_text`]; also refuses blanks at the ends, which Keystone removes.
+fn check_trimmed(
+    what: &'static str,
+    text: &str,
+    max: usize,
+    expected: &'static str,
+) -> Result<(), Malformed> {
+    match text.trim() == text {
+        true => check_text(what, text, max, expected),
+        false => Err(Malformed::new(what, text, expected)),
+    }
+}
+
+macro_rules! text_type {
+    ($($name:ident),*) => {$(
         impl $name {
             /// As text.
             pub fn as_str(&self) -> &str {
-                &self.0
+                &self.0.text
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.write_str(&self.0.text)
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                fmt::Debug::fmt(&self.0.text, f)
             }
         }
-    };
+    )*};
 }
-pub(super) use text_type;
-
-text_type! {
-    /// A realm: the name of the domain of a user.
-    Realm
-}
-
-impl Userid {
-    /// The administrator of Proxmox Backup Server. It always exists and may do everything.
-    pub fn root_pam() -> Self {
-        Userid { name: "root".into(), realm: Realm("pam".into()) }
-    }
-}
+text_type!(Realm, TokenName);
 
 impl Realm {
     /// The realm that every server has.
     pub fn local() -> Self {
-        Realm("local".into())
+        Realm(Text { text: "local".into(), is_plain: true })
+    }
+
+    /// Whether the realm fits Proxmox's grammar.
+    fn is_plain(text: &str) -> bool {
+        (limits::REALM_BYTES_MIN..=limits::REALM_BYTES_MAX).contains(&text.len()) && is_safe_id(text)
     }
 }
 
 impl FromStr for Realm {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        let fits = (limits::REALM_BYTES_MIN..=limits::REALM_BYTES_MAX).contains(&text.len());
-        if fits && is_safe_id(text) {
-            return Ok(Realm(text.into()));
-        }
-        Err(Malformed::new(
-            "realm",
-            text,
-            "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`",
-        ))
+        let expected =
+            "expected 1 to 64 characters, without control characters and without blanks at the ends";
+        check_trimmed("realm", text, limits::DOMAIN_NAME_CHARS_MAX, expected)?;
+        Ok(Realm(Text { text: text.into(), is_plain: Self::is_plain(text) }))
     }
-}
-
-text_type! {
-    /// The name of an API token, unique to its owner.
-    TokenName
 }
 
 impl FromStr for TokenName {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        if text.len() <= limits::TOKEN_NAME_BYTES_MAX && is_safe_id(text) {
-            return Ok(TokenName(text.into()));
-        }
-        Err(Malformed::new(
-            "token name",
-            text,
-            "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`",
-        ))
+        let expected = "expected 1 to 255 characters, not only blanks, without control characters";
+        check_text("token name", text, limits::NAME_CHARS_MAX, expected)?;
+        let is_plain = text.len() <= limits::TOKEN_NAME_BYTES_MAX && is_safe_id(text);
+        Ok(TokenName(Text { text: text.into(), is_plain }))
     }
 }
 
-/// `user@realm`.
+/// The characters that an encoded name contains as they are.
+const UNENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+fn encoded(text: &str) -> PercentEncode<'_> {
+    percent_encode(text.as_bytes(), UNENCODED)
+}
+
+/// Decodes a part of an encoded spelling; `None` if it contains a character that had to be encoded.
+fn decoded(part: &str) -> Option<String> {
+    let is_encoded = |byte: u8| byte == b'%' || byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let bytes = part.bytes().all(is_encoded).then(|| percent_decoded(part.as_bytes()))??;
+    String::from_utf8(bytes).ok()
+}
+
+/// Why an encoded spelling is refused.
+const ENCODED: &str =
+    "expected letters, digits, `-`, `_`, `.` and percent-encoded bytes, because `@%` is before the realm";
+
+/// A user: a name in a realm.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Userid {
-    name: Word,
+    name: Text,
     realm: Realm,
 }
 
 impl Userid {
-    /// The name before the last `@`.
+    /// The user with this name in this realm.
+    ///
+    /// # Errors
+    /// If the name is empty, too long, has blanks at its ends, or contains control characters.
+    pub fn new(name: &str, realm: Realm) -> Result<Self, Malformed> {
+        let expected =
+            "expected 1 to 255 characters, without control characters and without blanks at the ends";
+        check_trimmed("user name", name, limits::NAME_CHARS_MAX, expected)?;
+        let bytes = limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX;
+        let is_plain = realm.0.is_plain
+            && bytes.contains(&(name.len() + 1 + realm.as_str().len()))
+            && fits_proxmox(name)
+            && !name.chars().any(is_unseen);
+        Ok(Userid { name: Text { text: name.into(), is_plain }, realm })
+    }
+
+    /// The administrator of Proxmox Backup Server. This user always exists and may do everything.
+    pub fn root_pam() -> Self {
+        let plain = |text: &str| Text { text: text.into(), is_plain: true };
+        Userid { name: plain("root"), realm: Realm(plain("pam")) }
+    }
+
+    /// The name without the realm.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.name.text
     }
 
     /// The realm.
     pub fn realm(&self) -> &Realm {
         &self.realm
     }
+
+    /// Whether the user can be written in Proxmox's files.
+    pub fn is_plain(&self) -> bool {
+        self.name.is_plain
+    }
+}
+
+/// Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
+fn fits_proxmox(name: &str) -> bool {
+    !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':' || c == '/')
 }
 
 impl FromStr for Userid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed::new("user id", text, expected);
-        if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
-            return Err(wrong("expected `user@realm` of 3 to 64 bytes"));
-        }
         let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
-        // Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
-        let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != ':' && c != '/';
-        if name.is_empty() || !name.chars().all(allowed) {
-            return Err(wrong("expected a user name without spaces, `:`, `/` or control characters"));
+        if let Some(realm) = realm.strip_prefix('%') {
+            let (name, realm) = decoded(name).zip(decoded(realm)).ok_or_else(|| wrong(ENCODED))?;
+            return Userid::new(&name, realm.parse()?);
         }
-        Ok(Userid { name: name.into(), realm: realm.parse()? })
-    }
-}
-
-impl fmt::Display for Userid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without format arguments, because this runs for every request.
-        [self.name.as_str(), "@", self.realm.as_str()].into_iter().try_for_each(|part| f.write_str(part))
-    }
-}
-
-impl fmt::Debug for Userid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
+            return Err(wrong(
+                "expected `user@realm` of 3 to 64 bytes; write a longer name percent-encoded, with `@%` before the realm",
+            ));
+        }
+        if !fits_proxmox(name) {
+            return Err(wrong(
+                "expected a user name without blanks, `:`, `/` or control characters; write such a name percent-encoded, with `@%` before the realm",
+            ));
+        }
+        if !Realm::is_plain(realm) {
+            let expected = "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; write another realm percent-encoded, after `@%`";
+            return Err(Malformed::new("realm", realm, expected));
+        }
+        Userid::new(name, realm.parse()?)
     }
 }
 
@@ -151,12 +215,18 @@ impl FromStr for Authid {
         let at = text
             .rfind('@')
             .ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
-        match text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang)) {
-            Some((user, token)) => {
-                Ok(Authid { user: user.parse()?, token: Some(token.get(1..).unwrap_or_default().parse()?) })
-            }
-            None => Ok(Authid { user: text.parse()?, token: None }),
-        }
+        let is_encoded = text.get(at..).is_some_and(|realm| realm.starts_with("@%"));
+        let bang = text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang));
+        let Some((user, token)) = bang else { return Ok(Authid { user: text.parse()?, token: None }) };
+        let (user, token): (Userid, &str) = (user.parse()?, token.get(1..).unwrap_or_default());
+        let token = match is_encoded {
+            true => decoded(token).ok_or_else(|| Malformed::new("auth id", text, ENCODED))?.parse()?,
+            false => token.parse::<TokenName>().ok().filter(|token| token.0.is_plain).ok_or_else(|| {
+                let expected = "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; write another name percent-encoded, with `@%` before the realm";
+                Malformed::new("token name", token, expected)
+            })?,
+        };
+        Ok(Authid { user, token: Some(token) })
     }
 }
 
@@ -167,18 +237,58 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
-    /// The authid as text. It is built without format arguments, because every request's log line contains it.
+    /// Whether Proxmox's grammar can express the authid.
+    fn is_plain(&self) -> bool {
+        self.user.is_plain() && self.token.as_ref().is_none_or(|token| token.0.is_plain)
+    }
+
+    /// The authid as one ASCII word, for headers and the log. It is built without format arguments, because every request's log line contains it.
     pub fn to_word(&self) -> Word {
-        let Userid { name, realm } = &self.user;
-        let token = self.token.iter().flat_map(|token| ["!", token.as_str()]);
-        [name.as_str(), "@", realm.as_str()].into_iter().chain(token).collect()
+        let (name, realm) = (self.user.name(), self.user.realm().as_str());
+        let token = self.token.as_ref().map(TokenName::as_str);
+        if self.is_plain() && name.is_ascii() {
+            let token = token.iter().flat_map(|token| ["!", token]);
+            return [name, "@", realm].into_iter().chain(token).collect();
+        }
+        let token = token.into_iter().flat_map(|token| ["!"].into_iter().chain(encoded(token)));
+        encoded(name).chain(["@%"]).chain(encoded(realm)).chain(token).collect()
+    }
+}
+
+/// Writes the parts as they are, or percent-encoded if they do not fit Proxmox's grammar.
+fn spell(
+    f: &mut fmt::Formatter<'_>,
+    is_plain: bool,
+    name: &str,
+    realm: &Realm,
+    token: Option<&TokenName>,
+) -> fmt::Result {
+    match is_plain {
+        true => [name, "@", realm.as_str()].into_iter().try_for_each(|part| f.write_str(part))?,
+        false => write!(f, "{}@%{}", encoded(name), encoded(realm.as_str()))?,
+    }
+    match token {
+        None => Ok(()),
+        Some(token) if is_plain => write!(f, "!{token}"),
+        Some(token) => write!(f, "!{}", encoded(token.as_str())),
+    }
+}
+
+impl fmt::Display for Userid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        spell(f, self.is_plain(), self.name(), &self.realm, None)
+    }
+}
+
+impl fmt::Debug for Userid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl fmt::Display for Authid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.user, f)?;
-        self.token.iter().try_for_each(|token| f.write_str("!").and_then(|()| f.write_str(token.as_str())))
+        spell(f, self.is_plain(), self.user.name(), self.user.realm(), self.token.as_ref())
     }
 }
 
@@ -191,14 +301,27 @@ impl fmt::Debug for Authid {
 /// A group: `name@realm`, where `name` alone means the realm `local`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupName {
-    name: Word,
+    name: Text,
     realm: Realm,
 }
 
 impl GroupName {
+    /// The group with this name in this realm.
+    ///
+    /// # Errors
+    /// If the name is empty, too long, has blanks at its ends, or contains control characters.
+    pub fn new(name: &str, realm: Realm) -> Result<Self, Malformed> {
+        let expected =
+            "expected 1 to 255 characters, without control characters and without blanks at the ends";
+        check_trimmed("group name", name, limits::NAME_CHARS_MAX, expected)?;
+        let fits = name.len() + 1 + realm.as_str().len() <= limits::USERID_BYTES_MAX;
+        let is_plain = fits && realm.0.is_plain && is_safe_id(name);
+        Ok(GroupName { name: Text { text: name.into(), is_plain }, realm })
+    }
+
     /// The name without the realm.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.name.text
     }
 
     /// The realm.
@@ -210,24 +333,30 @@ impl GroupName {
 impl FromStr for GroupName {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
+        let wrong = |expected| Malformed::new("group", text, expected);
         let (name, realm) = match text.rsplit_once('@') {
-            Some((name, realm)) => (name, realm.parse()?),
+            Some((name, realm)) => match realm.strip_prefix('%') {
+                Some(realm) => {
+                    let (name, realm) = decoded(name).zip(decoded(realm)).ok_or_else(|| wrong(ENCODED))?;
+                    return GroupName::new(&name, realm.parse()?);
+                }
+                None => (name, realm.parse()?),
+            },
             None => (text, Realm::local()),
         };
-        if is_safe_id(name) && text.len() <= limits::USERID_BYTES_MAX {
-            return Ok(GroupName { name: name.into(), realm });
+        let group = GroupName::new(name, realm)?;
+        match text.len() <= limits::USERID_BYTES_MAX && group.realm.0.is_plain && is_safe_id(name) {
+            true => Ok(group),
+            false => Err(wrong(
+                "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`; write another name percent-encoded, with `@%` before the realm",
+            )),
         }
-        Err(Malformed::new(
-            "group",
-            text,
-            "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`",
-        ))
     }
 }
 
 impl fmt::Display for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.realm)
+        spell(f, self.name.is_plain, self.name(), &self.realm, None)
     }
 }
 
@@ -250,11 +379,13 @@ impl FromStr for Ugid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let Some(group) = text.strip_prefix('@') else { return Ok(Ugid::Authid(text.parse()?)) };
-        if group.contains('@') {
+        let name: GroupName = group.parse()?;
+        // A group of the realm `local` is written without the realm, unless the name has to be encoded.
+        if group.contains('@') && (name.realm != Realm::local() || name.name.is_plain) {
             let expected = "expected a group of the realm `local`, without `@local`: acl.cfg has groups of no other realm";
             return Err(Malformed::new("group", text, expected));
         }
-        Ok(Ugid::Group(group.parse()?))
+        Ok(Ugid::Group(name))
     }
 }
 
@@ -262,7 +393,8 @@ impl fmt::Display for Ugid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ugid::Authid(authid) => write!(f, "{authid}"),
-            Ugid::Group(group) => write!(f, "@{}", group.name),
+            Ugid::Group(group) if group.name.is_plain => write!(f, "@{}", group.name.text),
+            Ugid::Group(group) => write!(f, "@{group}"),
         }
     }
 }
@@ -276,6 +408,7 @@ impl fmt::Debug for Ugid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn authids_as_proxmox_reads_them() {
@@ -289,7 +422,7 @@ mod tests {
             let authid: Authid = text.parse().unwrap();
             assert_eq!((authid.user.name(), authid.user.realm().as_str()), (user, realm), "{text}");
             assert_eq!(authid.token.as_ref().map(TokenName::as_str), token, "{text}");
-            assert_eq!((authid.to_string().as_str(), authid.to_word().as_str()), (text, text));
+            assert_eq!(authid.to_string(), text);
         }
         for text in [
             "",
@@ -310,5 +443,128 @@ mod tests {
             assert!(text.parse::<Authid>().is_err(), "{text:?}");
         }
         assert!(format!("{}@local", "x".repeat(60)).parse::<Userid>().is_err());
+    }
+
+    fn user(name: &str, realm: &str) -> Userid {
+        Userid::new(name, realm.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_encoded() {
+        for (name, realm, token, text) in [
+            ("Jürgen Groß", "local", None, "J%C3%BCrgen%20Gro%C3%9F@%local"),
+            ("alice", "Default Domain", Some("t"), "alice@%Default%20Domain!t"),
+            ("alice", "local", Some("a b"), "alice@%local!a%20b"),
+            ("CORP\\svc:x/y", "local", None, "CORP%5Csvc%3Ax%2Fy@%local"),
+            ("a@b", "x", None, "a%40b@%x"),
+            ("100%", "l!@%", Some("!@%"), "100%25@%l%21%40%25!%21%40%25"),
+            ("a\u{202e}b", "local", None, "a%E2%80%AEb@%local"),
+        ] {
+            let token = token.map(|token| token.parse().unwrap());
+            let authid = Authid { user: user(name, realm), token };
+            assert_eq!((authid.to_string().as_str(), authid.to_word().as_str()), (text, text));
+            assert_eq!(text.parse::<Authid>(), Ok(authid), "{text}");
+        }
+        let umlaut = Authid::from(user("ä", "pam"));
+        assert_eq!((umlaut.to_string().as_str(), umlaut.to_word().as_str()), ("ä@pam", "%C3%A4@%pam"));
+        assert_eq!("%C3%A4@%pam".parse(), Ok(umlaut));
+        for text in [
+            "a b@%local",
+            "a@b@%local",
+            "a!b@%local",
+            "a%4@%local",
+            "%FF@%local",
+            "a@%",
+            "@%local",
+            "a@%local!",
+            "ü@%local",
+        ] {
+            assert!(text.parse::<Authid>().is_err(), "{text:?}");
+        }
+        for (name, is_name) in [
+            ("", false),
+            (" ", false),
+            (" a", false),
+            ("a\n", false),
+            ("a\tb", false),
+            ("a b", true),
+            ("\u{3000}", false),
+            (&"\u{10348}".repeat(255), true),
+            (&"a".repeat(256), false),
+        ] {
+            assert_eq!(Userid::new(name, Realm::local()).is_ok(), is_name, "{name:?}");
+        }
+        assert!(" a ".parse::<TokenName>().is_ok() && "  ".parse::<TokenName>().is_err());
+        assert!("名".repeat(64).parse::<Realm>().is_ok() && "a".repeat(65).parse::<Realm>().is_err());
+    }
+
+    #[test]
+    fn groups_are_written_like_users() {
+        for (name, realm, in_acl_cfg, text) in [
+            ("staff", "local", "@staff", "staff@local"),
+            ("Große Gruppe", "local", "@Gro%C3%9Fe%20Gruppe@%local", "Gro%C3%9Fe%20Gruppe@%local"),
+        ] {
+            let group = GroupName::new(name, realm.parse().unwrap()).unwrap();
+            assert_eq!(group.to_string(), text);
+            assert_eq!(text.parse(), Ok(group.clone()));
+            assert_eq!(Ugid::Group(group.clone()).to_string(), in_acl_cfg);
+            assert_eq!(in_acl_cfg.parse(), Ok(Ugid::Group(group)));
+        }
+        for text in ["@staff@local", "@staff@%local", "@a%20b@%tenant", "@a b"] {
+            assert!(text.parse::<Ugid>().is_err(), "{text}");
+        }
+    }
+
+    /// Texts of the characters that spellings use.
+    fn odd_text() -> impl Strategy<Value = String> {
+        let letters = vec![
+            'a',
+            'B',
+            '1',
+            '@',
+            '!',
+            ':',
+            '/',
+            ',',
+            '%',
+            '#',
+            ' ',
+            '-',
+            '.',
+            '_',
+            'ü',
+            '\u{200b}',
+            '\u{1f980}',
+        ];
+        proptest::collection::vec(proptest::sample::select(letters), 1..6).prop_map(String::from_iter)
+    }
+
+    proptest! {
+        #[test]
+        fn a_spelling_means_one_name(name in odd_text(), realm in odd_text(), token in proptest::option::of(odd_text())) {
+            let token = match token.map(|token| token.parse()) {
+                None => None,
+                Some(Ok(token)) => Some(token),
+                Some(Err(_)) => return Ok(()),
+            };
+            let Ok(user) = realm.parse().and_then(|realm| Userid::new(&name, realm)) else { return Ok(()) };
+            let group = GroupName::new(&name, user.realm().clone()).unwrap();
+            let authid = Authid { user: user.clone(), token };
+            prop_assert_eq!(authid.to_string().parse::<Authid>().unwrap(), authid.clone());
+            prop_assert_eq!(authid.to_word().parse::<Authid>().unwrap(), authid.clone());
+            prop_assert!(authid.to_word().bytes().all(|byte| byte.is_ascii_graphic()));
+            prop_assert_eq!(user.to_string().parse::<Userid>().unwrap(), user);
+            prop_assert_eq!(group.to_string().parse::<GroupName>().unwrap(), group);
+        }
+
+        #[test]
+        fn a_text_is_read_as_one_name_or_refused(text in odd_text(), rest in odd_text()) {
+            // The parts of a text that is accepted spell an authid that is read in the same way.
+            for text in [format!("{text}@{rest}"), format!("{text}@%{rest}")] {
+                if let Ok(authid) = text.parse::<Authid>() {
+                    prop_assert_eq!(authid.to_string().parse::<Authid>().unwrap(), authid);
+                }
+            }
+        }
     }
 }

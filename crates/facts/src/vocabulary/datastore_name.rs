@@ -1,14 +1,31 @@
 //! The name of a datastore. In `datastore.cfg` the name is the identity.
 
-use super::authid::text_type;
-use super::{Malformed, is_safe_id};
+use super::{Malformed, Word, is_safe_id};
 use crate::limits;
 use std::fmt;
 use std::str::FromStr;
 
-text_type! {
-    /// 3 to 32 bytes of Proxmox's `SAFE_ID`; dots are allowed.
-    DatastoreName
+/// 3 to 32 bytes of Proxmox's `SAFE_ID`; dots are allowed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DatastoreName(Word);
+
+impl DatastoreName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DatastoreName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for DatastoreName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 impl FromStr for DatastoreName {

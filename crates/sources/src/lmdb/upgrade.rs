@@ -7,11 +7,12 @@
 
 use super::environment::{Environment, open_of_any_format};
 use super::rewrite::Rewrite;
+use super::tables::Records;
 use super::{OpenError, Terms, place, unavailable};
 use crate::copy::{CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, bring_up};
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, Record, bring_up, changes_keys};
 use enfilade_facts::journal::{Identity, write_last};
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, Table};
 use heed::types::Bytes;
@@ -189,9 +190,14 @@ impl Older {
             }
             let (rewrite, commit) = (Rewrite(tables), txn.id() as u64);
             rewrite.of(Table::Tallies)?.clear(txn)?;
+            for table in Table::of_facts().filter(|table| changes_keys(from, *table)) {
+                bring_up_keys(&rewrite, txn, table, from, at)?;
+            }
             bring_up_table(&rewrite, txn, Table::Log, from, at, progress)?;
             for table in Table::of_facts() {
-                bring_up_table(&rewrite, txn, table, from, at, progress)?;
+                if !changes_keys(from, table) {
+                    bring_up_table(&rewrite, txn, table, from, at, progress)?;
+                }
                 rewrite.count(txn, table, progress)?;
             }
             let audit = AuditRecord { what: format!("upgrade to format {FORMAT}"), ..audit.clone() };
@@ -219,9 +225,76 @@ impl From<SourceError> for Failed {
     }
 }
 
-fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u8>, SourceError> {
+fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Record, SourceError> {
     let form = || format!("it is not a valid record of this table in format {from}");
-    bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
+    bring_up(from, table, key, value).ok_or_else(|| codec::damaged(table, key, &form()))
+}
+
+/// A batch of converted records of a table, after the key `last`.
+fn batch(
+    records: Records<'_>,
+    txn: &RwTxn<'_>,
+    table: Table,
+    from: u32,
+    last: &mut Option<Vec<u8>>,
+) -> Result<Vec<Record>, Failed> {
+    let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut batch, mut bytes, mut end) = (Vec::with_capacity(BATCH), 0, None);
+    for record in records.range(txn, &(after, Bound::Unbounded))?.take(BATCH) {
+        let (key, stored) = record?;
+        let (_, value) = codec::open(table, key, stored)?;
+        bytes += value.len();
+        batch.push(brought_up(from, table, key, value)?);
+        end = Some(key.to_vec());
+        if BATCH_BYTES < bytes {
+            break;
+        }
+    }
+    *last = end.or(last.take());
+    Ok(batch)
+}
+
+/// Converts each record of a table in which keys change. The table of tallies is empty at this time, and holds the converted records until all are
+/// converted.
+fn bring_up_keys(
+    rewrite: &Rewrite<'_>,
+    txn: &mut RwTxn<'_>,
+    table: Table,
+    from: u32,
+    at: At,
+) -> Result<(), Failed> {
+    let (records, scratch) = (rewrite.of(table)?, rewrite.of(Table::Tallies)?);
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let converted = batch(records, txn, table, from, &mut last)?;
+        if converted.is_empty() {
+            break;
+        }
+        for (key, value) in converted {
+            let stored = codec::seal(table, &key, at.revision, &value);
+            if !rewrite.add(txn, Table::Tallies, &key, &stored)? {
+                let why = "two names are the same, except for the way in which characters are composed: rename one of them with the version of enfilade that wrote this store";
+                return Err(codec::damaged(table, &key, why).into());
+            }
+        }
+    }
+    records.clear(txn)?;
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut batch = Vec::with_capacity(BATCH);
+        for record in scratch.range(txn, &(after, Bound::Unbounded))?.take(BATCH) {
+            let (key, stored) = record?;
+            batch.push((key.to_vec(), stored.to_vec()));
+        }
+        let Some((key, _)) = batch.last() else { break };
+        last = Some(key.clone());
+        for (key, stored) in batch {
+            rewrite.add(txn, table, &key, &stored)?;
+        }
+    }
+    scratch.clear(txn)?;
+    Ok(())
 }
 
 /// Converts each record of a table. Each fact gets the revision of the upgrade, because the header of a fact in format 2 contains no revision, but
@@ -237,21 +310,11 @@ fn bring_up_table(
     let records = rewrite.of(table)?;
     let mut last: Option<Vec<u8>> = None;
     loop {
-        let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut bytes = 0;
-        for record in records.range(txn, &(after, Bound::Unbounded))?.take(BATCH) {
-            let (key, stored) = record?;
-            let (_, value) = codec::open(table, key, stored)?;
-            bytes += value.len();
-            batch.push((key.to_vec(), brought_up(from, table, key, value)?));
-            if BATCH_BYTES < bytes {
-                break;
-            }
+        let converted = batch(records, txn, table, from, &mut last)?;
+        if converted.is_empty() {
+            return Ok(());
         }
-        let Some((key, _)) = batch.last() else { return Ok(()) };
-        last = Some(key.clone());
-        for (key, value) in batch {
+        for (key, value) in converted {
             let revision = match table {
                 Table::Log => key.first_chunk().map(|revision| Revision(u64::from_be_bytes(*revision))),
                 _ => Some(at.revision),
