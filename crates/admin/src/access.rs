@@ -272,7 +272,7 @@ fn ugid_of(view: &View<'_>, grantee: &Grantee) -> Result<Option<Ugid>, Error> {
     };
     let Some(group) = view.get::<Group>(id)? else { return Ok(None) };
     let Some(domain) = view.get::<Domain>(&group.domain)? else { return Ok(None) };
-    Ok(format!("{}@{}", group.name, domain.name).parse().ok().map(Ugid::Group))
+    Ok(GroupName::new(&group.name, domain.name).ok().map(Ugid::Group))
 }
 
 /// The name of a user, if the user exists.

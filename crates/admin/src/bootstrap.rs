@@ -29,7 +29,7 @@ pub fn ensure_local_realm(ctx: &ChangeContext<'_>, key: Option<&HashKey>) -> Res
         let name = NameKey::domain(&Realm::local());
         if view.get::<Name>(&name)?.is_none() {
             let id = random()?;
-            change.expect_absent::<Name>(&name).put(&name, &Name(id));
+            change.expect_absent::<Name>(&name).put(&name, &Name::new(id, Realm::local().as_str()));
             change.put(&DomainId::from_bytes(id), &Domain::new(Realm::local()));
         }
         Ok(())

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::resolve::user_id;
 use enfilade_facts::tables::{Credential, Datastore, Domain, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, DatastoreName, UserId};
+use enfilade_facts::vocabulary::{Authid, DatastoreName, UserId, Userid};
 use enfilade_facts::{Read, Source, View};
 use std::ops::ControlFlow;
 
@@ -101,5 +101,5 @@ fn first<R: enfilade_facts::tables::Row>(
 fn authid_of(view: &View<'_>, id: &UserId) -> Result<Option<Authid>, Error> {
     let Some(user) = view.get::<User>(id)? else { return Ok(None) };
     let Some(domain) = view.get::<Domain>(&user.domain)? else { return Ok(None) };
-    Ok(format!("{}@{}", user.name, domain.name).parse().ok())
+    Ok(Userid::new(&user.name, domain.name).ok().map(Authid::from))
 }

@@ -7,7 +7,7 @@ use enfilade_facts::Read as _;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::locks::LockStore;
 use enfilade_facts::tables::{Datastore, Domain, User};
-use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId};
+use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId, Userid};
 use std::collections::BTreeSet;
 
 /// A lock that was ended.
@@ -52,8 +52,8 @@ pub fn unlock(
         let named = |lock: &Lock| -> Result<EndedLock, Error> {
             let user = view.get::<User>(&lock.user)?;
             let domain = user.as_ref().map(|user| view.get::<Domain>(&user.domain)).transpose()?.flatten();
-            let name = user.zip(domain).map(|(user, domain)| format!("{}@{}", user.name, domain.name));
-            let user = name.unwrap_or_else(|| lock.user.to_string());
+            let name = user.zip(domain).and_then(|(user, domain)| Userid::new(&user.name, domain.name).ok());
+            let user = name.map_or_else(|| lock.user.to_string(), |userid| userid.to_string());
             Ok(EndedLock { path: lock.path.clone(), is_deep: lock.is_deep, user, until: lock.until })
         };
         found.iter().map(named).collect::<Result<Vec<_>, _>>()

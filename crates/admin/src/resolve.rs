@@ -25,10 +25,12 @@ pub enum Target {
 impl Target {
     /// The name of the target in `acl.cfg`; `None` if that file cannot name it.
     pub(crate) fn ugid(&self) -> Option<Ugid> {
-        self.to_string().parse().ok().or_else(|| match self {
-            Target::Group(group) => Some(Ugid::Group(group.clone())),
-            _ => None,
-        })
+        let authid = match self {
+            Target::Group(group) => return group.is_plain().then(|| Ugid::Group(group.clone())),
+            Target::User(user) => Authid::from(user.clone()),
+            Target::Token(user, token) => Authid { user: user.clone(), token: Some(token.clone()) },
+        };
+        authid.is_plain().then_some(Ugid::Authid(authid))
     }
 }
 
@@ -47,14 +49,16 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::User(user) => write!(f, "{user}"),
-            Target::Token(user, token) => write!(f, "{user}!{token}"),
+            Target::Token(user, token) => {
+                write!(f, "{}", Authid { user: user.clone(), token: Some(token.clone()) })
+            }
             Target::Group(group) => write!(f, "@{group}"),
         }
     }
 }
 
 pub(crate) fn domain_id(view: &View<'_>, realm: &Realm) -> Result<DomainId, Error> {
-    let found = view.get::<Name>(&NameKey::domain(realm))?.map(Name::domain);
+    let found = view.get::<Name>(&NameKey::domain(realm))?.map(|name| name.domain());
     found.ok_or_else(|| Error::Missing {
         what: "realm",
         name: realm.to_string(),
@@ -64,7 +68,7 @@ pub(crate) fn domain_id(view: &View<'_>, realm: &Realm) -> Result<DomainId, Erro
 
 pub(crate) fn user_id(view: &View<'_>, user: &Userid) -> Result<UserId, Error> {
     let domain = domain_id(view, user.realm())?;
-    let found = view.get::<Name>(&NameKey::user(&domain, user.name()))?.map(Name::user);
+    let found = view.get::<Name>(&NameKey::user(&domain, user.name()))?.map(|name| name.user());
     found.ok_or_else(|| Error::Missing {
         what: "user",
         name: user.to_string(),
@@ -74,7 +78,7 @@ pub(crate) fn user_id(view: &View<'_>, user: &Userid) -> Result<UserId, Error> {
 
 pub(crate) fn group_id(view: &View<'_>, group: &GroupName) -> Result<GroupId, Error> {
     let domain = domain_id(view, group.realm())?;
-    let found = view.get::<Name>(&NameKey::group(&domain, group.name()))?.map(Name::group);
+    let found = view.get::<Name>(&NameKey::group(&domain, group.name()))?.map(|name| name.group());
     found.ok_or_else(|| Error::Missing {
         what: "group",
         name: group.to_string(),
@@ -96,16 +100,16 @@ pub(crate) fn role_id(view: &View<'_>, name: &str) -> Result<RoleId, Error> {
     {
         return Ok(id);
     }
-    let found = view.get::<Name>(&NameKey::role(name))?.map(Name::role);
+    let found = view.get::<Name>(&NameKey::role(name))?.map(|name| name.role());
     let hint = "see `enfilade role list --named`, or create the role with `enfilade role define`";
     found.ok_or_else(|| Error::Missing { what: "role", name: name.to_owned(), hint })
 }
 
 pub(crate) fn token_id(view: &View<'_>, owner: &Userid, name: &TokenName) -> Result<CredentialId, Error> {
-    let found = view.get::<Name>(&NameKey::token(&user_id(view, owner)?, name))?.map(Name::credential);
+    let found = view.get::<Name>(&NameKey::token(&user_id(view, owner)?, name))?.map(|name| name.credential());
     found.ok_or_else(|| Error::Missing {
         what: "token",
-        name: format!("{owner}!{name}"),
+        name: Authid { user: owner.clone(), token: Some(name.clone()) }.to_string(),
         hint: "see `enfilade token list`",
     })
 }
@@ -129,7 +133,7 @@ pub fn list_realms(source: &dyn Source) -> Result<Vec<String>, Error> {
 /// The names of users and groups by id and SID, read once for printing.
 #[derive(Debug, Default)]
 pub struct Names {
-    users: HashMap<UserId, String>,
+    users: HashMap<UserId, Userid>,
     groups: HashMap<GroupId, String>,
     tokens: HashMap<CredentialId, String>,
     sids: HashMap<Sid, String>,
@@ -143,15 +147,19 @@ impl Names {
     pub fn read(view: &View<'_>) -> Result<Self, SourceError> {
         let realms: HashMap<DomainId, Realm> =
             view.list::<Domain>(&[])?.into_iter().map(|(id, domain)| (id, domain.name)).collect();
-        let realm = |id: &DomainId| realms.get(id).map_or("?", Realm::as_str).to_owned();
         let mut names = Names::default();
         for (id, user) in view.list::<User>(&[])? {
-            let name = format!("{}@{}", user.name, realm(&user.domain));
-            names.called(&user.sid, &user.also, &name);
-            names.users.insert(id, name);
+            let realm = realms.get(&user.domain).cloned();
+            // A user of a deleted domain has no name.
+            if let Some(userid) = realm.and_then(|realm| Userid::new(&user.name, realm).ok()) {
+                names.called(&user.sid, &user.also, &userid.to_string());
+                names.users.insert(id, userid);
+            }
         }
         for (id, group) in view.list::<Group>(&[])? {
-            let name = format!("@{}@{}", group.name, realm(&group.domain));
+            let realm = realms.get(&group.domain).cloned();
+            let name = realm.and_then(|realm| GroupName::new(&group.name, realm).ok());
+            let name = name.map_or_else(|| format!("@{id}"), |group| format!("@{group}"));
             names.called(&group.sid, &group.also, &name);
             names.groups.insert(id, name);
         }
@@ -173,7 +181,7 @@ impl Names {
     ) -> Result<Self, SourceError> {
         for id in ids {
             if let Some(token) = view.get::<Credential>(&id)? {
-                self.tokens.insert(id, format!("{}!{}", self.user(&token.owner), token.name));
+                self.tokens.insert(id, self.token(&token.owner, &token.name));
             }
         }
         Ok(self)
@@ -181,7 +189,15 @@ impl Names {
 
     /// A user's name, or the id if the user does not exist.
     pub fn user(&self, id: &UserId) -> String {
-        self.users.get(id).cloned().unwrap_or_else(|| id.to_string())
+        self.users.get(id).map_or_else(|| id.to_string(), ToString::to_string)
+    }
+
+    /// A token's name, with the id of its owner if the owner does not exist.
+    pub(crate) fn token(&self, owner: &UserId, name: &TokenName) -> String {
+        match self.users.get(owner) {
+            Some(user) => Authid { user: user.clone(), token: Some(name.clone()) }.to_string(),
+            None => format!("{owner}!{name}"),
+        }
     }
 
     /// A group's name, or the id if the group does not exist; with `@` in front.

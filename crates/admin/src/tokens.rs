@@ -8,7 +8,7 @@ use crate::users::check_comment;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
-use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid};
+use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid, to_hex};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
@@ -83,7 +83,7 @@ pub fn create_token(
         let at = create_kept(ctx, &tokenid, &value, terms)?;
         return Ok(NewToken { tokenid, value, at });
     }
-    let ((), at) = ctx.commit(&format!("token create {owner}!{name}"), |view, change| {
+    let ((), at) = ctx.commit(&format!("token create {tokenid}"), |view, change| {
         let user = user_id(view, owner)?;
         let by_name = NameKey::token(&user, name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -121,7 +121,7 @@ fn row_of(
 /// Adds a new token of an existing user, and its name, to a change.
 fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Credential) {
     change.expect_present::<User>(&row.owner);
-    change.expect_absent::<Name>(by_name).put(by_name, &Name(*id.bytes())).put(&id, row);
+    change.expect_absent::<Name>(by_name).put(by_name, &Name::new(*id.bytes(), row.name.as_str())).put(&id, row);
 }
 
 /// Creates a token for a client certificate. A TLS client is authenticated as the token if it presents the certificate and proves that it has the
@@ -153,10 +153,10 @@ pub fn create_certificate_token(
         // The name record of a certificate refers to a token. A new token may use the certificate if the old token was deleted or has another
         // verifier.
         let before = view.get::<Name>(&by_print)?;
-        let theirs = before.map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
+        let theirs = before.as_ref().map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
         if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
             let names = Names::read(view)?;
-            let name = format!("{}!{}", names.user(&theirs.owner), theirs.name);
+            let name = names.token(&theirs.owner, &theirs.name);
             return Err(Error::Exists { what: "token of this certificate", name, hint: "delete it first" });
         }
         let id = CredentialId::from_bytes(random()?);
@@ -164,7 +164,7 @@ pub fn create_certificate_token(
             Some(before) => change.expect_same(&by_print, &before),
             None => change.expect_absent::<Name>(&by_print),
         };
-        change.put(&by_print, &Name(*id.bytes()));
+        change.put(&by_print, &Name::new(*id.bytes(), to_hex(fingerprint)));
         put_new(change, &by_name, id, &row_of(ctx, user, name, verifier, terms));
         Ok(())
     })?;
@@ -329,7 +329,8 @@ fn edit<R>(
     name: &TokenName,
     edit: impl Fn(&CredentialId, &mut Credential) -> Result<R, Error>,
 ) -> Result<(R, At), Error> {
-    ctx.commit(&format!("token {verb} {owner}!{name}"), |view, change| {
+    let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    ctx.commit(&format!("token {verb} {tokenid}"), |view, change| {
         let id = token_id(view, owner, name)?;
         let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
         let mut after = before.clone();
@@ -387,7 +388,7 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
                     None
                 }
             };
-            marked.push(Marked { tokenid: format!("{}!{}", names.user(&before.owner), before.name), left });
+            marked.push(Marked { tokenid: names.token(&before.owner, &before.name), left });
         }
         marked.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));
         Ok(marked)
@@ -459,7 +460,7 @@ pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -
     let ((), at) = ctx.commit(&what, |view, change| {
         let by_name = NameKey::token(&user_id(view, owner)?, name);
         let id = token_id(view, owner, name)?;
-        let row = Name(*id.bytes());
+        let row = Name::new(*id.bytes(), name.as_str());
         change.expect_same(&by_name, &row).delete::<Name>(&by_name).remove::<Credential>(&id);
         crate::keystone::forget_made(view, change, &id)?;
         crate::keystone::forget_delegation(view, change, &id)?;
@@ -521,9 +522,9 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
         // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, it already contains the name of the
         // owner.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
-        let name = |token: &Credential| match owner {
-            Some(owner) => owner.to_string(),
-            None => names.user(&token.owner),
+        let tokenid = |token: &Credential| match owner {
+            Some(owner) => Authid { user: owner.clone(), token: Some(token.name.clone()) }.to_string(),
+            None => names.token(&token.owner, &token.name),
         };
         let ids = match owner {
             None => view.list::<Credential>(&[])?,
@@ -541,7 +542,7 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
             let delegation = view.get::<Delegation>(&id)?;
             let limited_to = delegation.map(|row| roles_on(view, &row.roles, &row.project)).transpose()?;
             Ok(TokenSummary {
-                tokenid: format!("{}!{}", name(&token), token.name),
+                tokenid: tokenid(&token),
                 id,
                 enabled: token.enabled,
                 expires: token.expires,

@@ -11,7 +11,7 @@ use enfilade_facts::tables::{
     Member, Membership, Name, NameKey, Password, Profile, ResourceKind, Reverse, ReverseKey, SidSpace,
     SidSpaceKey, User, Who,
 };
-use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid, is_unseen};
+use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
@@ -85,7 +85,7 @@ pub fn save_user(
         if save.name != user.name {
             return Err(Error::Refused("the user is defined in user.cfg: rename it there".to_owned()));
         }
-        let userid: Userid = format!("{}@{}", user.name, domain.name).parse()?;
+        let userid = Userid::new(&user.name, domain.name.clone())?;
         let comment = Some(save.comment.clone().unwrap_or_default());
         let edit = UserEdit { enabled: Some(save.enabled), comment, ..UserEdit::default() };
         set_user(ctx, &userid, &edit)?;
@@ -98,14 +98,13 @@ pub fn save_user(
         let mut edited = user.clone();
         if user.name != save.name {
             let domain = view.get::<Domain>(&user.domain)?.ok_or_else(|| dangling("domain", user.domain))?;
-            let _: Userid = format!("{}@{}", save.name, domain.name).parse()?;
-            check_new_name(&save.name)?;
+            Userid::new(&save.name, domain.name)?;
             let (old, new) =
                 (NameKey::user(&user.domain, &user.name), NameKey::user(&user.domain, &save.name));
             if view.get::<Name>(&new)?.is_some() {
                 return Err(Error::Exists { what: "user", name: save.name, hint: "choose another name" });
             }
-            change.delete::<Name>(&old).expect_absent::<Name>(&new).put(&new, &Name(*id.bytes()));
+            change.delete::<Name>(&old).expect_absent::<Name>(&new).put(&new, &Name::new(*id.bytes(), save.name.as_str()));
             edited.name.clone_from(&save.name);
         }
         if user.mirrored.is_none() {
@@ -178,7 +177,7 @@ pub fn create_user(
 /// As [`remove_user`].
 pub fn delete_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
     let (user, domain) = find_by_id(ctx, id)?;
-    remove_user(ctx, &format!("{}@{}", user.name, domain.name).parse()?)?;
+    remove_user(ctx, &Userid::new(&user.name, domain.name)?)?;
     Ok(())
 }
 
@@ -226,10 +225,10 @@ pub struct UserSummary {
 /// When the name is taken, or the facts cannot be changed.
 pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
-    check_new_name(new.userid.name())?;
     let first = |password: &Secret| ctx.passwords.first(password, ctx.now.unix_seconds);
     let password = new.password.as_ref().map(first).transpose()?;
-    if ctx.uses(FileName::Users)? {
+    // The file cannot express other names; those users are only in the facts.
+    if ctx.uses(FileName::Users)? && new.userid.is_plain() {
         return add_kept_user(ctx, new, password);
     }
     ctx.commit(&format!("user add {}", new.userid), |view, change| {
@@ -252,7 +251,7 @@ pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), 
             comment: new.comment.clone(),
             mirrored: None,
         };
-        change.expect_absent::<Name>(&name).put(&name, &Name(id));
+        change.expect_absent::<Name>(&name).put(&name, &Name::new(id, new.userid.name()));
         change.put(&UserId::from_bytes(id), &user);
         Ok(UserId::from_bytes(id))
     })
@@ -543,17 +542,6 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
-}
-
-/// Refuses control and invisible characters in a new name. Existing names with these characters stay valid.
-pub(crate) fn check_new_name(name: &str) -> Result<(), Error> {
-    match name.chars().any(is_unseen) {
-        true => Err(Error::Invalid(
-            "the user's name contains control or invisible characters (for example U+200B): remove them"
-                .to_owned(),
-        )),
-        false => Ok(()),
-    }
 }
 
 pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {

@@ -166,7 +166,7 @@ pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>
 }
 
 pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
-    format!("{name}@{realm}").parse().ok()
+    Userid::new(name, realm.clone()).ok()
 }
 
 /// The reach of the principal of a request with the secret of an application credential. A session of the same application credential would have the

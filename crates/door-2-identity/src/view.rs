@@ -63,11 +63,11 @@ impl View<'_> {
     }
 
     pub(crate) fn domain_named(&self, realm: &Realm) -> Result<Option<DomainId>, SourceError> {
-        Ok(self.facts.get::<Name>(&NameKey::domain(realm))?.map(Name::domain))
+        Ok(self.facts.get::<Name>(&NameKey::domain(realm))?.map(|name| name.domain()))
     }
 
     pub(crate) fn user_named(&self, domain: &DomainId, name: &str) -> Result<Option<UserId>, SourceError> {
-        Ok(self.facts.get::<Name>(&NameKey::user(domain, name))?.map(Name::user))
+        Ok(self.facts.get::<Name>(&NameKey::user(domain, name))?.map(|name| name.user()))
     }
 
     pub(crate) fn token_named(
@@ -75,14 +75,14 @@ impl View<'_> {
         owner: &UserId,
         name: &TokenName,
     ) -> Result<Option<CredentialId>, SourceError> {
-        Ok(self.facts.get::<Name>(&NameKey::token(owner, name))?.map(Name::credential))
+        Ok(self.facts.get::<Name>(&NameKey::token(owner, name))?.map(|name| name.credential()))
     }
 
     pub(crate) fn certificate_named(
         &self,
         fingerprint: &[u8; 32],
     ) -> Result<Option<CredentialId>, SourceError> {
-        Ok(self.facts.get::<Name>(&NameKey::certificate(fingerprint))?.map(Name::credential))
+        Ok(self.facts.get::<Name>(&NameKey::certificate(fingerprint))?.map(|name| name.credential()))
     }
 
     pub(crate) fn domain(&self, id: &DomainId) -> Result<Option<Domain>, SourceError> {

@@ -4,7 +4,7 @@
 
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
-use enfilade_facts::vocabulary::{DomainId, GroupId, Realm, Ugid, UserId};
+use enfilade_facts::vocabulary::{DomainId, GroupId, GroupName, Realm, Ugid, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
 use std::collections::BTreeSet;
 
@@ -152,8 +152,8 @@ fn in_acl_cfg(
     }
     let Some(realm) = view.domain(domain)?.map(|row| row.name) else { return Ok(None) };
     let ugid = match named {
-        Named::User(name) => format!("{name}@{realm}").parse(),
-        Named::Group(name) if realm == Realm::local() => format!("@{name}").parse(),
+        Named::User(name) => Userid::new(name, realm).map(|userid| Ugid::Authid(userid.into())),
+        Named::Group(name) if realm == Realm::local() => GroupName::new(name, realm).map(Ugid::Group),
         // The file has groups of the local realm only.
         Named::Group(_) => return Ok(None),
     };

@@ -38,7 +38,7 @@ impl View<'_> {
     /// The group of this name.
     pub(crate) fn group_named(&self, group: &GroupName) -> Result<Option<GroupId>, SourceError> {
         let Some(domain) = self.0.get::<Name>(&NameKey::domain(group.realm()))? else { return Ok(None) };
-        Ok(self.0.get::<Name>(&NameKey::group(&domain.domain(), group.name()))?.map(Name::group))
+        Ok(self.0.get::<Name>(&NameKey::group(&domain.domain(), group.name()))?.map(|name| name.group()))
     }
 
     /// All role assignments on exactly this node. A path that is longer than the limit has no role assignments.

@@ -10,7 +10,7 @@ use super::schema::{Schema, Type};
 use super::{ApiError, ApiResponse, Call, Outcome, query, users};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, parents_of, save, scopes_of, subtree_of};
-use enfilade_facts::tables::{Domain, Name, NameKind, Project, ResourceKind};
+use enfilade_facts::tables::{Domain, NameKind, Project, ResourceKind};
 use enfilade_facts::vocabulary::{DomainId, ProjectId};
 use enfilade_passage::{About, ApiPermit, Other};
 use hyper::StatusCode;
@@ -36,7 +36,7 @@ impl Resource for Project {
     const KIND: Option<ResourceKind> = Some(ResourceKind::Project);
     const STORE: Store<Self> = Store::BY_ID;
     const IN_DOMAIN: Option<InDomain<Self>> =
-        Some(InDomain { names: NameKind::Project, id: Name::project, place: |row| (row.domain, &row.name) });
+        Some(InDomain { names: NameKind::Project, id: |name| name.project(), place: |row| (row.domain, &row.name) });
     const FILTERS: &'static [&'static str] = &["tags", "tags-any", "not-tags", "not-tags-any", "is_domain"];
 
     fn attributes(&self) -> Value {

@@ -38,7 +38,15 @@ impl RequestBody {
         let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
         match body {
             Value::Object(mut body) => match body.remove(what) {
-                Some(Value::Object(object)) => Ok(RequestBody { what, object }),
+                Some(Value::Object(mut object)) => {
+                    // Keystone removes the blanks at the ends of these names.
+                    if ["user", "group", "project", "domain"].contains(&what)
+                        && let Some(Value::String(name)) = object.get_mut("name")
+                    {
+                        *name = name.trim().to_owned();
+                    }
+                    Ok(RequestBody { what, object })
+                }
                 _ => Err(invalid(format!("Expecting to find {what} in the body."))),
             },
             _ => Err(invalid("the body is not a JSON object")),

@@ -12,8 +12,8 @@ use enfilade_admin::{
     ChangeContext, ChosenBy, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
     user_attributes,
 };
-use enfilade_facts::tables::{Name, NameKind, Profile, ResourceKind, User};
-use enfilade_facts::vocabulary::{DomainId, Secret, UserId, from_rfc3339};
+use enfilade_facts::tables::{NameKind, Profile, ResourceKind, User};
+use enfilade_facts::vocabulary::{DomainId, Secret, UserId, Userid, from_rfc3339};
 use enfilade_facts::{Read as _, View};
 use enfilade_passage::{About, Party};
 use hyper::StatusCode;
@@ -47,7 +47,7 @@ impl Resource for User {
         delete: |ctx, user| delete_user(ctx, &user.id),
     };
     const IN_DOMAIN: Option<InDomain<Self>> =
-        Some(InDomain { names: NameKind::User, id: Name::user, place: |row| (row.domain, &row.name) });
+        Some(InDomain { names: NameKind::User, id: |name| name.user(), place: |row| (row.domain, &row.name) });
     const FILTERS: &'static [&'static str] = &[PASSWORD_END];
 
     fn attributes(&self) -> Value {
@@ -102,7 +102,7 @@ impl Resource for User {
 
     fn create(call: &mut Call) -> Outcome {
         let (permit, given, (_, domain)) = permitted_in_domain::<User>(call)?;
-        let userid = format!("{}@{}", given.needed("name")?, domain.name).parse();
+        let userid = Userid::new(&given.needed("name")?, domain.name);
         let userid =
             userid.map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))?;
         let mut new = NewUser::named(userid);

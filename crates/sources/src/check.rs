@@ -3,7 +3,7 @@
 use crate::copy::Progress;
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Tally, tally_key};
-use enfilade_facts::tables::{Fact, Key, LogEntry, Name, NameKey, PieceKey, Row, RowVisitor, Written};
+use enfilade_facts::tables::{Fact, Key, LogEntry, Name, PieceKey, Row, RowVisitor, Written};
 use enfilade_facts::{Revision, Snapshot, SourceError, Table, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -4,8 +4,9 @@
 
 use enfilade_facts::codec;
 use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use enfilade_facts::tables::{Credential, Datastore, Domain, Key, Membership, Name, NameKey, Verifier};
-use enfilade_facts::tables::{Member, MembershipKey};
+use enfilade_facts::tables::{
+    Credential, Datastore, Domain, Key, Member, Membership, MembershipKey, Name, NameKey, Region, RegionId, Verifier,
+};
 use enfilade_facts::vocabulary::{CredentialId, DatastoreName, DomainId, GroupId, UserId};
 use enfilade_facts::{At, AuditRecord, Change, CommitError, Read, Source, SourceError, Table, View};
 use std::collections::BTreeSet;
@@ -170,16 +171,16 @@ fn a_change_made_inside_a_view_does_not_disturb_it(source: &dyn Source) {
 }
 
 fn keys_no_store_can_hold_are_just_not_there(source: &dyn Source) {
-    let long = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX));
-    assert_eq!(source.read(|view| view.get::<Name>(&long)).unwrap(), Ok(None));
-    assert_eq!(source.read(|view| view.any::<Name>(&vec![1; KEY_BYTES_MAX + 1])).unwrap(), Ok(false));
-    let why = source.commit(change().expect_absent::<Name>(&long).put(&id(1), &domain("first")));
+    let long = RegionId("x".repeat(KEY_BYTES_MAX + 1));
+    assert_eq!(source.read(|view| view.get::<Region>(&long)).unwrap(), Ok(None));
+    assert_eq!(source.read(|view| view.any::<Region>(&vec![1; KEY_BYTES_MAX + 1])).unwrap(), Ok(false));
+    let why = source.commit(change().expect_absent::<Region>(&long).put(&id(1), &domain("first")));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "key", .. })), "{why:?}");
 }
 
 fn some_record_is_near_every_key_unless_there_is_none(source: &dyn Source) {
     let near = |n| source.read(|view| view.any_near::<Domain>(&id(n))).unwrap().unwrap().map(|(_, row)| row);
-    source.commit(change().put(&NameKey::domain(&"x1".parse().unwrap()), &Name([9; 16]))).unwrap();
+    source.commit(change().put(&NameKey::domain(&"x1".parse().unwrap()), &Name::new([9; 16], "x1"))).unwrap();
     assert_eq!(near(1), None);
     put(source, 3, "three");
     put(source, 5, "five");
@@ -187,13 +188,20 @@ fn some_record_is_near_every_key_unless_there_is_none(source: &dyn Source) {
     assert_eq!(names, ["three", "three", "five", "five", "three"]);
 }
 
+fn region() -> Region {
+    Region { description: None, parent: None }
+}
+
 /// The records include keys of the greatest length, and groups of several records.
 fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
     let mut many = change();
     for n in 0..9_u8 {
-        let name = |length: usize| NameKey::user(&id(n), &"x".repeat(length));
-        many.put(&name(KEY_BYTES_MAX - 17), &Name([n; 16])).put(&name(1), &Name([n; 16]));
-        many.put(&name(KEY_BYTES_MAX - 18), &Name([n; 16]));
+        for text in ["x", "y", "z"] {
+            many.put(&NameKey::user(&id(n), text), &Name::new([n; 16], text));
+        }
+        for length in [KEY_BYTES_MAX, KEY_BYTES_MAX - 1] {
+            many.put(&RegionId(n.to_string().repeat(length)), &region());
+        }
         let member = Member::User(UserId::from_bytes([n; 16]));
         for group in 0..n {
             many.put(&MembershipKey { member, group: GroupId::from_bytes([group; 16]) }, &Membership);
@@ -251,12 +259,12 @@ fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
 }
 
 fn what_is_too_large_is_refused(source: &dyn Source) {
-    let long = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX));
-    let why = source.commit(change().put(&long, &Name([0; 16])));
+    let long = RegionId("x".repeat(KEY_BYTES_MAX + 1));
+    let why = source.commit(change().put(&long, &region()));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "key", .. })), "{why:?}");
-    let fits = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX - 17));
-    source.commit(change().put(&fits, &Name([7; 16]))).unwrap();
-    assert_eq!(source.read(|view| view.get::<Name>(&fits)).unwrap().unwrap(), Some(Name([7; 16])));
+    let fits = RegionId("x".repeat(KEY_BYTES_MAX));
+    source.commit(change().put(&fits, &region())).unwrap();
+    assert_eq!(source.read(|view| view.get::<Region>(&fits)).unwrap().unwrap(), Some(region()));
     let large = Credential {
         owner: UserId::from_bytes([1; 16]),
         name: "t".parse().unwrap(),

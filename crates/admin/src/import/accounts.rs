@@ -241,7 +241,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             mirrored: None,
         };
         let by_name = NameKey::user(&domain, userid.name());
-        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(id));
+        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(id, userid.name()));
         self.change.put(&UserId::from_bytes(id), &user);
         self.users.insert(userid.clone(), UserId::from_bytes(id));
         Ok(())
@@ -257,7 +257,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Some(found) => found.domain(),
             None => {
                 let id = DomainId::from_bytes(random()?);
-                self.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
+                self.change.expect_absent::<Name>(&name).put(&name, &Name::new(*id.bytes(), realm.as_str()));
                 self.change.put(&id, &new);
                 id
             }
@@ -301,7 +301,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             mirrored: None,
         };
         let by_name = NameKey::token(&owner, name);
-        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &token);
+        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name.as_str())).put(&id, &token);
         self.tokens.insert(authid.clone(), id);
         Ok(None)
     }

@@ -5,6 +5,7 @@ use super::resource::{Saving, StoredResource, delete};
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::users::check_comment;
+use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, RegionId, ResourceKind, Service};
 use enfilade_facts::vocabulary::{EndpointId, ServiceId};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -18,9 +19,9 @@ impl StoredResource for Service {
     const DELETE: &'static str = "remove";
 
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        check_name("service's kind", &self.kind)?;
+        check_name("service's kind", &self.kind, NAME_CHARS_MAX)?;
         check_comment(self.description.as_deref())?;
-        if self.name.is_empty() { Ok(()) } else { check_name("service", &self.name) }
+        if self.name.is_empty() { Ok(()) } else { check_name("service", &self.name, NAME_CHARS_MAX) }
     }
 
     /// The endpoints of a service are deleted with it.
@@ -126,8 +127,8 @@ pub struct CatalogEntry {
 /// # Errors
 /// When the facts cannot be changed.
 pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(ServiceId, At), Error> {
-    check_name("service", name)?;
-    check_name("service's kind", kind)?;
+    check_name("service", name, NAME_CHARS_MAX)?;
+    check_name("service's kind", kind, NAME_CHARS_MAX)?;
     ctx.commit(&format!("service add {kind} {name}"), |view, change| {
         let same = |(_, row): &(ServiceId, Service)| row.kind == kind && row.name == name;
         if let Some((id, _)) = view.list::<Service>(&[])?.into_iter().find(same) {
@@ -145,7 +146,7 @@ pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(S
 /// # Errors
 /// When the facts cannot be changed.
 pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
-    check_name("region", id)?;
+    check_name("region", id, NAME_CHARS_MAX)?;
     let key = RegionId(id.to_owned());
     let ((), at) = ctx.commit(&format!("region add {id}"), |view, change| {
         if view.get::<Region>(&key)?.is_none() {

@@ -6,6 +6,7 @@ use super::resource::{Saving, StoredResource};
 use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::users::{check_comment, choose_sid};
+use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Domain, Group, Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, ResourceKind, User,
 };
@@ -18,14 +19,13 @@ impl StoredResource for Group {
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.comment.as_deref())?;
-        check_name("group", &self.name)?;
+        check_name("group", &self.name, NAME_CHARS_MAX)?;
         let domain = at.view.get::<Domain>(&self.domain)?.ok_or_else(|| missing("domain", self.domain))?;
-        // The name must also be valid in other APIs, which write it as `@name@realm`.
-        let _: GroupName = format!("{}@{}", self.name, domain.name).parse()?;
+        GroupName::new(&self.name, domain.name)?;
         if at.before.is_some_and(|before| before.domain != self.domain) {
             return Err(Error::Refused("the domain of a group cannot be changed".to_owned()));
         }
-        at.take_name(|row| NameKey::group(&row.domain, &row.name), self, *at.id.bytes())?;
+        at.take_name(|row| NameKey::group(&row.domain, &row.name), self, &self.name, *at.id.bytes())?;
         if at.before.is_none() {
             self.sid = choose_sid(None, at.view, at.change)?;
             at.change.expect_present::<Domain>(&self.domain);

@@ -6,6 +6,7 @@ use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::import::Imported;
 use crate::resolve::dangling;
+use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, NAME_CHARS_MAX};
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region,
@@ -128,7 +129,7 @@ pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<Str
                 _ => continue,
             };
             let here = view.get::<Name>(&key)?;
-            taken.extend(here.filter(|here| here.0 != *id).map(|_| format!("{kind} {name}")));
+            taken.extend(here.filter(|here| here.id != *id).map(|_| format!("{kind} {name}")));
         }
         Ok(taken)
     })?
@@ -238,14 +239,14 @@ impl Taking<'_, '_> {
     fn one(&mut self, thing: &CloudRecord) -> Result<Imported, Error> {
         let (kind, name, left) = match thing {
             CloudRecord::Domain(id, row) => {
-                let left = self.named(id, row, NameKey::domain(&row.name), *id.bytes())?;
+                let left = self.named(id, row, &NameKey::domain(&row.name), Name::new(*id.bytes(), row.name.as_str()))?;
                 ("domain", row.name.to_string(), left)
             }
             CloudRecord::Role(id, row) => {
-                let fits = check_name("role", &row.name).map_err(|why| why.to_string());
+                let fits = check_name("role", &row.name, NAME_CHARS_MAX).map_err(|why| why.to_string());
                 let name = NameKey::role_of(row.domain.as_ref(), &row.name);
                 let left = match fits {
-                    Ok(()) => self.named(id, row, name, *id.bytes())?,
+                    Ok(()) => self.named(id, row, &name, Name::new(*id.bytes(), row.name.as_str()))?,
                     left => left,
                 };
                 ("role", row.name.clone(), left)
@@ -328,21 +329,21 @@ impl Taking<'_, '_> {
         Ok(Ok(()))
     }
 
-    fn named<R: Row>(&mut self, key: &R::Key, row: &R, name: NameKey, id: [u8; 16]) -> Result<Left, Error> {
+    fn named<R: Row>(&mut self, key: &R::Key, row: &R, by_name: &NameKey, name: Name) -> Result<Left, Error> {
         if self.has::<R>(key)? {
             return Ok(Err("the record already exists in this store".to_owned()));
         }
-        if self.has::<Name>(&name)? {
+        if self.has::<Name>(by_name)? {
             return Ok(Err("another record in this store has this name".to_owned()));
         }
-        match self.add(&name, &Name(id))? {
+        match self.add(by_name, &name)? {
             Ok(()) => self.add(key, row),
             left => Ok(left),
         }
     }
 
     fn project(&mut self, id: &ProjectId, row: &Project) -> Result<Left, Error> {
-        if let Err(why) = check_name("project", &row.name) {
+        if let Err(why) = check_name("project", &row.name, DOMAIN_NAME_CHARS_MAX) {
             return Ok(Err(why.to_string()));
         }
         if !self.has::<Domain>(&row.domain)? {
@@ -353,7 +354,7 @@ impl Taking<'_, '_> {
         {
             return Ok(Err(format!("the parent project {parent} does not exist in this store")));
         }
-        let left = self.named(id, row, NameKey::project(&row.domain, &row.name), *id.bytes())?;
+        let left = self.named(id, row, &NameKey::project(&row.domain, &row.name), Name::new(*id.bytes(), row.name.as_str()))?;
         if let (Ok(()), Some(parent)) = (&left, row.parent) {
             self.change.put(&ReverseKey::Child(parent, *id), &Reverse);
         }
@@ -414,16 +415,13 @@ impl Taking<'_, '_> {
     fn user(&mut self, id: &UserId, user: &CloudUser) -> Result<Left, Error> {
         match self.realm(&user.domain)? {
             Some(realm) => {
-                if let Err(why) = format!("{}@{realm}", user.name).parse::<Userid>() {
+                if let Err(why) = Userid::new(&user.name, realm) {
                     return Ok(Err(why.to_string()));
                 }
             }
             None => {
                 return Ok(Err(format!("domain {} does not exist in this store", user.domain.to_keystone())));
             }
-        }
-        if let Err(why) = crate::users::check_new_name(&user.name) {
-            return Ok(Err(why.to_string()));
         }
         let name = NameKey::user(&user.domain, &user.name);
         if self.has::<User>(id)? || self.has::<Name>(&name)? {
@@ -447,7 +445,7 @@ impl Taking<'_, '_> {
         if user.profile != Profile::default() {
             self.change.put(id, &user.profile);
         }
-        self.named(id, &row, name, *id.bytes())
+        self.named(id, &row, &name, Name::new(*id.bytes(), row.name.as_str()))
     }
 
     fn group(
@@ -459,7 +457,7 @@ impl Taking<'_, '_> {
     ) -> Result<Left, Error> {
         match self.realm(domain)? {
             Some(realm) => {
-                if let Err(why) = format!("{name}@{realm}").parse::<GroupName>() {
+                if let Err(why) = GroupName::new(name, realm) {
                     return Ok(Err(why.to_string()));
                 }
             }
@@ -473,7 +471,7 @@ impl Taking<'_, '_> {
         }
         let (sid, comment) = (self.sid()?, comment.map(str::to_owned));
         let row = Group { domain: *domain, name: name.to_owned(), sid, also: Vec::new(), gid: None, comment };
-        self.named(id, &row, key, *id.bytes())
+        self.named(id, &row, &key, Name::new(*id.bytes(), name))
     }
 
     fn member(&mut self, key: &MembershipKey) -> Result<Left, Error> {
@@ -529,7 +527,7 @@ impl Taking<'_, '_> {
             own_roles: false,
             mirrored: None,
         };
-        let left = self.named(id, &credential, key, *id.bytes())?;
+        let left = self.named(id, &credential, &key, Name::new(*id.bytes(), credential.name.as_str()))?;
         if left.is_ok() {
             self.change.put(id, &row.delegation);
             self.change.put(&ReverseKey::For(row.delegation.project, *id), &Reverse);

@@ -1,13 +1,13 @@
 //! Names that Keystone's clients choose.
 
 use crate::error::Error;
-use enfilade_facts::vocabulary::is_unseen;
 
-/// Checks a name: visible characters only, 1 to 64 bytes (the length of Keystone's columns).
-pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
-    if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(is_unseen) {
+/// Checks a name: 1 to `max` characters (the length of Keystone's columns), without control characters and without blanks at the ends.
+pub(super) fn check_name(what: &str, name: &str, max: usize) -> Result<(), Error> {
+    let is_long = name.chars().nth(max).is_some();
+    if name.is_empty() || is_long || name.trim() != name || name.chars().any(char::is_control) {
         return Err(Error::Invalid(format!(
-            "the {what}'s name is empty, longer than 64 bytes, begins or ends with white space, or contains control or invisible characters (for example U+200B)"
+            "the {what}'s name is empty, has more than {max} characters, begins or ends with a blank, or contains control characters"
         )));
     }
     Ok(())

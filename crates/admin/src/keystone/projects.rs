@@ -8,6 +8,7 @@ use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
+use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, ResourceKind, Reverse,
     ReverseKey,
@@ -21,10 +22,10 @@ impl StoredResource for Project {
     const DELETE: &'static str = "remove";
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        check_name("project", &self.name)?;
+        check_name("project", &self.name, DOMAIN_NAME_CHARS_MAX)?;
         check_comment(self.description.as_deref())?;
         check_tags(&self.tags)?;
-        at.take_name(|row| NameKey::project(&row.domain, &row.name), self, *at.id.bytes())?;
+        at.take_name(|row| NameKey::project(&row.domain, &row.name), self, &self.name, *at.id.bytes())?;
         match at.before {
             Some(before) if before.parent != self.parent || before.domain != self.domain => {
                 Err(Error::Refused("the domain and the parent of a project cannot be changed".to_owned()))
@@ -174,7 +175,7 @@ pub fn add_project(
     description: Option<&str>,
 ) -> Result<(ProjectId, At), Error> {
     check_comment(description)?;
-    check_name("project", name)?;
+    check_name("project", name, DOMAIN_NAME_CHARS_MAX)?;
     ctx.commit(&format!("project add {name}@{domain}"), |view, change| {
         let domain_id = domain_id(view, domain)?;
         let by_name = NameKey::project(&domain_id, name);
@@ -187,7 +188,7 @@ pub fn add_project(
         let (parent, tags) = (None, Vec::new());
         let row =
             Project { domain: domain_id, parent, name: name.to_owned(), enabled: true, description, tags };
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name)).put(&id, &row);
         Ok(id)
     })
 }
@@ -215,11 +216,11 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
         && let Ok(realm) = realm.parse::<Realm>()
     {
         let found = view.get::<Name>(&NameKey::project(&domain_id(view, &realm)?, name))?;
-        return found.map(Name::project).ok_or_else(missing);
+        return found.map(|name| name.project()).ok_or_else(missing);
     }
     let mut found = Vec::new();
     for (id, _) in view.list::<Domain>(&[])? {
-        found.extend(view.get::<Name>(&NameKey::project(&id, text))?.map(Name::project));
+        found.extend(view.get::<Name>(&NameKey::project(&id, text))?.map(|name| name.project()));
     }
     match found.as_slice() {
         [] => Err(missing()),

@@ -93,7 +93,7 @@ pub fn authid_of_credential(source: &dyn Source, credential: &CredentialRef) -> 
             CredentialRef::Named(name, user) => {
                 let user = user_of(view, user)?.unwrap_or(UserId::from_bytes(NONE));
                 let name = name.parse().map(|name| view.get::<Name>(&NameKey::token(&user, &name)));
-                name.ok().transpose()?.flatten().map(Name::credential)
+                name.ok().transpose()?.flatten().map(|name| name.credential())
             }
         };
         let row = view.get::<Credential>(&id.unwrap_or(CredentialId::from_bytes(NONE)))?;
@@ -127,7 +127,7 @@ pub fn project_of(source: &dyn Source, project: &ResourceRef) -> Result<Option<P
             Err(_) => Ok(None),
         },
         ResourceRef::Named(name, domain) => match domain_in(view, domain)? {
-            Some(domain) => Ok(view.get::<Name>(&NameKey::project(&domain, name))?.map(Name::project)),
+            Some(domain) => Ok(view.get::<Name>(&NameKey::project(&domain, name))?.map(|name| name.project())),
             None => Ok(None),
         },
     })?
@@ -148,7 +148,7 @@ fn domain_in(view: &View<'_>, domain: &DomainRef) -> Result<Option<DomainId>, Er
             Err(_) => Ok(None),
         },
         DomainRef::Name(name) => match name.parse() {
-            Ok(realm) => Ok(view.get::<Name>(&NameKey::domain(&realm))?.map(Name::domain)),
+            Ok(realm) => Ok(view.get::<Name>(&NameKey::domain(&realm))?.map(|name| name.domain())),
             Err(_) => Ok(None),
         },
     }
@@ -159,7 +159,7 @@ fn user_of(view: &View<'_>, user: &ResourceRef) -> Result<Option<UserId>, Error>
         ResourceRef::Id(id) => Ok(id.parse::<UserId>().ok()),
         ResourceRef::Named(name, domain) => {
             let domain = domain_in(view, domain)?.unwrap_or(DomainId::from_bytes(NONE));
-            Ok(view.get::<Name>(&NameKey::user(&domain, name))?.map(Name::user))
+            Ok(view.get::<Name>(&NameKey::user(&domain, name))?.map(|name| name.user()))
         }
     }
 }
@@ -172,7 +172,7 @@ fn authid(view: &View<'_>, user: &UserId) -> Result<Option<Authid>, Error> {
 pub(crate) fn userid_of(view: &View<'_>, user: &UserId) -> Result<Option<Userid>, Error> {
     let Some(user) = view.get::<User>(user)? else { return Ok(None) };
     let Some(domain) = view.get::<Domain>(&user.domain)? else { return Ok(None) };
-    Ok(format!("{}@{}", user.name, domain.name).parse().ok())
+    Ok(Userid::new(&user.name, domain.name).ok())
 }
 
 /// A name that no user has, always the same for the same request.

@@ -48,20 +48,23 @@ impl<R: StoredResource> Saving<'_, '_, R> {
         &mut self,
         key: impl Fn(&R) -> NameKey,
         row: &R,
+        name: &str,
         id: [u8; 16],
     ) -> Result<(), Error> {
         let (before, new) = (self.before.map(&key), key(row));
-        if before.as_ref() == Some(&new) {
+        if before == Some(new) {
+            // The new name may be composed of other characters.
+            self.change.put(&new, &Name::new(id, name));
             return Ok(());
         }
         if self.view.get::<Name>(&new)?.is_some() {
-            let (name, hint) = (new.name().to_owned(), "choose another name");
-            return Err(Error::Exists { what: R::NAME, name, hint });
+            let hint = "choose another name";
+            return Err(Error::Exists { what: R::NAME, name: name.to_owned(), hint });
         }
         if let Some(before) = before {
             self.change.delete::<Name>(&before);
         }
-        self.change.expect_absent::<Name>(&new).put(&new, &Name(id));
+        self.change.expect_absent::<Name>(&new).put(&new, &Name::new(id, name));
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, role_id};
 use crate::users::check_comment;
+use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{Domain, Grant, Leaving, LeavingKey, Name, NameKey, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -21,7 +22,7 @@ impl StoredResource for NamedRole {
     }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        check_name("role", &self.name)?;
+        check_name("role", &self.name, NAME_CHARS_MAX)?;
         check_comment(self.description.as_deref())?;
         if at.before.is_some_and(|before| before.domain != self.domain) {
             return Err(Error::Refused("the domain of a role cannot be changed".to_owned()));
@@ -30,7 +31,7 @@ impl StoredResource for NamedRole {
             at.view.get::<Domain>(domain)?.ok_or_else(|| missing("domain", domain))?;
             at.change.expect_present::<Domain>(domain);
         }
-        at.take_name(|row| NameKey::role_of(row.domain.as_ref(), &row.name), self, *at.id.bytes())
+        at.take_name(|row| NameKey::role_of(row.domain.as_ref(), &row.name), self, &self.name, *at.id.bytes())
     }
 
     fn put(&self, change: &mut Change, id: &RoleId, before: Option<&Self>) {
@@ -62,7 +63,7 @@ pub fn add_role(
     name: &str,
     description: Option<&str>,
 ) -> Result<(RoleId, At), Error> {
-    check_name("role", name)?;
+    check_name("role", name, NAME_CHARS_MAX)?;
     ctx.commit(&format!("role define {name}"), |view, change| {
         let by_name = NameKey::role(name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -72,7 +73,7 @@ pub fn add_role(
         let id = RoleId::from_bytes(random()?);
         let description = description.map(str::to_owned);
         let row = NamedRole { name: name.to_owned(), domain: None, description, implies: Vec::new() };
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name)).put(&id, &row);
         Ok(id)
     })
 }

@@ -162,27 +162,27 @@ impl Name {
         Name { id, text: text.into() }
     }
     /// The id as a domain's id.
-    pub fn domain(self) -> DomainId {
+    pub fn domain(&self) -> DomainId {
         DomainId::from_bytes(self.id)
     }
     /// The id as a user's id.
-    pub fn user(self) -> UserId {
+    pub fn user(&self) -> UserId {
         UserId::from_bytes(self.id)
     }
     /// The id as a group's id.
-    pub fn group(self) -> GroupId {
+    pub fn group(&self) -> GroupId {
         GroupId::from_bytes(self.id)
     }
     /// The id as a project's id.
-    pub fn project(self) -> ProjectId {
+    pub fn project(&self) -> ProjectId {
         ProjectId::from_bytes(self.id)
     }
     /// The id as a role's id.
-    pub fn role(self) -> RoleId {
+    pub fn role(&self) -> RoleId {
         RoleId::from_bytes(self.id)
     }
     /// The id as a credential's id.
-    pub fn credential(self) -> CredentialId {
+    pub fn credential(&self) -> CredentialId {
         CredentialId::from_bytes(self.id)
     }
 }

@@ -4,7 +4,7 @@
 //! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text has
 //! two meanings.
 
-use super::{Malformed, Word, is_safe_id, is_unseen, percent_decoded};
+use super::{Malformed, Word, is_safe_id, percent_decoded};
 use crate::limits;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
 use std::fmt;
@@ -140,8 +140,7 @@ impl Userid {
         let bytes = limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX;
         let is_plain = realm.0.is_plain
             && bytes.contains(&(name.len() + 1 + realm.as_str().len()))
-            && fits_proxmox(name)
-            && !name.chars().any(is_unseen);
+            && fits_proxmox(name);
         Ok(Userid { name: Text { text: name.into(), is_plain }, realm })
     }
 
@@ -161,7 +160,7 @@ impl Userid {
         &self.realm
     }
 
-    /// Whether the user can be written in Proxmox's files.
+    /// Whether Proxmox's grammar can express the name. Other users cannot be in Proxmox's files.
     pub fn is_plain(&self) -> bool {
         self.name.is_plain
     }
@@ -237,8 +236,8 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
-    /// Whether Proxmox's grammar can express the authid.
-    fn is_plain(&self) -> bool {
+    /// Whether Proxmox's grammar can express the authid. Other authids cannot be in Proxmox's files.
+    pub fn is_plain(&self) -> bool {
         self.user.is_plain() && self.token.as_ref().is_none_or(|token| token.0.is_plain)
     }
 
@@ -327,6 +326,11 @@ impl GroupName {
     /// The realm.
     pub fn realm(&self) -> &Realm {
         &self.realm
+    }
+
+    /// Whether Proxmox's grammar can express the name. Other groups cannot be in Proxmox's files.
+    pub fn is_plain(&self) -> bool {
+        self.name.is_plain
     }
 }
 
@@ -458,7 +462,7 @@ mod tests {
             ("CORP\\svc:x/y", "local", None, "CORP%5Csvc%3Ax%2Fy@%local"),
             ("a@b", "x", None, "a%40b@%x"),
             ("100%", "l!@%", Some("!@%"), "100%25@%l%21%40%25!%21%40%25"),
-            ("a\u{202e}b", "local", None, "a%E2%80%AEb@%local"),
+            ("a\u{202e} b", "local", None, "a%E2%80%AE%20b@%local"),
         ] {
             let token = token.map(|token| token.parse().unwrap());
             let authid = Authid { user: user(name, realm), token };

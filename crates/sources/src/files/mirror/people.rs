@@ -28,8 +28,8 @@ impl<'v, 's> People<'v, 's> {
         let mut people = People { is_all: true, ..People::one_by_one(view) };
         for (id, user) in view.list::<User>(&[])? {
             let userid =
-                realms.get(&user.domain).and_then(|realm| format!("{}@{realm}", user.name).parse().ok());
-            people.users.extend(userid.map(|userid: Userid| (userid, Some((id, user)))));
+                realms.get(&user.domain).and_then(|realm| Userid::new(&user.name, realm.clone()).ok());
+            people.users.extend(userid.map(|userid| (userid, Some((id, user)))));
         }
         for (id, token) in view.list::<Credential>(&[])? {
             people.tokens.insert((token.owner, token.name.clone()), (id, token));
@@ -59,7 +59,7 @@ impl<'v, 's> People<'v, 's> {
         if let Some(id) = self.domains.get(realm) {
             return Ok(Some(*id));
         }
-        let found = self.view.get::<Name>(&NameKey::domain(realm))?.map(Name::domain);
+        let found = self.view.get::<Name>(&NameKey::domain(realm))?.map(|name| name.domain());
         self.domains.extend(found.map(|id| (realm.clone(), id)));
         Ok(found)
     }
@@ -75,7 +75,7 @@ impl<'v, 's> People<'v, 's> {
         }
         let id = DomainId::from_bytes(Ids::default().next()?);
         let name = NameKey::domain(realm);
-        draft.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
+        draft.change.expect_absent::<Name>(&name).put(&name, &Name::new(*id.bytes(), realm.as_str()));
         draft.change.put(&id, &Domain::new(realm.clone()));
         self.domains.insert(realm.clone(), id);
         Ok(id)
@@ -103,7 +103,7 @@ impl<'v, 's> People<'v, 's> {
     fn look_up(&mut self, userid: &Userid) -> Result<Option<(UserId, User)>, SourceError> {
         let Some(domain) = self.domain_named(userid.realm())? else { return Ok(None) };
         let name = self.view.get::<Name>(&NameKey::user(&domain, userid.name()))?;
-        let Some(id) = name.map(Name::user) else { return Ok(None) };
+        let Some(id) = name.map(|name| name.user()) else { return Ok(None) };
         Ok(self.view.get::<User>(&id)?.map(|user| (id, user)))
     }
 
@@ -118,7 +118,7 @@ impl<'v, 's> People<'v, 's> {
             return Ok(self.tokens.remove(&(*owner, name.clone())));
         }
         let found = self.view.get::<Name>(&NameKey::token(owner, name))?;
-        let Some(id) = found.map(Name::credential) else { return Ok(None) };
+        let Some(id) = found.map(|name| name.credential()) else { return Ok(None) };
         Ok(self.view.get::<Credential>(&id)?.map(|token| (id, token)))
     }
 

@@ -208,7 +208,7 @@ impl Comparison<'_, '_, '_, '_> {
             mirrored: Some(Mirrored::default()),
         };
         let name = NameKey::user(&domain, userid.name());
-        self.draft.change.expect_absent::<Name>(&name).put(&name, &Name(id));
+        self.draft.change.expect_absent::<Name>(&name).put(&name, &Name::new(id, userid.name()));
         self.draft.put_new(&UserId::from_bytes(id), &user);
         self.people.is_new(userid, UserId::from_bytes(id), user);
         Ok(())
@@ -219,9 +219,10 @@ impl Comparison<'_, '_, '_, '_> {
         self.draft.delete(id, before);
         self.draft.change.end_with::<User>(id).delete::<Name>(&NameKey::user(&before.domain, userid.name()));
         for (key, name) in self.draft.view.list::<Name>(&NameKey::tokens_of(id))? {
-            if let Some(token) = self.draft.view.get::<Credential>(&name.credential())? {
+            let id = name.credential();
+            if let Some(token) = self.draft.view.get::<Credential>(&id)? {
                 self.draft.change.delete::<Name>(&key);
-                self.remove_token(&name.credential(), &token)?;
+                self.remove_token(&id, &token)?;
             }
         }
         for (key, _) in self.draft.view.list::<Membership>(&Member::User(*id).prefix())? {
@@ -299,7 +300,7 @@ impl Comparison<'_, '_, '_, '_> {
                 };
                 let token = self.with_hash(authid, token);
                 let by_name = NameKey::token(&owner, name);
-                self.draft.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes()));
+                self.draft.change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name.as_str()));
                 self.draft.put_new(&id, &token);
             }
             (Some((id, before)), None) => {
