@@ -89,7 +89,7 @@ impl View<'_> {
         let group = self.0.get::<Group>(id).ok().flatten();
         let named = group.and_then(|group| {
             let domain = self.0.get::<Domain>(&group.domain).ok().flatten()?;
-            Some(format!("@{}@{}", group.name, domain.name))
+            Some(format!("@{}", GroupName::new(&group.name, domain.name).ok()?))
         });
         named.unwrap_or_else(|| id.to_string())
     }

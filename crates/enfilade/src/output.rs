@@ -2,20 +2,36 @@
 
 #![expect(clippy::print_stderr, reason = "this module prints the messages of commands")]
 
+use enfilade_facts::vocabulary::is_unseen;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::io::Write as _;
 
-/// Prints a line to standard output.
+/// Prints a line to standard output. Control characters and invisible characters of names are escaped.
 pub(crate) fn line(text: &str) {
+    raw_line(&visible(text));
+}
+
+fn raw_line(text: &str) {
     // A closed pipe (`| head`) is not an error.
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// The text with an escape such as `\u{202e}` for each character that a terminal does not show. A name could otherwise look like another name.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| is_unseen(c) && !"\n\t".contains(c);
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
 }
 
 pub(crate) use crate::notes::{is_for_people, note};
 
 /// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {
-    line(&value.to_string());
+    raw_line(&value.to_string());
 }
 
 /// Prints to standard error why the command failed.
@@ -23,7 +39,7 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
     if json {
         eprintln!("{}", json!({ "error": { "message": format!("{why:#}") } }));
     } else {
-        eprintln!("error: {why:#}");
+        eprintln!("error: {}", visible(&format!("{why:#}")));
     }
 }
 
@@ -89,5 +105,11 @@ mod tests {
             assert_eq!(String::from_utf8(output.stdout).unwrap(), name);
         }
         assert_eq!(word("alice@local"), "alice@local");
+    }
+
+    #[test]
+    fn hidden_characters_are_shown() {
+        assert_eq!(visible("Jürgen Groß\n\t名"), "Jürgen Groß\n\t名");
+        assert_eq!(visible("a\u{202e}b\u{1b}[2J"), "a\\u{202e}b\\u{1b}[2J");
     }
 }

@@ -19,7 +19,7 @@ mod unseen;
 
 pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
-pub use authid::{Authid, GroupName, Realm, TokenName, Ugid, Userid};
+pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid};
 pub use datastore_name::DatastoreName;
 pub use date::{LAST_SECOND, date_of, days_of, from_rfc3339, to_rfc3339};
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};

@@ -12,7 +12,7 @@ use crate::passwords::PasswordRules;
 use crate::resolve::Target;
 use crate::users::{NewUser, add_user, set_password};
 use enfilade_facts::tables::{Interface, NamedRole, ResourceKind};
-use enfilade_facts::vocabulary::{DomainId, ProjectId, RoleId, Secret, Userid};
+use enfilade_facts::vocabulary::{DomainId, NameInDomain, ProjectId, RoleId, Secret, Userid};
 
 /// The records to create.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
         let Error::Exists { .. } = why else { return Err(why) };
         set_password(ctx, &new.user, &new.password)?;
     }
-    let full = format!("{}@{realm}", new.project);
+    let full = NameInDomain { name: new.project.clone(), domain: realm.clone() }.to_string();
     fresh(add_project(ctx, realm, &new.project, Some("made by bootstrap")).map(drop))?;
     let project = find_project(ctx.facts, &full)?;
     for role in [new.role.as_str(), "service"].iter().chain(&ROLES) {

@@ -4,7 +4,7 @@ use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
 use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Group, NamedRole, Project, User};
-use enfilade_facts::vocabulary::{ProjectId, Realm, RoleId, UserId};
+use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, RoleId, UserId};
 use enfilade_facts::{At, Read, Source, View};
 use std::collections::BTreeSet;
 
@@ -141,7 +141,7 @@ pub(crate) fn name_of_scope(view: &View<'_>, scope: &GrantScope) -> Result<Strin
         }
         GrantScope::Project(id) => match view.get::<Project>(id)? {
             Some(row) => match domain_name(&row.domain)? {
-                Some(domain) => format!("project {}@{domain}", row.name),
+                Some(domain) => format!("project {}", NameInDomain { name: row.name, domain }),
                 None => format!("project {}", row.name),
             },
             None => format!("project {id}"),

@@ -13,7 +13,7 @@ use enfilade_facts::tables::{
     RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, Realm, RoleId, ServiceId, TokenName,
+    CredentialId, DomainId, EndpointId, GroupId, GroupName, NameInDomain, ProjectId, Realm, RoleId, ServiceId, TokenName,
     UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, Source, View};
@@ -187,19 +187,34 @@ pub fn import_cloud(
 
 /// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept.
 fn names_of(things: &[CloudRecord], domains: &HashMap<DomainId, Realm>) -> HashMap<[u8; 16], String> {
-    let full = |name: &str, domain: &DomainId| match domains.get(domain) {
-        Some(realm) => format!("{name}@{realm}"),
-        None => name.to_owned(),
-    };
+    let full = |spell: Spell, name: &str, domain: &DomainId| spelled(spell, name, domains.get(domain));
     let named = things.iter().filter_map(|thing| match thing {
         CloudRecord::Domain(id, row) => Some((*id.bytes(), row.name.to_string())),
         CloudRecord::Role(id, row) => Some((*id.bytes(), row.name.clone())),
-        CloudRecord::Project(id, row) => Some((*id.bytes(), full(&row.name, &row.domain))),
-        CloudRecord::User(id, user) => Some((*id.bytes(), full(&user.name, &user.domain))),
-        CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(name, domain))),
+        CloudRecord::Project(id, row) => Some((*id.bytes(), full(Spell::Project, &row.name, &row.domain))),
+        CloudRecord::User(id, user) => Some((*id.bytes(), full(Spell::User, &user.name, &user.domain))),
+        CloudRecord::Group(id, domain, name, _) => Some((*id.bytes(), full(Spell::Group, name, domain))),
         _ => None,
     });
     named.collect()
+}
+
+/// The kinds of records whose names are unique in a domain.
+#[derive(Clone, Copy)]
+enum Spell {
+    Project,
+    User,
+    Group,
+}
+
+/// The name in the form that commands accept; the name alone if the domain is unknown or the name is not valid.
+fn spelled(spell: Spell, name: &str, realm: Option<&Realm>) -> String {
+    let whole = realm.cloned().and_then(|domain| match spell {
+        Spell::Project => Some(NameInDomain { name: name.to_owned(), domain }.to_string()),
+        Spell::User => Userid::new(name, domain).ok().map(|user| user.to_string()),
+        Spell::Group => GroupName::new(name, domain).ok().map(|group| group.to_string()),
+    });
+    whole.unwrap_or_else(|| name.to_owned())
 }
 
 /// The result for the password that comes with a user.
@@ -260,7 +275,7 @@ impl Taking<'_, '_> {
                 return self.user_or_password(id, user);
             }
             CloudRecord::Group(id, domain, name, comment) => {
-                let full = self.full(name, domain)?;
+                let full = self.full(Spell::Group, name, domain)?;
                 ("group", full, self.group(id, domain, name, comment.as_deref())?)
             }
             CloudRecord::Member(key) => {
@@ -393,14 +408,14 @@ impl Taking<'_, '_> {
     }
 
     /// The name with the name of its domain, for the report.
-    fn full(&self, name: &str, domain: &DomainId) -> Result<String, Error> {
+    fn full(&self, spell: Spell, name: &str, domain: &DomainId) -> Result<String, Error> {
         let realm = self.realm(domain)?.or_else(|| self.domains.get(domain).cloned());
-        Ok(realm.map_or_else(|| name.to_owned(), |realm| format!("{name}@{realm}")))
+        Ok(spelled(spell, name, realm.as_ref()))
     }
 
     /// Imports a user. An existing user without a password gets the password of the source.
     fn user_or_password(&mut self, id: &UserId, user: &CloudUser) -> Result<Imported, Error> {
-        let name = self.full(&user.name, &user.domain)?;
+        let name = self.full(Spell::User, &user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
         if let (Some(known), Some(password)) = (known, &user.password) {
             let with = User { password: Some(password.clone()), ..known.clone() };

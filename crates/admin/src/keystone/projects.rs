@@ -13,7 +13,7 @@ use enfilade_facts::tables::{
     Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, ResourceKind, Reverse,
     ReverseKey,
 };
-use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{DatastoreName, NameInDomain, ProjectId, Realm, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for Project {
@@ -155,6 +155,13 @@ pub struct ProjectSummary {
     pub datastores: Vec<DatastoreName>,
 }
 
+impl ProjectSummary {
+    /// The name with the domain, as commands write it.
+    pub fn whole(&self) -> NameInDomain {
+        NameInDomain { name: self.name.clone(), domain: self.domain.clone() }
+    }
+}
+
 /// Changes of a project.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectEdit {
@@ -176,12 +183,13 @@ pub fn add_project(
 ) -> Result<(ProjectId, At), Error> {
     check_comment(description)?;
     check_name("project", name, DOMAIN_NAME_CHARS_MAX)?;
-    ctx.commit(&format!("project add {name}@{domain}"), |view, change| {
+    let whole = NameInDomain { name: name.to_owned(), domain: domain.clone() };
+    ctx.commit(&format!("project add {whole}"), |view, change| {
         let domain_id = domain_id(view, domain)?;
         let by_name = NameKey::project(&domain_id, name);
         if view.get::<Name>(&by_name)?.is_some() {
             let hint = "choose another name";
-            return Err(Error::Exists { what: "project", name: format!("{name}@{domain}"), hint });
+            return Err(Error::Exists { what: "project", name: whole.to_string(), hint });
         }
         let id = ProjectId::from_bytes(random()?);
         let description = description.map(str::to_owned);
@@ -212,10 +220,8 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     {
         return Ok(id);
     }
-    if let Some((name, realm)) = text.rsplit_once('@')
-        && let Ok(realm) = realm.parse::<Realm>()
-    {
-        let found = view.get::<Name>(&NameKey::project(&domain_id(view, &realm)?, name))?;
+    if let Ok(NameInDomain { name, domain }) = text.parse() {
+        let found = view.get::<Name>(&NameKey::project(&domain_id(view, &domain)?, &name))?;
         return found.map(|name| name.project()).ok_or_else(missing);
     }
     let mut found = Vec::new();

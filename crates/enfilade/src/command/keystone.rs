@@ -10,7 +10,7 @@ use enfilade_admin::keystone as admin;
 use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
-use enfilade_facts::vocabulary::{ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{NameInDomain, ProjectId, Realm, Userid};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -178,14 +178,17 @@ pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId>
 }
 
 /// The name and the domain of a new project.
-fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<(&str, Realm)> {
-    match (text.rsplit_once('@'), domain) {
-        (Some(_), Some(domain)) => bail!(
-            "`{text}` already contains a domain: give either NAME@DOMAIN, or a NAME without `@` and --domain {domain}"
+fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<NameInDomain> {
+    match (text.contains('@'), domain) {
+        (true, Some(domain)) => bail!(
+            "`{text}` already contains a domain: give either NAME@DOMAIN, or a NAME without `@` and --domain {}",
+            output::word(domain.as_str())
         ),
-        (Some((name, domain)), None) => Ok((name, domain.parse()?)),
-        (None, Some(domain)) => Ok((text, domain)),
-        (None, None) => Ok((text, "Default".parse()?)),
+        (true, None) => Ok(text.parse()?),
+        (false, domain) => {
+            let domain = domain.map_or_else(|| "Default".parse(), Ok)?;
+            Ok(NameInDomain { name: text.to_owned(), domain })
+        }
     }
 }
 
@@ -193,11 +196,12 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
     let find = |text: &str| find_project(home, text);
     match command {
         Project::Add { name, domain, description } => {
-            let (name, domain) = place(&name, domain)?;
-            require_domain(home, &domain)?;
-            let (id, at) = admin::add_project(&home.change_context(), &domain, name, description.as_deref())?;
-            let value = json!({ "project": name, "domain": domain.to_string(), "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {name}@{domain} created: {id}"));
+            let new = place(&name, domain)?;
+            let NameInDomain { name, domain } = &new;
+            require_domain(home, domain)?;
+            let (id, at) = admin::add_project(&home.change_context(), domain, name, description.as_deref())?;
+            let value = json!({ "project": name, "domain": domain.as_str(), "id": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("project {new} created: {id}"));
         }
         Project::Set { project, description, enable, disable } => {
             let id = find(&project)?;
@@ -228,7 +232,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             let row = |row: admin::ProjectSummary| {
                 let stores: Vec<String> = row.datastores.iter().map(ToString::to_string).collect();
                 let stores = if stores.is_empty() { "-".to_owned() } else { stores.join(", ") };
-                let name = format!("{}@{}", row.name, row.domain);
+                let name = row.whole().to_string();
                 vec![name, enabled(row.enabled), row.id.to_string(), stores, or_dash(row.description)]
             };
             let rows: Vec<_> = projects.into_iter().map(row).collect();

@@ -27,7 +27,7 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
         IssuedFor::Nothing => "-".to_owned(),
         IssuedFor::System => "system".to_owned(),
         IssuedFor::Project(id) => match projects.iter().find(|row| row.id.bytes() == id) {
-            Some(row) => format!("project {}@{}", row.name, row.domain),
+            Some(row) => format!("project {}", row.whole()),
             None => "a deleted project".to_owned(),
         },
         IssuedFor::Domain(id) => match domains.iter().find(|row| row.id.bytes() == id) {

@@ -370,6 +370,38 @@ impl fmt::Debug for GroupName {
     }
 }
 
+/// A project or a role of a domain, as commands write it: `name@domain`. The name is any text. If the domain does not fit the grammar of a realm, both
+/// are percent-encoded, as in a [`Userid`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameInDomain {
+    /// The name.
+    pub name: String,
+    /// The domain.
+    pub domain: Realm,
+}
+
+impl FromStr for NameInDomain {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let wrong = |expected| Malformed::new("name", text, expected);
+        let (name, domain) = text.rsplit_once('@').ok_or_else(|| wrong("expected `name@domain`"))?;
+        match domain.strip_prefix('%') {
+            None if Realm::is_plain(domain) => Ok(NameInDomain { name: name.to_owned(), domain: domain.parse()? }),
+            None => Err(wrong("expected `name@domain`; write other domains percent-encoded, after `@%`")),
+            Some(domain) => {
+                let (name, domain) = decoded(name).zip(decoded(domain)).ok_or_else(|| wrong(ENCODED))?;
+                Ok(NameInDomain { name, domain: domain.parse()? })
+            }
+        }
+    }
+}
+
+impl fmt::Display for NameInDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        spell(f, self.domain.0.is_plain, &self.name, &self.domain, None)
+    }
+}
+
 /// The grantee of a line of `acl.cfg`: a user, a token, or with `@` in front all members of a group of the realm `local`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ugid {
