@@ -150,10 +150,10 @@ fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
         "unix_seconds": 1_800_000_000, "records": records, "secrets": true,
     });
     writeln!(to, "{origin}")?;
-    line(&mut to, Table::Names, &json!(NameKey::domain(&"local".parse()?)), &json!(Name(*LOCAL.bytes())))?;
+    line(&mut to, Table::Names, &json!(NameKey::domain(&"local".parse()?)), &json!(Name::new(*LOCAL.bytes(), "local")))?;
     for n in 0..users {
         let (key, row) = user(n)?;
-        line(&mut to, Table::Names, &json!(NameKey::user(&LOCAL, &row.name)), &json!(Name(*key.bytes())))?;
+        line(&mut to, Table::Names, &json!(NameKey::user(&LOCAL, &row.name)), &json!(Name::new(*key.bytes(), row.name.as_str())))?;
     }
     for n in 0..tokens {
         let (key, row) = token(n);
@@ -161,7 +161,7 @@ fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
             &mut to,
             Table::Names,
             &json!(NameKey::token(&row.owner, &row.name)),
-            &json!(Name(*key.bytes())),
+            &json!(Name::new(*key.bytes(), row.name.as_str())),
         )?;
     }
     line(&mut to, Table::Domains, &json!(LOCAL), &json!(Domain::new("local".parse()?)))?;

@@ -34,7 +34,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     let mut change = Change::new(audit("projects"));
     for n in 0..projects {
         let row = plain_project(format!("project{n}"));
-        change.put(&NameKey::project(&DomainId::DEFAULT, &row.name), &Name(*project(n).bytes()));
+        change.put(&NameKey::project(&DomainId::DEFAULT, &row.name), &Name::new(*project(n).bytes(), row.name.as_str()));
         change.put(&project(n), &row);
         change = committed(lmdb, change, n, projects, "projects")?;
     }
@@ -49,7 +49,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     }
     change
         .put(&leaving_domain(), &Domain::new("leaving".parse()?))
-        .put(&NameKey::domain(&"leaving".parse()?), &Name(*leaving_domain().bytes()));
+        .put(&NameKey::domain(&"leaving".parse()?), &Name::new(*leaving_domain().bytes(), "leaving"));
     for n in 0..size.leaving {
         let user = UserId::from_bytes(id(21, n));
         let sid = Sid::of_store([1, 2, 3], u32::MAX / 4 + u32::try_from(n)?);
@@ -59,7 +59,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
             scope: GrantScope::Project(project(n % projects)),
             role: cloud::role(3),
         };
-        change.put(&NameKey::user(&leaving_domain(), &row.name), &Name(*user.bytes()));
+        change.put(&NameKey::user(&leaving_domain(), &row.name), &Name::new(*user.bytes(), row.name.as_str()));
         change.put(&user, &row).put(&key, &Grant);
         change = committed(lmdb, change, n, size.leaving, "users that leave")?;
     }

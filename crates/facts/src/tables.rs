@@ -91,6 +91,11 @@ pub trait Row: Sized {
         None
     }
 
+    /// The whole key of a record from a dump. Called for keys of which a part is not in the dump, because the record has it.
+    fn complete(&self, key: Self::Key) -> Self::Key {
+        key
+    }
+
     /// Called for a record from a dump. Clears the fields that describe the state of a file, because the file may have changed since the dump.
     fn arrive(&mut self) {}
 }

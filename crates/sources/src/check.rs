@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::conformance::{change, put_something};
     use crate::memory::Memory;
-    use enfilade_facts::tables::Domain;
+    use enfilade_facts::tables::{Domain, NameKey};
     use enfilade_facts::vocabulary::{DomainId, Realm};
     use enfilade_facts::{Source, StoreId};
 
@@ -263,7 +263,7 @@ mod tests {
         put_something(&memory);
         let name = NameKey::domain(&Realm::local());
         let domain = Domain::new(Realm::local());
-        memory.commit(change().put(&name, &Name([1; 16])).put(&ID, &domain)).unwrap();
+        memory.commit(change().put(&name, &Name::new([1; 16], "local")).put(&ID, &domain)).unwrap();
         memory
     }
 

@@ -260,7 +260,7 @@ impl RowVisitor for Describe<'_> {
 /// line. It also ends with an error if the number of records differs from the number in the first line.
 pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, DUMP)?;
-    let expected = origin.records;
+    let (format, expected) = (origin.format, origin.records);
     let (mut lines, mut count) = (from.lines(), 0);
     let mut next = move || {
         let Some(line) = lines.next().transpose()? else {
@@ -273,7 +273,10 @@ pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError>
         };
         count += 1;
         let wrong = |why: String| CopyError::Malformed(format!("line {}: {why}", count + 1));
-        let line: Line = serde_json::from_str(&line).map_err(|why| wrong(why.to_string()))?;
+        let mut line: Line = serde_json::from_str(&line).map_err(|why| wrong(why.to_string()))?;
+        if format < 6 && line.table == Table::Names.name() {
+            line = name_of_5(line);
+        }
         let table = Table::named(&line.table).ok_or_else(|| wrong(format!("no table `{}`", line.table)))?;
         let record = table.visit(Undescribe { key: line.key, row: line.row });
         let record = record.ok_or_else(|| wrong(format!("a dump cannot contain table `{}`", line.table)))?;
@@ -288,6 +291,13 @@ struct Line {
     table: String,
     key: Value,
     row: Value,
+}
+
+/// In dumps of format 5 and older, the key of a name contained the name, and the record was the id.
+fn name_of_5(mut line: Line) -> Line {
+    let name = line.key.as_object_mut().and_then(|key| key.remove("name"));
+    line.row = json!({ "id": line.row, "name": name });
+    line
 }
 
 struct Undescribe {
@@ -306,6 +316,6 @@ impl RowVisitor for Undescribe {
         row.arrive();
         let mut value = Writer::default();
         row.encode(&mut value);
-        Ok((R::TABLE, key.bytes(), value.into_bytes()))
+        Ok((R::TABLE, row.complete(key).bytes(), value.into_bytes()))
     }
 }

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test: it fails by panicking")]
 
-use enfilade_facts::tables::{Member, Membership, MembershipKey, Name, NameKey};
-use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
+use enfilade_facts::tables::{Member, Membership, MembershipKey, Region, RegionId};
+use enfilade_facts::vocabulary::{GroupId, UserId};
 use enfilade_facts::{Change, CommitError, Read, Source, StoreId};
 use enfilade_sources::conformance::change as empty;
 use enfilade_sources::lmdb::Lmdb;
@@ -39,13 +39,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn name_key(key: u8) -> NameKey {
-    // Each name is a prefix of the next one, so that the order of keys and scans with a prefix are tested.
-    NameKey::user(&DomainId::from_bytes([1; 16]), &"n".repeat(usize::from(key)))
+fn region_id(key: u8) -> RegionId {
+    // Each id is a prefix of the next one, so that the order of keys and scans with a prefix are tested.
+    RegionId("n".repeat(usize::from(key) + 1))
 }
 
-fn name(value: u8) -> Name {
-    Name([value; 16])
+fn region(value: u8) -> Region {
+    Region { description: Some(value.to_string()), parent: None }
 }
 
 fn membership(user: u8, group: u8) -> MembershipKey {
@@ -55,7 +55,7 @@ fn membership(user: u8, group: u8) -> MembershipKey {
 
 #[derive(Clone, Default, PartialEq)]
 struct Model {
-    names: BTreeMap<u8, u8>,
+    regions: BTreeMap<u8, u8>,
     members: BTreeSet<(u8, u8)>,
 }
 
@@ -63,17 +63,17 @@ impl Model {
     /// The model after a change, or `None` if an expectation does not hold.
     fn after(&self, steps: &[Step]) -> Option<Model> {
         let holds = |step: &Step| match step {
-            Step::ExpectAbsent(key) => !self.names.contains_key(key),
-            Step::ExpectPresent(key) => self.names.contains_key(key),
-            Step::ExpectSame(key, value) => self.names.get(key) == Some(value),
+            Step::ExpectAbsent(key) => !self.regions.contains_key(key),
+            Step::ExpectPresent(key) => self.regions.contains_key(key),
+            Step::ExpectSame(key, value) => self.regions.get(key) == Some(value),
             _ => true,
         };
         steps.iter().all(holds).then(|| {
             let mut after = self.clone();
             for step in steps {
                 match step {
-                    Step::Put(key, value) => drop(after.names.insert(*key, *value)),
-                    Step::Delete(key) => drop(after.names.remove(key)),
+                    Step::Put(key, value) => drop(after.regions.insert(*key, *value)),
+                    Step::Delete(key) => drop(after.regions.remove(key)),
                     Step::Join(user, group) => drop(after.members.insert((*user, *group))),
                     Step::Leave(user, group) => drop(after.members.remove(&(*user, *group))),
                     _ => {}
@@ -88,13 +88,13 @@ fn change(steps: &[Step]) -> Change {
     let mut change = empty();
     for step in steps {
         match step {
-            Step::Put(key, value) => change.put(&name_key(*key), &name(*value)),
-            Step::Delete(key) => change.delete::<Name>(&name_key(*key)),
+            Step::Put(key, value) => change.put(&region_id(*key), &region(*value)),
+            Step::Delete(key) => change.delete::<Region>(&region_id(*key)),
             Step::Join(user, group) => change.put(&membership(*user, *group), &Membership),
             Step::Leave(user, group) => change.delete::<Membership>(&membership(*user, *group)),
-            Step::ExpectAbsent(key) => change.expect_absent::<Name>(&name_key(*key)),
-            Step::ExpectPresent(key) => change.expect_present::<Name>(&name_key(*key)),
-            Step::ExpectSame(key, value) => change.expect_same(&name_key(*key), &name(*value)),
+            Step::ExpectAbsent(key) => change.expect_absent::<Region>(&region_id(*key)),
+            Step::ExpectPresent(key) => change.expect_present::<Region>(&region_id(*key)),
+            Step::ExpectSame(key, value) => change.expect_same(&region_id(*key), &region(*value)),
         };
     }
     change
@@ -103,9 +103,9 @@ fn change(steps: &[Step]) -> Change {
 fn check(source: &dyn Source, model: &Model) {
     source
         .read(|view| {
-            let names: Vec<_> =
-                model.names.iter().map(|(key, value)| (name_key(*key), name(*value))).collect();
-            assert_eq!(view.list::<Name>(&[]).unwrap(), names);
+            let regions: Vec<_> =
+                model.regions.iter().map(|(key, value)| (region_id(*key), region(*value))).collect();
+            assert_eq!(view.list::<Region>(&[]).unwrap(), regions);
             let members: Vec<_> =
                 model.members.iter().map(|(user, group)| (membership(*user, *group), Membership)).collect();
             assert_eq!(view.list::<Membership>(&[]).unwrap(), members);
@@ -113,8 +113,8 @@ fn check(source: &dyn Source, model: &Model) {
                 let of_user = view.list::<Membership>(&membership(user, 0).member.prefix()).unwrap();
                 assert_eq!(of_user.len(), model.members.iter().filter(|(this, _)| *this == user).count());
                 assert_eq!(
-                    view.get::<Name>(&name_key(user)).unwrap(),
-                    model.names.get(&user).copied().map(name)
+                    view.get::<Region>(&region_id(user)).unwrap(),
+                    model.regions.get(&user).copied().map(name)
                 );
             }
         })

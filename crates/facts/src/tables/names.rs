@@ -40,7 +40,8 @@ pub struct NameKey {
     kind: NameKind,
     #[serde(with = "as_hex")]
     within: [u8; 16],
-    #[serde(with = "digest_as_hex")]
+    /// Not in dumps: it is computed from the name in the record.
+    #[serde(skip)]
     digest: [u8; DIGEST_BYTES],
 }
 
@@ -153,6 +154,7 @@ pub struct Name {
     #[serde(with = "as_hex")]
     pub id: [u8; 16],
     /// The name, as it was given.
+    #[serde(rename = "name")]
     pub text: String,
 }
 
@@ -191,6 +193,10 @@ impl Row for Name {
     const TABLE: Table = Table::Names;
     type Key = NameKey;
 
+    fn complete(&self, key: NameKey) -> NameKey {
+        NameKey::new(key.kind, key.within, &self.text)
+    }
+
     fn encode(&self, to: &mut Writer) {
         to.fixed(&self.id).text(&self.text);
     }
@@ -211,23 +217,5 @@ pub(super) mod as_hex {
 
     pub(in crate::tables) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 16], D::Error> {
         UserId::deserialize(from).map(|id| *id.bytes())
-    }
-}
-
-/// In a dump, a digest is written in hexadecimal digits.
-mod digest_as_hex {
-    use super::DIGEST_BYTES;
-    use crate::vocabulary::{from_lower_hex, to_hex};
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(digest: &[u8; DIGEST_BYTES], to: S) -> Result<S::Ok, S::Error> {
-        to_hex(digest).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; DIGEST_BYTES], D::Error> {
-        let digits = String::deserialize(from)?;
-        from_lower_hex(&digits)
-            .ok_or_else(|| D::Error::custom("expected the digest of a name: 40 hexadecimal digits"))
     }
 }
