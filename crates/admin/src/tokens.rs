@@ -80,6 +80,11 @@ pub fn create_token(
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     if is_mirrored(ctx, owner)? {
+        if !tokenid.is_plain() {
+            return Err(Error::Invalid(format!(
+                "the owner is defined in user.cfg, and that file cannot contain the token name {name:?}: choose 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"
+            )));
+        }
         let at = create_kept(ctx, &tokenid, &value, terms)?;
         return Ok(NewToken { tokenid, value, at });
     }

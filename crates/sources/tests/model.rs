@@ -114,7 +114,7 @@ fn check(source: &dyn Source, model: &Model) {
                 assert_eq!(of_user.len(), model.members.iter().filter(|(this, _)| *this == user).count());
                 assert_eq!(
                     view.get::<Region>(&region_id(user)).unwrap(),
-                    model.regions.get(&user).copied().map(name)
+                    model.regions.get(&user).copied().map(region)
                 );
             }
         })
