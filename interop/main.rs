@@ -60,6 +60,7 @@ mod members;
 mod names;
 mod names_not_shown;
 mod nearly_full;
+mod odd_names;
 mod one_identity;
 mod operations;
 mod page;

@@ -150,10 +150,20 @@ fn write_dump(file: &Path, users: u64) -> Result<u64, Failure> {
         "unix_seconds": 1_800_000_000, "records": records, "secrets": true,
     });
     writeln!(to, "{origin}")?;
-    line(&mut to, Table::Names, &json!(NameKey::domain(&"local".parse()?)), &json!(Name::new(*LOCAL.bytes(), "local")))?;
+    line(
+        &mut to,
+        Table::Names,
+        &json!(NameKey::domain(&"local".parse()?)),
+        &json!(Name::new(*LOCAL.bytes(), "local")),
+    )?;
     for n in 0..users {
         let (key, row) = user(n)?;
-        line(&mut to, Table::Names, &json!(NameKey::user(&LOCAL, &row.name)), &json!(Name::new(*key.bytes(), row.name.as_str())))?;
+        line(
+            &mut to,
+            Table::Names,
+            &json!(NameKey::user(&LOCAL, &row.name)),
+            &json!(Name::new(*key.bytes(), row.name.as_str())),
+        )?;
     }
     for n in 0..tokens {
         let (key, row) = token(n);

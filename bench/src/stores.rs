@@ -193,10 +193,14 @@ pub(crate) fn fill(
     for n in 0..tokens {
         if n % TOKENS_EACH == 0 {
             let (key, user) = user(n / TOKENS_EACH, words)?;
-            change.put(&NameKey::user(&LOCAL, &user.name), &Name::new(*key.bytes(), user.name.as_str())).put(&key, &user);
+            change
+                .put(&NameKey::user(&LOCAL, &user.name), &Name::new(*key.bytes(), user.name.as_str()))
+                .put(&key, &user);
         }
         let (key, row) = token(n, verifier(n, &CredentialId::from_bytes(id(2, n))));
-        change.put(&NameKey::token(&row.owner, &row.name), &Name::new(*key.bytes(), row.name.as_str())).put(&key, &row);
+        change
+            .put(&NameKey::token(&row.owner, &row.name), &Name::new(*key.bytes(), row.name.as_str()))
+            .put(&key, &row);
         if n % 20_000 == 19_999 || n + 1 == tokens {
             source.commit(&change)?;
             change = Change::new(audit("more"));

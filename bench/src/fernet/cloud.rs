@@ -81,9 +81,10 @@ impl Cloud {
         for n in 0..users {
             let sid = Sid::of_store(words, 1000 + u32::try_from(n)?);
             let row = plain_user(DomainId::DEFAULT, format!("user{n}"), sid);
-            change
-                .put(&user(n), &row)
-                .put(&NameKey::user(&DomainId::DEFAULT, &row.name), &Name::new(*user(n).bytes(), row.name.as_str()));
+            change.put(&user(n), &row).put(
+                &NameKey::user(&DomainId::DEFAULT, &row.name),
+                &Name::new(*user(n).bytes(), row.name.as_str()),
+            );
             if n < 100 {
                 let key = GrantKey {
                     who: Grantee::User(user(n)),

@@ -34,7 +34,10 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     let mut change = Change::new(audit("projects"));
     for n in 0..projects {
         let row = plain_project(format!("project{n}"));
-        change.put(&NameKey::project(&DomainId::DEFAULT, &row.name), &Name::new(*project(n).bytes(), row.name.as_str()));
+        change.put(
+            &NameKey::project(&DomainId::DEFAULT, &row.name),
+            &Name::new(*project(n).bytes(), row.name.as_str()),
+        );
         change.put(&project(n), &row);
         change = committed(lmdb, change, n, projects, "projects")?;
     }
@@ -59,7 +62,8 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
             scope: GrantScope::Project(project(n % projects)),
             role: cloud::role(3),
         };
-        change.put(&NameKey::user(&leaving_domain(), &row.name), &Name::new(*user.bytes(), row.name.as_str()));
+        change
+            .put(&NameKey::user(&leaving_domain(), &row.name), &Name::new(*user.bytes(), row.name.as_str()));
         change.put(&user, &row).put(&key, &Grant);
         change = committed(lmdb, change, n, size.leaving, "users that leave")?;
     }

@@ -129,7 +129,9 @@ fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
         let (_, row) = stores::token(0, Verifier::Keyed([n as u8; 32]));
         let row = Credential { name: "coming-and-going".parse()?, ..row };
         let mut change = Change::new(audit("token create"));
-        change.put(&NameKey::token(&owner, &row.name), &Name::new(*key.bytes(), row.name.as_str())).put(&key, &row);
+        change
+            .put(&NameKey::token(&owner, &row.name), &Name::new(*key.bytes(), row.name.as_str()))
+            .put(&key, &row);
         store.lmdb.commit(&change)?;
         let mut change = Change::new(audit("token delete"));
         change.delete::<Name>(&NameKey::token(&owner, &row.name)).delete::<Credential>(&key);

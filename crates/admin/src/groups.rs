@@ -54,7 +54,10 @@ pub fn add_group(
             gid,
             comment: comment.clone(),
         };
-        change.expect_absent::<Name>(&key).put(&key, &Name::new(id, name.name())).put(&GroupId::from_bytes(id), &group);
+        change
+            .expect_absent::<Name>(&key)
+            .put(&key, &Name::new(id, name.name()))
+            .put(&GroupId::from_bytes(id), &group);
         Ok(GroupId::from_bytes(id))
     })
 }

@@ -106,7 +106,8 @@ pub(crate) fn role_id(view: &View<'_>, name: &str) -> Result<RoleId, Error> {
 }
 
 pub(crate) fn token_id(view: &View<'_>, owner: &Userid, name: &TokenName) -> Result<CredentialId, Error> {
-    let found = view.get::<Name>(&NameKey::token(&user_id(view, owner)?, name))?.map(|name| name.credential());
+    let found =
+        view.get::<Name>(&NameKey::token(&user_id(view, owner)?, name))?.map(|name| name.credential());
     found.ok_or_else(|| Error::Missing {
         what: "token",
         name: Authid { user: owner.clone(), token: Some(name.clone()) }.to_string(),

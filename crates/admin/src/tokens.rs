@@ -126,7 +126,10 @@ fn row_of(
 /// Adds a new token of an existing user, and its name, to a change.
 fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Credential) {
     change.expect_present::<User>(&row.owner);
-    change.expect_absent::<Name>(by_name).put(by_name, &Name::new(*id.bytes(), row.name.as_str())).put(&id, row);
+    change
+        .expect_absent::<Name>(by_name)
+        .put(by_name, &Name::new(*id.bytes(), row.name.as_str()))
+        .put(&id, row);
 }
 
 /// Creates a token for a client certificate. A TLS client is authenticated as the token if it presents the certificate and proves that it has the
@@ -158,7 +161,8 @@ pub fn create_certificate_token(
         // The name record of a certificate refers to a token. A new token may use the certificate if the old token was deleted or has another
         // verifier.
         let before = view.get::<Name>(&by_print)?;
-        let theirs = before.as_ref().map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
+        let theirs =
+            before.as_ref().map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
         if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
             let names = Names::read(view)?;
             let name = names.token(&theirs.owner, &theirs.name);

@@ -9,8 +9,7 @@ use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, groups_of, set_member};
 use enfilade_facts::View;
 use enfilade_facts::tables::{
-    Group, Key as _, Member, Membership, MembershipKey, NameKind, ResourceKind, Reverse, ReverseKey,
-    User,
+    Group, Key as _, Member, Membership, MembershipKey, NameKind, ResourceKind, Reverse, ReverseKey, User,
 };
 use enfilade_facts::vocabulary::{GroupId, Sid};
 use enfilade_passage::{About, ApiPermit, Other, Party};
@@ -31,8 +30,11 @@ impl Resource for Group {
     };
     const KIND: Option<ResourceKind> = Some(ResourceKind::Group);
     const STORE: Store<Self> = Store::BY_ID;
-    const IN_DOMAIN: Option<InDomain<Self>> =
-        Some(InDomain { names: NameKind::Group, id: |name| name.group(), place: |row| (row.domain, &row.name) });
+    const IN_DOMAIN: Option<InDomain<Self>> = Some(InDomain {
+        names: NameKind::Group,
+        id: |name| name.group(),
+        place: |row| (row.domain, &row.name),
+    });
 
     fn attributes(&self) -> Value {
         let description = self.comment.as_deref().unwrap_or_default();

@@ -35,8 +35,11 @@ impl Resource for Project {
     };
     const KIND: Option<ResourceKind> = Some(ResourceKind::Project);
     const STORE: Store<Self> = Store::BY_ID;
-    const IN_DOMAIN: Option<InDomain<Self>> =
-        Some(InDomain { names: NameKind::Project, id: |name| name.project(), place: |row| (row.domain, &row.name) });
+    const IN_DOMAIN: Option<InDomain<Self>> = Some(InDomain {
+        names: NameKind::Project,
+        id: |name| name.project(),
+        place: |row| (row.domain, &row.name),
+    });
     const FILTERS: &'static [&'static str] = &["tags", "tags-any", "not-tags", "not-tags-any", "is_domain"];
 
     fn attributes(&self) -> Value {

@@ -46,8 +46,11 @@ impl Resource for User {
         },
         delete: |ctx, user| delete_user(ctx, &user.id),
     };
-    const IN_DOMAIN: Option<InDomain<Self>> =
-        Some(InDomain { names: NameKind::User, id: |name| name.user(), place: |row| (row.domain, &row.name) });
+    const IN_DOMAIN: Option<InDomain<Self>> = Some(InDomain {
+        names: NameKind::User,
+        id: |name| name.user(),
+        place: |row| (row.domain, &row.name),
+    });
     const FILTERS: &'static [&'static str] = &[PASSWORD_END];
 
     fn attributes(&self) -> Value {

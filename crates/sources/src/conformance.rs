@@ -5,7 +5,8 @@
 use enfilade_facts::codec;
 use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use enfilade_facts::tables::{
-    Credential, Datastore, Domain, Key, Member, Membership, MembershipKey, Name, NameKey, Region, RegionId, Verifier,
+    Credential, Datastore, Domain, Key, Member, Membership, MembershipKey, Name, NameKey, Region, RegionId,
+    Verifier,
 };
 use enfilade_facts::vocabulary::{CredentialId, DatastoreName, DomainId, GroupId, UserId};
 use enfilade_facts::{At, AuditRecord, Change, CommitError, Read, Source, SourceError, Table, View};

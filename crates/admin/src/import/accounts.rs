@@ -301,7 +301,10 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             mirrored: None,
         };
         let by_name = NameKey::token(&owner, name);
-        self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name.as_str())).put(&id, &token);
+        self.change
+            .expect_absent::<Name>(&by_name)
+            .put(&by_name, &Name::new(*id.bytes(), name.as_str()))
+            .put(&id, &token);
         self.tokens.insert(authid.clone(), id);
         Ok(None)
     }

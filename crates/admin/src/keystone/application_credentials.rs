@@ -97,7 +97,10 @@ pub fn create_application_credential(
         let delegation =
             Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules, by: new.by };
         change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
-        change.put(&by_name, &Name::new(*id.bytes(), new.name.as_str())).put(&id, &credential).put(&id, &delegation);
+        change
+            .put(&by_name, &Name::new(*id.bytes(), new.name.as_str()))
+            .put(&id, &credential)
+            .put(&id, &delegation);
         change.put(&ReverseKey::For(new.project, id), &Reverse);
         Ok(ApplicationCredential { id, credential, delegation })
     })?;

@@ -13,8 +13,8 @@ use enfilade_facts::tables::{
     RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, EndpointId, GroupId, GroupName, NameInDomain, ProjectId, Realm, RoleId, ServiceId, TokenName,
-    UserId, Userid, to_rfc3339,
+    CredentialId, DomainId, EndpointId, GroupId, GroupName, NameInDomain, ProjectId, Realm, RoleId,
+    ServiceId, TokenName, UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, Source, View};
 use std::collections::HashMap;
@@ -254,7 +254,12 @@ impl Taking<'_, '_> {
     fn one(&mut self, thing: &CloudRecord) -> Result<Imported, Error> {
         let (kind, name, left) = match thing {
             CloudRecord::Domain(id, row) => {
-                let left = self.named(id, row, &NameKey::domain(&row.name), Name::new(*id.bytes(), row.name.as_str()))?;
+                let left = self.named(
+                    id,
+                    row,
+                    &NameKey::domain(&row.name),
+                    Name::new(*id.bytes(), row.name.as_str()),
+                )?;
                 ("domain", row.name.to_string(), left)
             }
             CloudRecord::Role(id, row) => {
@@ -369,7 +374,12 @@ impl Taking<'_, '_> {
         {
             return Ok(Err(format!("the parent project {parent} does not exist in this store")));
         }
-        let left = self.named(id, row, &NameKey::project(&row.domain, &row.name), Name::new(*id.bytes(), row.name.as_str()))?;
+        let left = self.named(
+            id,
+            row,
+            &NameKey::project(&row.domain, &row.name),
+            Name::new(*id.bytes(), row.name.as_str()),
+        )?;
         if let (Ok(()), Some(parent)) = (&left, row.parent) {
             self.change.put(&ReverseKey::Child(parent, *id), &Reverse);
         }

@@ -7,8 +7,8 @@ use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
-use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
+use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
     Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, ResourceKind, Reverse,
     ReverseKey,

@@ -127,7 +127,9 @@ pub fn project_of(source: &dyn Source, project: &ResourceRef) -> Result<Option<P
             Err(_) => Ok(None),
         },
         ResourceRef::Named(name, domain) => match domain_in(view, domain)? {
-            Some(domain) => Ok(view.get::<Name>(&NameKey::project(&domain, name))?.map(|name| name.project())),
+            Some(domain) => {
+                Ok(view.get::<Name>(&NameKey::project(&domain, name))?.map(|name| name.project()))
+            }
             None => Ok(None),
         },
     })?

@@ -386,7 +386,9 @@ impl FromStr for NameInDomain {
         let wrong = |expected| Malformed::new("name", text, expected);
         let (name, domain) = text.rsplit_once('@').ok_or_else(|| wrong("expected `name@domain`"))?;
         match domain.strip_prefix('%') {
-            None if Realm::is_plain(domain) => Ok(NameInDomain { name: name.to_owned(), domain: domain.parse()? }),
+            None if Realm::is_plain(domain) => {
+                Ok(NameInDomain { name: name.to_owned(), domain: domain.parse()? })
+            }
             None => Err(wrong("expected `name@domain`; write other domains percent-encoded, after `@%`")),
             Some(domain) => {
                 let (name, domain) = decoded(name).zip(decoded(domain)).ok_or_else(|| wrong(ENCODED))?;

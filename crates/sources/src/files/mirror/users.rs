@@ -300,7 +300,10 @@ impl Comparison<'_, '_, '_, '_> {
                 };
                 let token = self.with_hash(authid, token);
                 let by_name = NameKey::token(&owner, name);
-                self.draft.change.expect_absent::<Name>(&by_name).put(&by_name, &Name::new(*id.bytes(), name.as_str()));
+                self.draft
+                    .change
+                    .expect_absent::<Name>(&by_name)
+                    .put(&by_name, &Name::new(*id.bytes(), name.as_str()));
                 self.draft.put_new(&id, &token);
             }
             (Some((id, before)), None) => {
