@@ -29,7 +29,10 @@ pub(crate) fn judge(
 ) -> Result<Granted, Closed> {
     let named = account::ids_of(view, &ask.authid)?;
     let account = match named {
-        Some((user, token)) => AccountState::of(view, &ask.authid, user, token)?,
+        Some((user, token)) => {
+            let account = AccountState::of(view, &ask.authid, user, token)?;
+            account.map(|account| account.under_stored_name(view)).transpose()?
+        }
         None => decoy(view, ask, memo)
             .and_then(|(user, token)| AccountState::of(view, &ask.authid, user, token).ok()?),
     };
