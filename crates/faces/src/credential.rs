@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Realm, Secret, percent_decoded};
+use enfilade_facts::vocabulary::{Authid, Realm, Secret, percent_decoded, Userid};
 use enfilade_passage::{
     CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };
@@ -191,14 +191,15 @@ fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
     secret_of(login(authid)?, secret)
 }
 
-/// Adds the realm `local` to a name without a realm: a browser asks for a user name, and people type `alice`.
+/// Adds the realm `local` to a name without a realm: a browser asks for a user name, and people type `alice`. A name without a realm and without a
+/// token is read as it is, with blanks and other characters that would otherwise be encoded.
 fn login(name: &str) -> Result<Authid, Refusal> {
-    let whole = match name.split_once('!') {
-        _ if name.contains('@') => name.to_owned(),
-        Some((user, token)) => format!("{user}@{}!{token}", Realm::local()),
-        None => format!("{name}@{}", Realm::local()),
+    let authid = match name.split_once('!') {
+        _ if name.contains('@') => name.parse(),
+        Some((user, token)) => format!("{user}@{}!{token}", Realm::local()).parse(),
+        None => Userid::new(name, Realm::local()).map(Authid::from),
     };
-    whole.parse().map_err(|why| malformed(&format!("{why}")))
+    authid.map_err(|why| malformed(&format!("{why}")))
 }
 
 fn secret_of(authid: Authid, secret: &[u8]) -> Result<SecretAsk, Refusal> {

@@ -125,6 +125,7 @@ pub fn application_credentials_of(
                 found.push(ApplicationCredential { id, credential, delegation });
             }
         }
+        found.sort_by(|one, other| one.credential.name.cmp(&other.credential.name));
         Ok(found)
     })?
 }
