@@ -159,7 +159,11 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     assert!(why.contains("run `enfilade bootstrap` after the import"), "{why}");
     assert_eq!(late.cli(&["facts", "status"])[0]["revision"], before[0]["revision"]);
     let left = import_output(&late, &cloud.url("/v3"), &trust, &["--leave-out-taken", "--pretend"]);
-    assert!(String::from_utf8_lossy(&left.stdout).contains("its user or group does not exist"), "{left:?}");
+    assert!(
+        String::from_utf8_lossy(&left.stdout)
+            .contains("the user or group of the role assignment does not exist"),
+        "{left:?}"
+    );
 }
 
 /// The output of a command that succeeds, line by line.

@@ -43,7 +43,7 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
             let (store, new) = (data.join("facts"), data.join("facts.new"));
             if output.status.code().is_some() {
                 let is_told = |aside: &PathBuf| {
-                    why(&output).contains(&format!("is in `{}`: remove it", aside.display()))
+                    why(&output).contains(&format!("remove the restored store `{}`", aside.display()))
                 };
                 assert!(set_aside(&data).iter().all(|aside| is_damaged(aside) || is_told(aside)), "{what}");
             }

@@ -91,7 +91,7 @@ mod tests {
             (None, &[], [NEW, None, OLD], ""),
             (None, &[0], [OLD, NEW, None], "rename 0"),
             (Some(Errno::IO), &[], [OLD, NEW, None], "Input/output error"),
-            (Some(Errno::IO), &[1], [OLD, None, NEW], "remove it"),
+            (Some(Errno::IO), &[1], [OLD, None, NEW], "remove the restored store"),
             (Some(Errno::INVAL), &[], [NEW, None, OLD], ""),
             (Some(Errno::NOSYS), &[], [NEW, None, OLD], ""),
             (Some(Errno::OPNOTSUPP), &[], [NEW, None, OLD], ""),

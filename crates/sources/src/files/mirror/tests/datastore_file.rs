@@ -65,13 +65,16 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     let problems = bench.look().problems;
     assert_eq!(problems.len(), 1);
     assert!(problems[0].contains("datastore.cfg: cannot be read: No such file"), "{problems:?}");
-    assert!(problems[0].contains("the whole file: the last good facts are kept for 60 s"), "{problems:?}");
+    assert!(
+        problems[0].contains("no entry of the file can be read: the last good facts are kept for 60 s"),
+        "{problems:?}"
+    );
     assert!(bench.store("aaa").is_some() && !bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 60);
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
     // Another process makes its first look.
     bench.restart();
-    assert!(bench.look_at(LATE + 61).problems[0].contains("the whole file: refused"));
+    assert!(bench.look_at(LATE + 61).problems[0].contains("no entry of the file can be read: refused"));
     assert!(bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.write(FILE, "datastore: aaa\n\tpath /a\n");
     bench.look_at(LATE + 62);
