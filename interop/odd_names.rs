@@ -108,9 +108,9 @@ fn a_user_has_any_name_on_every_face() {
         );
         ids.push(id);
     }
-    // Two ways to write `é` are one name.
+    // Names are compared byte for byte: the other way to write `é` is another name.
     let composed = json!({ "user": { "name": "\u{e9}", "domain_id": domain } });
-    assert_eq!(cloud.call("POST", "/users", Some(&composed)).0, 409);
+    cloud.made("/users", &composed);
     for name in ["", " ", "a\nb", "\u{7f}", &"a".repeat(256)] {
         let user = json!({ "user": { "name": name, "domain_id": domain } });
         assert_eq!(cloud.call("POST", "/users", Some(&user)).0, 400, "{name:?}");
@@ -123,7 +123,7 @@ fn a_user_has_any_name_on_every_face() {
             spellings.push(userid);
         }
     }
-    assert_eq!(spellings.len(), ids.len());
+    assert_eq!(spellings.len(), ids.len() + 1);
     for spelling in &spellings {
         cloud.server.cli(&[
             "role",

@@ -101,14 +101,13 @@ pub fn save_user(
             Userid::new(&save.name, domain.name)?;
             let (old, new) =
                 (NameKey::user(&user.domain, &user.name), NameKey::user(&user.domain, &save.name));
-            // The new name may differ only in the way its characters are composed.
-            if old != new {
-                if view.get::<Name>(&new)?.is_some() {
-                    return Err(Error::Exists { what: "user", name: save.name, hint: "choose another name" });
-                }
-                change.delete::<Name>(&old).expect_absent::<Name>(&new);
+            if view.get::<Name>(&new)?.is_some() {
+                return Err(Error::Exists { what: "user", name: save.name, hint: "choose another name" });
             }
-            change.put(&new, &Name::new(*id.bytes(), save.name.as_str()));
+            change
+                .delete::<Name>(&old)
+                .expect_absent::<Name>(&new)
+                .put(&new, &Name::new(*id.bytes(), save.name.as_str()));
             edited.name.clone_from(&save.name);
         }
         if user.mirrored.is_none() {

@@ -9,7 +9,7 @@ use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{Credential, FileName, Mirrored, Password, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
 use enfilade_facts::{Clocks, SourceError};
 
 /// The ids of an account: a user, or a user's token.
@@ -92,15 +92,6 @@ impl AccountState {
         let Some(makers) = makers else { return Ok(None) };
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
         Ok(Some(AccountState { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
-    }
-
-    /// The account under its stored name. The client may have composed the characters of the name in another way, and `acl.cfg` has roles by name.
-    pub(crate) fn under_stored_name(self, view: &View<'_>) -> Result<AccountState, Refusal> {
-        let Some(domain) = view.domain(&self.user.domain)? else { return Ok(self) };
-        let token = self.credential.as_ref().map(|(_, token)| token.name.clone());
-        let user = Userid::new(&self.user.name, domain.name).ok();
-        let authid = user.map_or_else(|| self.authid.clone(), |user| Authid { user, token });
-        Ok(AccountState { authid, ..self })
     }
 
     /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.

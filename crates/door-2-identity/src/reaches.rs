@@ -25,8 +25,7 @@ pub fn who_would(
     let view = View::new(view);
     let unknown = || Refusal::Unknown(authid.clone());
     let (user, token) = account::ids_of(&view, authid)?.ok_or_else(unknown)?;
-    let account =
-        AccountState::of(&view, authid, user, token)?.ok_or_else(unknown)?.under_stored_name(&view)?;
+    let account = AccountState::of(&view, authid, user, token)?.ok_or_else(unknown)?;
     account.check(&view, now)?;
     principal(&view, &account, memo)
 }

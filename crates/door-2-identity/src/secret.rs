@@ -29,10 +29,7 @@ pub(crate) fn judge(
 ) -> Result<Granted, Closed> {
     let named = account::ids_of(view, &ask.authid)?;
     let account = match named {
-        Some((user, token)) => {
-            let account = AccountState::of(view, &ask.authid, user, token)?;
-            account.map(|account| account.under_stored_name(view)).transpose()?
-        }
+        Some((user, token)) => AccountState::of(view, &ask.authid, user, token)?,
         None => decoy(view, ask, memo)
             .and_then(|(user, token)| AccountState::of(view, &ask.authid, user, token).ok()?),
     };

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Realm, Secret, percent_decoded, Userid};
+use enfilade_facts::vocabulary::{Authid, Realm, Secret, Userid, percent_decoded};
 use enfilade_passage::{
     CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };

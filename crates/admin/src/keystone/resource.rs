@@ -53,8 +53,6 @@ impl<R: StoredResource> Saving<'_, '_, R> {
     ) -> Result<(), Error> {
         let (before, new) = (self.before.map(&key), key(row));
         if before == Some(new) {
-            // The new name may be composed of other characters.
-            self.change.put(&new, &Name::new(id, name));
             return Ok(());
         }
         if self.view.get::<Name>(&new)?.is_some() {

@@ -7,7 +7,6 @@ use crate::vocabulary::{
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unicode_normalization::UnicodeNormalization as _;
 
 /// The kind of resource that a name stands for. Each kind has its own name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +32,8 @@ pub enum NameKind {
 const DIGEST_BYTES: usize = 20;
 
 /// The key of a name: its kind, the domain or user within which it is unique, and a digest of the name. The record contains the name itself, because a
-/// key of LMDB is too short for a name of 255 characters. Two names have the same key if they differ at most in the way their
-/// characters are composed (`é` as one or as two code points).
+/// key of LMDB is too short for a name of 255 characters. Names are compared byte for byte, so each text is read as at most one name, in the facts and
+/// in every file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
@@ -48,10 +47,8 @@ pub struct NameKey {
 impl NameKey {
     /// The key of a name of this kind within a domain or user; `[0; 16]` for names that are unique in the whole store.
     fn new(kind: NameKind, within: [u8; 16], name: &str) -> Self {
-        let mut hash = Sha256::new();
-        compared(name).for_each(|c| hash.update(c.encode_utf8(&mut [0; 4])));
         let mut digest = [0; DIGEST_BYTES];
-        digest.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+        digest.iter_mut().zip(Sha256::digest(name)).for_each(|(to, from)| *to = from);
         NameKey { kind, within, digest }
     }
     /// The key of a realm, which is the name of a domain.
@@ -113,11 +110,6 @@ impl NameKey {
         let name = String::from_utf8(name.to_vec()).ok()?;
         Some((Self::new(kind, within, &name), name))
     }
-}
-
-/// The characters by which names are compared: Unicode's Normalization Form C. Upper and lower case differ.
-fn compared(name: &str) -> impl Iterator<Item = char> + '_ {
-    name.nfc()
 }
 
 /// The kind, the domain or user, and the rest of a stored key.

@@ -229,6 +229,36 @@ impl FromStr for Authid {
     }
 }
 
+/// Why a name is refused in a file of Proxmox.
+const NOT_PROXMOX: &str = "expected a name of Proxmox's grammar: the file cannot contain other names";
+
+impl Realm {
+    /// A realm in a file of Proxmox.
+    ///
+    /// # Errors
+    /// If the text does not fit Proxmox's grammar.
+    pub fn from_proxmox(text: &str) -> Result<Self, Malformed> {
+        match Realm::is_plain(text) {
+            true => text.parse(),
+            false => Err(Malformed::new("realm", text, NOT_PROXMOX)),
+        }
+    }
+}
+
+impl Authid {
+    /// A user or token in a file of Proxmox.
+    ///
+    /// # Errors
+    /// If the text does not fit Proxmox's grammar.
+    pub fn from_proxmox(text: &str) -> Result<Self, Malformed> {
+        // Names that fit are written as they are: a name that could have two spellings in a file could be defined twice.
+        match text.rsplit_once('@').is_some_and(|(_, realm)| realm.starts_with('%')) {
+            true => Err(Malformed::new("auth id", text, NOT_PROXMOX)),
+            false => text.parse(),
+        }
+    }
+}
+
 impl From<Userid> for Authid {
     fn from(user: Userid) -> Self {
         Authid { user, token: None }
@@ -313,8 +343,9 @@ impl GroupName {
         let expected =
             "expected 1 to 255 characters, without control characters and without blanks at the ends";
         check_trimmed("group name", name, limits::NAME_CHARS_MAX, expected)?;
-        let fits = name.len() + 1 + realm.as_str().len() <= limits::USERID_BYTES_MAX;
-        let is_plain = fits && realm.0.is_plain && is_safe_id(name);
+        // A group of the realm `local` is also written without its realm, so only the name counts.
+        let bytes = if realm == Realm::local() { name.len() } else { name.len() + 1 + realm.as_str().len() };
+        let is_plain = bytes <= limits::USERID_BYTES_MAX && realm.0.is_plain && is_safe_id(name);
         Ok(GroupName { name: Text { text: name.into(), is_plain }, realm })
     }
 
@@ -349,7 +380,7 @@ impl FromStr for GroupName {
             None => (text, Realm::local()),
         };
         let group = GroupName::new(name, realm)?;
-        match text.len() <= limits::USERID_BYTES_MAX && group.realm.0.is_plain && is_safe_id(name) {
+        match group.is_plain() {
             true => Ok(group),
             false => Err(wrong(
                 "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`; write another name percent-encoded, with `@%` before the realm",
@@ -416,14 +447,14 @@ pub enum Ugid {
 impl FromStr for Ugid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        let Some(group) = text.strip_prefix('@') else { return Ok(Ugid::Authid(text.parse()?)) };
-        let name: GroupName = group.parse()?;
-        // A group of the realm `local` is written without the realm, unless the name has to be encoded.
-        if group.contains('@') && (name.realm != Realm::local() || name.name.is_plain) {
+        let Some(group) = text.strip_prefix('@') else {
+            return Ok(Ugid::Authid(Authid::from_proxmox(text)?));
+        };
+        if group.contains('@') {
             let expected = "expected a group of the realm `local`, without `@local`: acl.cfg has groups of no other realm";
             return Err(Malformed::new("group", text, expected));
         }
-        Ok(Ugid::Group(name))
+        Ok(Ugid::Group(group.parse()?))
     }
 }
 
@@ -431,8 +462,7 @@ impl fmt::Display for Ugid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ugid::Authid(authid) => write!(f, "{authid}"),
-            Ugid::Group(group) if group.name.is_plain => write!(f, "@{}", group.name.text),
-            Ugid::Group(group) => write!(f, "@{group}"),
+            Ugid::Group(group) => write!(f, "@{}", group.name()),
         }
     }
 }
@@ -538,17 +568,24 @@ mod tests {
 
     #[test]
     fn groups_are_written_like_users() {
-        for (name, realm, in_acl_cfg, text) in [
-            ("staff", "local", "@staff", "staff@local"),
-            ("Große Gruppe", "local", "@Gro%C3%9Fe%20Gruppe@%local", "Gro%C3%9Fe%20Gruppe@%local"),
+        let longest = "g".repeat(64);
+        for (name, realm, text) in [
+            ("staff", "local", "staff@local"),
+            (longest.as_str(), "local", format!("{longest}@local").as_str()),
+            ("Große Gruppe", "local", "Gro%C3%9Fe%20Gruppe@%local"),
+            ("staff", "a b", "staff@%a%20b"),
         ] {
             let group = GroupName::new(name, realm.parse().unwrap()).unwrap();
             assert_eq!(group.to_string(), text);
-            assert_eq!(text.parse(), Ok(group.clone()));
-            assert_eq!(Ugid::Group(group.clone()).to_string(), in_acl_cfg);
-            assert_eq!(in_acl_cfg.parse(), Ok(Ugid::Group(group)));
+            assert_eq!(text.parse(), Ok(group));
         }
-        for text in ["@staff@local", "@staff@%local", "@a%20b@%tenant", "@a b"] {
+        for name in ["staff", &longest] {
+            let group = Ugid::Group(GroupName::new(name, Realm::local()).unwrap());
+            assert_eq!((format!("@{name}").parse(), group.to_string()), (Ok(group), format!("@{name}")));
+        }
+        for text in
+            ["@staff@local", "@staff@%local", "@a%20b@%tenant", "@a b", "a%20b@%local", "alice@%local"]
+        {
             assert!(text.parse::<Ugid>().is_err(), "{text}");
         }
     }

@@ -52,7 +52,7 @@ pub fn realms(bytes: &[u8]) -> Realms {
         let wrong = |reason: String| LineError { line: section.line, reason };
         let comment = section.properties.iter().find(|(key, _)| key == "comment");
         let comment = comment.map(|(_, text)| text.clone()).filter(|text| text.len() <= COMMENT_BYTES_MAX);
-        match (section.error, section.id.parse::<Realm>()) {
+        match (section.error, Realm::from_proxmox(&section.id)) {
             (None, Ok(realm)) => {
                 found.realms.insert(realm, RealmSection { kind: section.kind, comment });
             }

@@ -69,7 +69,7 @@ impl TokenShadow {
 
     /// Removes the entries of every token of a user.
     pub fn remove_all_of(&mut self, user: &Userid) {
-        self.entries.retain(|(key, _)| !key.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
+        self.entries.retain(|(key, _)| !Authid::from_proxmox(key).is_ok_and(|authid| authid.user == *user));
     }
 
     /// The hashes and problems of the file.
@@ -77,7 +77,7 @@ impl TokenShadow {
         let mut found = Hashes { hashes: HashMap::with_capacity(self.entries.len()), ..Hashes::default() };
         let mut wrong: Vec<(String, &str)> = Vec::new();
         for (key, value) in self.entries {
-            if !key.parse::<Authid>().is_ok_and(|token| token.token.is_some()) {
+            if !Authid::from_proxmox(&key).is_ok_and(|token| token.token.is_some()) {
                 found
                     .problems
                     .push(format!("`{}` is not a token id (expected USER@REALM!NAME)", shown(&key)));
@@ -98,7 +98,7 @@ impl TokenShadow {
             }
         }
         for (key, reason) in wrong {
-            if let Ok(token) = key.parse() {
+            if let Ok(token) = Authid::from_proxmox(&key) {
                 let once = found.hashes.remove(&key).is_none() && !found.broken.contains_key(&token);
                 let reason = if once { reason } else { TWICE };
                 found.broken.insert(token, LineError { line: 0, reason: reason.to_owned() });
@@ -160,7 +160,7 @@ impl Seen {
             };
             met += 1;
             if !is_same {
-                let authid = token.parse::<Authid>().ok().filter(|authid| authid.token.is_some())?;
+                let authid = Authid::from_proxmox(token).ok().filter(|authid| authid.token.is_some())?;
                 changes.push((authid, Some(hash.to_owned())));
             }
             (!is_again && !hash.contains('\0')).then_some(())
@@ -171,7 +171,7 @@ impl Seen {
         if met < self.entries.len() {
             let walk = self.walk;
             for (token, _) in self.entries.extract_if(|_, (_, met)| *met < walk) {
-                changes.push((token.parse().ok()?, None));
+                changes.push((Authid::from_proxmox(&token).ok()?, None));
             }
         }
         Some(changes)

@@ -44,7 +44,7 @@ const TOKEN: &str = "token";
 pub fn read(parsed: &Parsed) -> UserCfg {
     let mut users = UserCfg { problems: parsed.errors.clone(), ..UserCfg::default() };
     for section in &parsed.sections {
-        match (read_section(section), section.id.parse::<Authid>()) {
+        match (read_section(section), Authid::from_proxmox(&section.id)) {
             (Ok((authid, entry)), _) => {
                 users.entries.insert(authid, entry);
             }
@@ -69,7 +69,7 @@ fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
     if let Some(error) = &section.error {
         return Err((error.clone(), true));
     }
-    let authid: Authid = section.id.parse().map_err(|why| at(section.line, format!("{why}")))?;
+    let authid = Authid::from_proxmox(&section.id).map_err(|why| at(section.line, format!("{why}")))?;
     match (section.kind.as_str(), &authid.token) {
         (USER, None) | (TOKEN, Some(_)) => {}
         (USER | TOKEN, _) => {
@@ -179,7 +179,7 @@ pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
 
 /// Removes the sections of a user and of every token of the user.
 pub fn remove_all_of(sections: &mut Vec<Section>, user: &Userid) {
-    sections.retain(|section| !section.id.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
+    sections.retain(|section| !Authid::from_proxmox(&section.id).is_ok_and(|authid| authid.user == *user));
 }
 
 #[cfg(test)]
