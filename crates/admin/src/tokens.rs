@@ -27,8 +27,10 @@ pub struct NewToken {
 /// A token, for listing.
 #[derive(Clone, Debug)]
 pub struct TokenSummary {
-    /// The name of the token: `user@realm!name`.
+    /// The authid of the token: `user@realm!name`.
     pub tokenid: String,
+    /// The name of the token.
+    pub name: TokenName,
     /// The id of the token.
     pub id: CredentialId,
     /// Whether the token is enabled.
@@ -352,7 +354,7 @@ fn edit<R>(
 /// The result for one token to upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// The name of the token: `user@realm!name`.
+    /// The authid of the token: `user@realm!name`.
     pub tokenid: String,
     /// Why the token was not marked; `None` if it was marked.
     pub left: Option<&'static str>,
@@ -552,6 +554,7 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
             let limited_to = delegation.map(|row| roles_on(view, &row.roles, &row.project)).transpose()?;
             Ok(TokenSummary {
                 tokenid: tokenid(&token),
+                name: token.name,
                 id,
                 enabled: token.enabled,
                 expires: token.expires,

@@ -1,5 +1,6 @@
 //! Application credentials: API tokens that are limited to a project.
 
+use super::listing::plain;
 use super::render::{access_rule, time};
 use super::{ApiError, ApiResponse, Call, Outcome};
 use enfilade_admin::keystone::{
@@ -28,7 +29,7 @@ fn of_user(call: &Call, user: &UserId) -> Result<Vec<ApplicationCredential>, Api
 pub(super) fn list(call: &mut Call) -> Outcome {
     let user = user(call)?;
     allow(call, &user)?;
-    let wanted = call.query("name").map(str::to_owned);
+    let wanted = call.query("name").map(plain);
     let mut rows = Vec::new();
     for one in of_user(call, &user)? {
         if wanted.as_deref().is_none_or(|name| name == one.credential.name.as_str()) {

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 const PATH: &str = "/access/users";
 
 fn shown(token: &TokenSummary) -> Value {
-    let name = token.tokenid.rsplit_once('!').map_or("", |(_, name)| name);
     json!({
-        "tokenid": token.tokenid, "token-name": name, "enable": token.enabled, "expire": token.expires,
+        "tokenid": token.tokenid, "token-name": token.name.as_str(), "enable": token.enabled, "expire": token.expires,
         "comment": token.comment,
     })
 }

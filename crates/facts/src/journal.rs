@@ -159,7 +159,11 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
+    // The longest names fit. A text that does not fit ends with `…`, which no spelling of a name contains at its end.
+    let short = |text: &str| match text.floor_char_boundary(LOG_TEXT_BYTES_MAX) {
+        end if end < text.len() => format!("{}…", text.get(..end).unwrap_or_default()),
+        _ => text.to_owned(),
+    };
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };
     let pieces: Vec<&[Write]> = match writes.len() {

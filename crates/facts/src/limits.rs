@@ -110,7 +110,7 @@ fixed! {
     /// The minimum time that an entry of the change log is kept, in seconds. An entry is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
     /// Longest description of a change, in bytes.
-    pub const LOG_TEXT_BYTES_MAX: usize = 1024;
+    pub const LOG_TEXT_BYTES_MAX: usize = 32 * 1024;
 
     /// How long the last good content of a broken file is used, in seconds, if `[facts] stale_limit` is not set.
     pub const STALE_LIMIT_SECONDS: i64 = 60;

@@ -243,7 +243,9 @@ impl RowVisitor for HasForm<'_> {
         R::Key: Serialize + DeserializeOwned,
     {
         let mut reader = Reader::new(self.value);
-        R::Key::from_bytes(self.key).is_some() && R::decode(&mut reader).is_some() && reader.is_empty()
+        let (key, row) = (R::Key::from_bytes(self.key), R::decode(&mut reader));
+        let is_key = |(key, row): (R::Key, R)| row.complete(key).bytes() == self.key;
+        reader.is_empty() && key.zip(row).is_some_and(is_key)
     }
 }
 

@@ -1,19 +1,19 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
 use super::extra::IMMUTABLE;
-use super::names::check_name;
+use super::names::{check_name, check_role_name};
 use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::import::Imported;
 use crate::resolve::dangling;
-use enfilade_facts::limits::{DOMAIN_NAME_CHARS_MAX, NAME_CHARS_MAX};
+use enfilade_facts::limits::DOMAIN_NAME_CHARS_MAX;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region,
     RegionId, ResourceKind, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, EndpointId, GroupId, GroupName, NameInDomain, ProjectId, Realm, RoleId,
+    Authid, CredentialId, DomainId, EndpointId, GroupId, GroupName, NameInDomain, ProjectId, Realm, RoleId,
     ServiceId, TokenName, UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, Source, View};
@@ -263,7 +263,7 @@ impl Taking<'_, '_> {
                 ("domain", row.name.to_string(), left)
             }
             CloudRecord::Role(id, row) => {
-                let fits = check_name("role", &row.name, NAME_CHARS_MAX).map_err(|why| why.to_string());
+                let fits = check_role_name(&row.name).map_err(|why| why.to_string());
                 let name = NameKey::role_of(row.domain.as_ref(), &row.name);
                 let left = match fits {
                     Ok(()) => self.named(id, row, &name, Name::new(*id.bytes(), row.name.as_str()))?,
@@ -305,7 +305,11 @@ impl Taking<'_, '_> {
             }
             CloudRecord::Credential(id, row) => {
                 let left = self.credential(id, row)?;
-                let name = format!("{}!{}", self.called(row.owner.bytes(), &row.owner), row.name);
+                let owner = self.called(row.owner.bytes(), &row.owner);
+                let name = match owner.parse() {
+                    Ok(user) => Authid { user, token: Some(row.name.clone()) }.to_string(),
+                    Err(_) => format!("{owner}!{}", row.name),
+                };
                 let differs =
                     Some("without the credential's secret, which Keystone does not return".to_owned());
                 return Ok(Imported::of("application credential", name, left.err()).but(differs));

@@ -2,13 +2,12 @@
 
 use super::extra::extra_of;
 use super::leaving::sweep_all;
-use super::names::check_name;
+use super::names::check_role_name;
 use super::resource::{Saving, StoredResource, delete, put_and_end};
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, role_id};
 use crate::users::check_comment;
-use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{Domain, Grant, Leaving, LeavingKey, Name, NameKey, NamedRole, ResourceKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -22,7 +21,7 @@ impl StoredResource for NamedRole {
     }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
-        check_name("role", &self.name, NAME_CHARS_MAX)?;
+        check_role_name(&self.name)?;
         check_comment(self.description.as_deref())?;
         if at.before.is_some_and(|before| before.domain != self.domain) {
             return Err(Error::Refused("the domain of a role cannot be changed".to_owned()));
@@ -63,7 +62,7 @@ pub fn add_role(
     name: &str,
     description: Option<&str>,
 ) -> Result<(RoleId, At), Error> {
-    check_name("role", name, NAME_CHARS_MAX)?;
+    check_role_name(name)?;
     ctx.commit(&format!("role define {name}"), |view, change| {
         let by_name = NameKey::role(name);
         if view.get::<Name>(&by_name)?.is_some() {

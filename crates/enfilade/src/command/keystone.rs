@@ -171,7 +171,7 @@ pub(super) fn require_domain(home: &Home, name: &Realm) -> anyhow::Result<()> {
 
 /// The project that a command names: NAME, NAME@DOMAIN or the id.
 pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId> {
-    if let Some(domain) = text.rsplit_once('@').and_then(|(_, domain)| domain.parse::<Realm>().ok()) {
+    if let Ok(NameInDomain { domain, .. }) = text.parse() {
         require_domain(home, &domain)?;
     }
     Ok(admin::find_project(home.source(), text)?)
