@@ -306,9 +306,9 @@ impl Taking<'_, '_> {
             CloudRecord::Credential(id, row) => {
                 let left = self.credential(id, row)?;
                 let owner = self.called(row.owner.bytes(), &row.owner);
-                let name = match owner.parse() {
-                    Ok(user) => Authid { user, token: Some(row.name.clone()) }.to_string(),
-                    Err(_) => format!("{owner}!{}", row.name),
+                let name = match (owner.parse(), row.name.parse()) {
+                    (Ok(user), Ok(name)) => Authid { user, token: Some(name) }.to_string(),
+                    _ => format!("{owner}!{}", row.name),
                 };
                 let differs =
                     Some("without the credential's secret, which Keystone does not return".to_owned());
