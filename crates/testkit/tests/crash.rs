@@ -198,9 +198,10 @@ fn status(pid: u32, field: &str) -> String {
 }
 
 fn start(verb: &str, place: &Path) -> Child {
-    let _ = std::fs::remove_dir_all(place.join("locks"));
     let _ = std::fs::remove_file(place.join("said"));
     for name in ["locks", "tmp"] {
+        // A killed worker leaves files, and a later worker may have the same process id.
+        let _ = std::fs::remove_dir_all(place.join(name));
         std::fs::create_dir_all(place.join(name)).unwrap();
     }
     plant(&place.join("main"));

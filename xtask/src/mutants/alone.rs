@@ -4,7 +4,7 @@ use super::build::{Place, copy};
 use super::list::Mutant;
 use super::results::{Found, Outcome, Results};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The time limit for the build and the tests of one mutant, in seconds.
 const SECONDS_MAX: &str = "900";
@@ -44,6 +44,9 @@ fn run_with<'m>(
     let mut command = place.cargo(&tree);
     command.args(["mutants", "--in-place", "--baseline", "skip", "--timeout", SECONDS_MAX, "--config"]);
     command.arg(&config).arg("--output").arg(&output).args(["--test-package", tested]);
+    // cargo-mutants does not apply `examine_re` to every kind of mutant, so the files are named, too.
+    let files: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.file.as_str()).collect();
+    command.args(files.into_iter().flat_map(|file| ["--file", file]));
     // The exit codes 2 and 3 mean that a mutant survived or exceeded the time limit.
     let status = command.status().map_err(|why| format!("cargo cannot be run: {why}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
