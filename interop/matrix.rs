@@ -304,6 +304,7 @@ fn may(actor: &Actor, route: &V3Route) -> bool {
         Who::DomainReader => actor.has("reader") && in_domain,
         Who::AnyDomainManager => actor.has("manager") && matches!(actor.on, On::Domain | On::OtherDomain),
         Who::AnyDomainReader => actor.has("reader") && matches!(actor.on, On::Domain | On::OtherDomain),
+        Who::DomainMember => in_domain,
         Who::ProjectMember => actor.on == On::Project && about.project,
         Who::InDomain => actor.on == On::Project && about.domain,
         Who::Service | Who::Redelegator => false,

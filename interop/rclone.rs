@@ -2,7 +2,7 @@
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
-use enfilade_admin::{ChangeContext, FileSet, NewAcl, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, FileSet, NewAcl, LimitModel, PasswordRules, ReservedPaths};
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_sources::lmdb::Lmdb;
@@ -47,6 +47,7 @@ fn tree(server: &Server) {
         facts: &facts,
         files: &FileSet::new(server.data()),
         passwords: PasswordRules::NONE,
+        limit_model: LimitModel::default(),
         reserved: &ReservedPaths::default(),
         roots: None,
         request: None,

@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, nanos, now};
 use crate::stores::{self, audit, id};
 use enfilade_admin::keystone::purge_revocations;
-use enfilade_admin::{ChangeContext, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, LimitModel, PasswordRules, ReservedPaths};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
 use enfilade_facts::tables::Revoked;
 use enfilade_facts::{Change, Index, Read, Source};
@@ -153,6 +153,7 @@ fn purge(cloud: &Cloud) -> Result<usize, Failure> {
         facts: cloud.lmdb(),
         files: &files,
         passwords: PasswordRules::NONE,
+        limit_model: LimitModel::default(),
         reserved: &reserved,
         roots: None,
         request: None,

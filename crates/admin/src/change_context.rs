@@ -1,6 +1,7 @@
 //! How a change is made: it is built on a view, committed with the name of the caller, and built again after a conflict.
 
 use crate::error::Error;
+use crate::limit_model::LimitModel;
 use crate::passwords::PasswordRules;
 use enfilade_content::ReservedPaths;
 use enfilade_facts::vocabulary::RequestId;
@@ -17,6 +18,8 @@ pub struct ChangeContext<'a> {
     pub files: &'a FileSet,
     /// The rules for passwords.
     pub passwords: &'a PasswordRules,
+    /// How limits of domains bind limits of projects.
+    pub limit_model: LimitModel,
     /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,
     /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make them anywhere.

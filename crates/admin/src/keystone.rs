@@ -6,7 +6,9 @@ mod bootstrap;
 mod catalog;
 mod delegations;
 mod describe;
+mod domain_configs;
 mod domains;
+mod endpoint_filters;
 mod extra;
 mod grants;
 mod groups;
@@ -14,12 +16,14 @@ mod import;
 mod leaving;
 mod made;
 mod names;
+mod policies;
 mod projects;
 mod resolve;
 mod resource;
 mod revocations;
 mod roles;
 mod trusts;
+mod unified_limits;
 
 pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
@@ -37,7 +41,11 @@ pub use describe::{
     Catalog, CatalogEndpoint, CatalogService, Described, DescribedScope, Named, Scopes, Subject, catalog,
     describe, filled, grantees_of, scopes_of,
 };
+pub use domain_configs::set_domain_config;
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
+pub use endpoint_filters::{
+    endpoints_of_group, endpoints_of_project, groups_of_project, projects_selecting, set_filter,
+};
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
 pub(crate) use grants::name_of_scope;
@@ -49,6 +57,7 @@ pub use groups::{groups_of, set_member};
 pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, taken_names};
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
+pub use policies::{endpoints_of_policy, policy_of_endpoint, set_association};
 pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, children_of, find_project, list_projects,
     parents_of, set_default_project, set_project, subtree_of,
@@ -64,3 +73,6 @@ pub use roles::{
 };
 pub(crate) use trusts::remove_trusts;
 pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts, use_trust};
+pub use unified_limits::{
+    Made, NewLimit, create_limits, create_registered_limits, domain_of_owner, limits_of, update_limit,
+};

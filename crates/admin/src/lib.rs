@@ -24,6 +24,7 @@ mod key_watch;
 mod keys;
 pub mod keystone;
 mod known_keys;
+mod limit_model;
 mod locks;
 mod passwords;
 mod resolve;
@@ -60,6 +61,7 @@ pub use keys::{
     rotate_due_keys, rotate_keys,
 };
 pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, tokens_of_the_key};
+pub use limit_model::LimitModel;
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};

@@ -57,6 +57,11 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
+    /// Whether the call is permitted to every session, and this session is not permitted more. A list then contains only the caller's own resources.
+    pub fn is_for_anybody(&self) -> bool {
+        self.by == Who::Anybody
+    }
+
     /// Whether changes count as an administrator's or as a user's. A manager of a domain counts as a user, because the domains of tenants have
     /// managers.
     pub fn requester(&self) -> Requester {

@@ -25,6 +25,8 @@ pub enum Who {
     AnyDomainManager,
     /// Role `reader` on any domain: lists then contain only the resources of that domain.
     AnyDomainReader,
+    /// Any role on the domain that the call is about.
+    DomainMember,
     /// Any role on the project that the call is about.
     ProjectMember,
     /// Any role on a project of the domain that the call is about.
@@ -51,6 +53,7 @@ impl Who {
             Who::DomainReader => "reader on the domain",
             Who::AnyDomainManager => "manager on a domain",
             Who::AnyDomainReader => "reader on a domain (only for its resources)",
+            Who::DomainMember => "any role on the domain",
             Who::ProjectMember => "any role on the project",
             Who::InDomain => "any role on a project of the domain",
             Who::Service => "service",
@@ -112,6 +115,8 @@ const SEES_ROLES: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainManage
 const OWN: &[Who] = &[Who::Admin, Who::Owner];
 const SERVES: &[Who] = &[Who::Service, Who::Admin];
 const SEES_OWN: &[Who] = &[Who::Admin, Who::Owner, Who::SystemReader];
+const LISTS_LIMITS: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who::Anybody];
+const SEES_LIMIT: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainMember, Who::ProjectMember];
 const VALIDATES: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who::Owner];
 
 /// The table.
@@ -136,6 +141,13 @@ pub static POLICY: &[Rule] = &[
     people("create_domain", ADMIN),
     people("update_domain", ADMIN),
     people("delete_domain", ADMIN),
+    reads("get_domain_config", READS),
+    reads("get_domain_config_default", READS),
+    reads("get_security_compliance_domain_config", &[Who::Anybody]),
+    // The configuration of a domain decides where its users come from.
+    people("create_domain_config", ADMIN),
+    people("update_domain_config", ADMIN),
+    people("delete_domain_config", ADMIN),
     reads("get_project", SEES_PROJECT),
     reads("list_projects", LISTS),
     reads("list_user_projects", READS_OWN),
@@ -203,6 +215,49 @@ pub static POLICY: &[Rule] = &[
     manages("create_region", ADMIN),
     manages("update_region", ADMIN),
     manages("delete_region", ADMIN),
+    reads("get_registered_limit", &[Who::Anybody]),
+    reads("list_registered_limits", &[Who::Anybody]),
+    manages("create_registered_limits", ADMIN),
+    manages("update_registered_limit", ADMIN),
+    manages("delete_registered_limit", ADMIN),
+    reads("get_limit_model", &[Who::Anybody]),
+    reads("get_limit", SEES_LIMIT),
+    reads("list_limits", LISTS_LIMITS),
+    manages("create_limits", ADMIN),
+    manages("update_limit", ADMIN),
+    manages("delete_limit", ADMIN),
+    reads("get_policy", READS),
+    reads("list_policies", READS),
+    manages("create_policy", ADMIN),
+    manages("update_policy", ADMIN),
+    manages("delete_policy", ADMIN),
+    reads("list_endpoints_for_policy", READS),
+    reads("get_policy_for_endpoint", READS),
+    reads("check_policy_association_for_endpoint", READS),
+    manages("create_policy_association_for_endpoint", ADMIN),
+    manages("delete_policy_association_for_endpoint", ADMIN),
+    reads("check_policy_association_for_service", READS),
+    manages("create_policy_association_for_service", ADMIN),
+    manages("delete_policy_association_for_service", ADMIN),
+    reads("check_policy_association_for_region_and_service", READS),
+    manages("create_policy_association_for_region_and_service", ADMIN),
+    manages("delete_policy_association_for_region_and_service", ADMIN),
+    reads("get_endpoint_group", READS),
+    reads("list_endpoint_groups", READS),
+    reads("list_endpoints_associated_with_endpoint_group", READS),
+    reads("list_projects_associated_with_endpoint_group", READS),
+    reads("get_endpoint_group_in_project", READS),
+    reads("list_endpoint_groups_for_project", READS),
+    reads("list_projects_for_endpoint", READS),
+    reads("list_endpoints_for_project", READS),
+    reads("check_endpoint_in_project", READS),
+    manages("create_endpoint_group", ADMIN),
+    manages("update_endpoint_group", ADMIN),
+    manages("delete_endpoint_group", ADMIN),
+    manages("add_endpoint_group_to_project", ADMIN),
+    manages("remove_endpoint_group_from_project", ADMIN),
+    manages("add_endpoint_to_project", ADMIN),
+    manages("remove_endpoint_from_project", ADMIN),
     keys("get_credential", SEES_OWN),
     keys("list_credentials", SEES_OWN),
     keys("create_credential", OWN),
@@ -274,6 +329,7 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
         Who::DomainReader => session.has("reader") && is_of_domain(),
         Who::AnyDomainManager => session.has("manager") && on_domain.is_some(),
         Who::AnyDomainReader => session.has("reader") && on_domain.is_some(),
+        Who::DomainMember => is_of_domain(),
         Who::ProjectMember => {
             about.project.is_some() && session.claim.scope.project().as_ref() == about.project
         }

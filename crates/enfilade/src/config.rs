@@ -9,7 +9,7 @@ pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
 
 use anyhow::{Context, bail};
-use enfilade_admin::{CertificatePlace, IndexUse, PasswordRules};
+use enfilade_admin::{CertificatePlace, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
@@ -17,7 +17,7 @@ use keys::{Access, Backup, Datastores, Effect, Http, Operations};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use values::{Duration, Matching, UseOfIndex};
+use values::{Duration, Matching, UseOfIndex, UseOfLimits};
 
 /// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -77,6 +77,16 @@ impl Tls {
             Matching::Haproxy => Match::Haproxy,
         };
         Rules { matching, strict: self.strict_sni }
+    }
+}
+
+impl UseOfLimits {
+    /// The model, in the type of the crate `enfilade-admin`.
+    pub(crate) fn model(self) -> LimitModel {
+        match self {
+            UseOfLimits::Flat => LimitModel::Flat,
+            UseOfLimits::StrictTwoLevel => LimitModel::StrictTwoLevel,
+        }
     }
 }
 

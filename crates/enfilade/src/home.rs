@@ -9,7 +9,7 @@ use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{
-    CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths, TokenKey,
+    CertificatePlace, ChangeContext, KeyTerms, LimitModel, PasswordRules, Reserved, ReservedPaths, TokenKey,
     judge_token_key, record_token_key,
 };
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
@@ -300,6 +300,7 @@ impl Home {
             facts: self.source(),
             files,
             passwords,
+            limit_model: self.config.identity.limit_model.model(),
             reserved,
             roots: None,
             request: None,
@@ -454,6 +455,7 @@ pub(crate) fn server_change_context<'a>(
         facts,
         files,
         passwords,
+        limit_model: LimitModel::default(),
         reserved,
         roots: Some(&[]),
         request: None,

@@ -148,6 +148,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let house =
         home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots())
+        .with_limit_model(home.config.identity.limit_model.model())
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header));
     let router = protocols::router(&faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);

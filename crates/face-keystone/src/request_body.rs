@@ -53,6 +53,31 @@ impl RequestBody {
         }
     }
 
+    /// Reads the objects in the list named `many`, each of which describes one `what`. An empty list is refused.
+    pub(super) fn all_of(call: &Call, many: &str, what: &'static str) -> Result<Vec<Self>, Error> {
+        let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
+        let all = body.get(many).and_then(Value::as_array).filter(|all| !all.is_empty());
+        let all = all.and_then(|all| all.iter().map(|one| one.as_object().cloned()).collect::<Option<Vec<_>>>());
+        let expected = || invalid(format!("Expecting to find {many}, a list of at least one object, in the body."));
+        Ok(all.ok_or_else(expected)?.into_iter().map(|object| RequestBody { what, object }).collect())
+    }
+
+    /// Refuses every attribute but these.
+    pub(super) fn only(&self, names: &[&str]) -> Result<(), Error> {
+        match self.object.keys().find(|name| !names.contains(&name.as_str())) {
+            Some(name) => Err(self.wrong(name, &format!("only {}", names.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses an object without attributes.
+    pub(super) fn unless_empty(&self) -> Result<(), Error> {
+        match self.object.is_empty() {
+            true => Err(invalid(format!("Expecting to find at least one attribute of {} in the body.", self.what))),
+            false => Ok(()),
+        }
+    }
+
     fn wrong(&self, name: &str, expected: &str) -> Error {
         let what = self.what;
         invalid(format!("Invalid input for field/attribute {name} of {what}: expected {expected}."))
@@ -134,6 +159,29 @@ impl RequestBody {
                 .map(|id| Some(Some(id)))
                 .map_err(|_| self.wrong(name, "32 lower-case hexadecimal digits")),
         }
+    }
+
+    /// A required id.
+    pub(super) fn needed_id<I: FromStr>(&self, name: &str) -> Result<I, Error> {
+        self.id(name)?.flatten().ok_or_else(|| self.wrong(name, "32 lower-case hexadecimal digits"))
+    }
+
+    /// A limit: -1, which is no limit, or a number that is not negative.
+    pub(super) fn limit(&self, name: &str) -> Result<Option<i32>, Error> {
+        let Some(value) = self.object.get(name) else { return Ok(None) };
+        let limit = value.as_i64().and_then(|number| i32::try_from(number).ok()).filter(|limit| *limit >= -1);
+        limit.map(Some).ok_or_else(|| self.wrong(name, "a number from -1 to 2147483647"))
+    }
+
+    /// A required limit.
+    pub(super) fn needed_limit(&self, name: &str) -> Result<i32, Error> {
+        self.limit(name)?.ok_or_else(|| self.wrong(name, "a number from -1 to 2147483647"))
+    }
+
+    /// An object.
+    pub(super) fn object(&self, name: &str) -> Result<Option<&Map<String, Value>>, Error> {
+        let Some(value) = self.object.get(name) else { return Ok(None) };
+        value.as_object().map(Some).ok_or_else(|| self.wrong(name, "an object"))
     }
 
     /// A list of texts.

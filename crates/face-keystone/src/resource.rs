@@ -10,7 +10,10 @@ use enfilade_admin::{ChangeContext, Error};
 use enfilade_faces::percent::push_name;
 use enfilade_facts::View;
 use enfilade_facts::tables::{BlobId, Domain, Key, Name, NameKey, NameKind, RegionId, ResourceKind, Row};
-use enfilade_facts::vocabulary::{DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
+use enfilade_facts::vocabulary::{
+    DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId, RegisteredLimitId, RoleId,
+    ServiceId, UserId,
+};
 use enfilade_passage::{About, ApiPermit, Party};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
@@ -35,7 +38,19 @@ macro_rules! hexadecimal {
         }
     )*};
 }
-hexadecimal!(BlobId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId);
+hexadecimal!(
+    BlobId,
+    EndpointGroupId,
+    EndpointId,
+    GroupId,
+    LimitId,
+    PolicyId,
+    ProjectId,
+    RegisteredLimitId,
+    RoleId,
+    ServiceId,
+    UserId
+);
 
 impl Id for DomainId {
     fn from_text(text: &str) -> Option<Self> {
@@ -127,6 +142,8 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     const HAS_OPTIONS: bool = true;
     /// Whether an id in a path is percent-decoded.
     const DECODES_ID: bool = false;
+    /// The part of the path before the collection, for kinds of an extension.
+    const UNDER: &'static str = "";
     /// How resources are listed by domain and found by name, if their names are unique within a domain.
     const IN_DOMAIN: Option<InDomain<Self>> = None;
     /// How a body changes a record of the kind, and how a record is deleted.
@@ -270,7 +287,7 @@ pub(super) fn described_whole<R: Resource>(base: &str, record: Record<R>) -> Val
 
 /// The URL of a record.
 pub(super) fn link<R: Resource>(base: &str, id: &str) -> String {
-    let mut link = format!("{base}/v3/{}/", R::SCHEMA.many);
+    let mut link = format!("{base}/v3{}/{}/", R::UNDER, R::SCHEMA.many);
     push_name(&mut link, id);
     link
 }
@@ -341,6 +358,14 @@ pub(super) fn unless_immutable<R: Resource>(
 pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, RequestBody), ApiError> {
     let permit = call.allow(&About::default())?;
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
+}
+
+/// The permit and the body of a request to create several records that are in no domain.
+pub(super) fn permitted_batch<R: Resource>(
+    call: &mut Call,
+) -> Result<(ApiPermit, Vec<RequestBody>), ApiError> {
+    let permit = call.allow(&About::default())?;
+    Ok((permit, RequestBody::all_of(call, R::SCHEMA.many, R::SCHEMA.one)?))
 }
 
 /// The permit and the body of a request to create a record in a domain: the domain in the body or, by default, that of the session.

@@ -8,6 +8,7 @@ pub(super) enum Type {
     Text,
     TextOrNull,
     Flag,
+    Number,
     Texts,
     Object,
     #[cfg(test)]

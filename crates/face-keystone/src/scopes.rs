@@ -12,7 +12,7 @@ pub(super) fn catalog(call: &mut Call) -> Outcome {
     call.allow(&About::default())?;
     let session = call.visit.identity().session().filter(|session| session.claim.scope != Scope::Unscoped);
     let session = session.ok_or_else(|| forbidden("identity:get_auth_catalog"))?;
-    let catalog = catalog_of(call.faces.house().source(), call.faces.catalog())?;
+    let catalog = catalog_of(call.faces.house().source(), call.faces.catalog(), &session.claim.scope)?;
     let body = catalog_body(&catalog, session, &format!("{}/v3/auth/catalog", call.base));
     Ok(ApiResponse { status: StatusCode::OK, body: body.into(), subject: None })
 }

@@ -6,7 +6,7 @@ use crate::metrics::Metrics;
 use crate::rendered::Rendered;
 use crate::trace::{self, Trace};
 use enfilade_admin::keystone::Catalog;
-use enfilade_admin::{ChangeContext, FileSet, PasswordRules};
+use enfilade_admin::{ChangeContext, FileSet, LimitModel, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::RequestId;
@@ -24,6 +24,7 @@ pub struct Faces {
     pub(crate) house: Arc<House>,
     files: Arc<FileSet>,
     passwords: PasswordRules,
+    limit_model: LimitModel,
     roots: Arc<[PathBuf]>,
     pub(crate) metrics: Arc<Metrics>,
     v3: Arc<V3Memo>,
@@ -59,8 +60,21 @@ impl Faces {
             requests: AtomicU64::new(0),
         };
         let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
-        let (roots, transport_security) = (roots.into(), None);
-        Faces { house, files, passwords, roots, metrics, v3: Arc::new(v3), reloads, transport_security }
+        let (roots, transport_security, limit_model) = (roots.into(), None, LimitModel::default());
+        let v3 = Arc::new(v3);
+        Faces { house, files, passwords, limit_model, roots, metrics, v3, reloads, transport_security }
+    }
+
+    /// How limits of domains bind limits of projects.
+    pub fn limit_model(&self) -> LimitModel {
+        self.limit_model
+    }
+
+    /// Sets how limits of domains bind limits of projects.
+    #[must_use]
+    pub fn with_limit_model(mut self, model: LimitModel) -> Self {
+        self.limit_model = model;
+        self
     }
 
     /// The limits of requests.
@@ -124,6 +138,7 @@ impl Faces {
             facts: house.source(),
             files: &self.files,
             passwords: &self.passwords,
+            limit_model: self.limit_model,
             reserved: house.reserved(),
             roots: Some(&self.roots),
             who,

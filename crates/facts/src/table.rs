@@ -62,11 +62,25 @@ pub enum Table {
     Leaving = 27,
     /// Credentials that services store for users.
     Blobs = 28,
+    /// The limits that services register: what a project or domain may use by default.
+    RegisteredLimits = 29,
+    /// The limits of single projects and domains.
+    Limits = 30,
+    /// Policies that services store.
+    Policies = 31,
+    /// The policy of an endpoint, a service, or a service in a region.
+    PolicyAssociations = 32,
+    /// Groups of endpoints.
+    EndpointGroups = 33,
+    /// The endpoints, and the groups of endpoints, that the catalog of a project contains.
+    EndpointFilters = 34,
+    /// The configuration of domains.
+    DomainConfigs = 35,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 29] = [
+    pub const ALL: [Table; 36] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -96,6 +110,13 @@ impl Table {
         Table::Extras,
         Table::Leaving,
         Table::Blobs,
+        Table::RegisteredLimits,
+        Table::Limits,
+        Table::Policies,
+        Table::PolicyAssociations,
+        Table::EndpointGroups,
+        Table::EndpointFilters,
+        Table::DomainConfigs,
     ];
 
     /// The tables that hold facts. Every commit maintains the other tables as well.
@@ -140,6 +161,13 @@ impl Table {
             Table::Extras => "extras",
             Table::Leaving => "leaving",
             Table::Blobs => "blobs",
+            Table::RegisteredLimits => "registered-limits",
+            Table::Limits => "limits",
+            Table::Policies => "policies",
+            Table::PolicyAssociations => "policy-associations",
+            Table::EndpointGroups => "endpoint-groups",
+            Table::EndpointFilters => "endpoint-filters",
+            Table::DomainConfigs => "domain-configs",
         }
     }
 

@@ -8,7 +8,9 @@ mod blobs;
 mod catalog;
 mod credentials;
 mod datastores;
+mod domain_configs;
 mod endings;
+mod endpoint_filters;
 mod extras;
 mod files;
 mod grant_key;
@@ -19,19 +21,23 @@ mod log;
 mod memberships;
 mod names;
 mod parties;
+mod policies;
 mod projects;
 mod reverse;
 mod revocations;
 mod sids;
 mod taking;
 mod trusts;
+mod unified_limits;
 
 pub use assignments::{Assignment, AssignmentKey};
 pub use blobs::{Blob, BlobId, Ec2Key};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};
+pub use domain_configs::{ConfigOption, DomainConfig};
 pub use endings::{ENDINGS, Ends};
+pub use endpoint_filters::{EndpointFilter, EndpointFilterKey, EndpointGroup, GroupFilters, Selected};
 pub use extras::{Extra, ExtraKey, ResourceKind};
 pub use files::{FileFault, FileName, FileVersion, Mirrored, MirroredFile};
 pub use grant_key::{GrantKey, GrantScope, Grantee};
@@ -42,12 +48,14 @@ pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind};
 pub use parties::{Member, Who};
+pub use policies::{Policy, PolicyAssociation, PolicyTarget};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
 pub use sids::{KnownKey, SidSpace, SidSpaceKey};
 pub use taking::{keeps_out, only_takes};
 pub use trusts::Trust;
+pub use unified_limits::{Limit, LimitOwner, RegisteredLimit};
 
 pub use crate::table::Table;
 
@@ -157,7 +165,14 @@ facts!(
     Reverse,
     Extra,
     Leaving,
-    Blob
+    Blob,
+    RegisteredLimit,
+    Limit,
+    Policy,
+    PolicyAssociation,
+    EndpointGroup,
+    EndpointFilter,
+    DomainConfig
 );
 
 /// The key of a record.
@@ -180,4 +195,18 @@ macro_rules! id_key {
         }
     )*};
 }
-id_key!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId, TrustId);
+id_key!(
+    DomainId,
+    UserId,
+    GroupId,
+    CredentialId,
+    ProjectId,
+    RoleId,
+    ServiceId,
+    EndpointId,
+    TrustId,
+    RegisteredLimitId,
+    LimitId,
+    PolicyId,
+    EndpointGroupId
+);

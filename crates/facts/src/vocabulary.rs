@@ -23,7 +23,10 @@ pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid
 pub use datastore_name::DatastoreName;
 pub use date::{LAST_SECOND, date_of, days_of, from_rfc3339, to_rfc3339};
 pub use escapes::{from_hex, from_lower_hex, percent_decoded, percent_decoded_leniently, to_hex};
-pub use id::{CredentialId, DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, TrustId, UserId};
+pub use id::{
+    CredentialId, DomainId, EndpointGroupId, EndpointId, GroupId, LimitId, PolicyId, ProjectId,
+    RegisteredLimitId, RoleId, ServiceId, TrustId, UserId,
+};
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;
 pub use privilege::Privileges;
@@ -74,7 +77,21 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId, TrustId);
+as_text!(
+    DomainId,
+    UserId,
+    GroupId,
+    CredentialId,
+    ProjectId,
+    RoleId,
+    ServiceId,
+    EndpointId,
+    TrustId,
+    RegisteredLimitId,
+    LimitId,
+    PolicyId,
+    EndpointGroupId
+);
 as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName, AclDialect);
 
 /// Proxmox's `SAFE_ID`: letters, digits, underscores, dots and dashes. The first character is not a dot or a dash.

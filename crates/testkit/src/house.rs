@@ -2,7 +2,7 @@
 
 use crate::clock::FixedClock;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{ChangeContext, DatastoreEdit, NewUser, PasswordRules, TokenTerms};
+use enfilade_admin::{ChangeContext, DatastoreEdit, LimitModel, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
@@ -142,6 +142,7 @@ impl TestHouse {
             facts: &*source,
             files: &files,
             passwords: PasswordRules::NONE,
+            limit_model: LimitModel::default(),
             reserved: &ReservedPaths::default(),
             roots: None,
             request: None,
@@ -191,6 +192,7 @@ impl TestHouse {
             facts: self.facts(),
             files: &self.files,
             passwords: PasswordRules::NONE,
+            limit_model: LimitModel::default(),
             reserved: self.house.reserved(),
             roots: None,
             request: None,

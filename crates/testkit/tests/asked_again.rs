@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use enfilade_admin::{ChangeContext, DatastoreEdit, NewAcl, PasswordRules};
+use enfilade_admin::{ChangeContext, DatastoreEdit, NewAcl, LimitModel, PasswordRules};
 use enfilade_facts::source::Source;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_facts::{At, Change, CommitError, Requester, SourceError, View};
@@ -108,6 +108,7 @@ impl World {
                 facts: &*facts,
                 files: &files,
                 passwords: PasswordRules::NONE,
+                limit_model: LimitModel::default(),
                 reserved: &reserved,
                 roots: None,
                 request: None,

@@ -11,7 +11,7 @@
 )]
 
 use enfilade_admin::{
-    ChangeContext, DatastoreEdit, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms,
+    ChangeContext, DatastoreEdit, NewUser, LimitModel, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms,
     UserEdit,
 };
 use enfilade_facts::tables::FileName;
@@ -56,6 +56,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
         facts: &lmdb,
         files: &files,
         passwords: PasswordRules::NONE,
+        limit_model: LimitModel::default(),
         reserved: &ReservedPaths::default(),
         roots: None,
         request: None,

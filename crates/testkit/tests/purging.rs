@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use enfilade_admin::keystone::{list_revocations, purge_revocations, revoke};
-use enfilade_admin::{ChangeContext, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, LimitModel, PasswordRules, ReservedPaths};
 use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{
@@ -93,6 +93,7 @@ impl World {
             facts: &self.counted,
             files: &self.files,
             passwords: PasswordRules::NONE,
+            limit_model: LimitModel::default(),
             reserved: &self.reserved,
             roots: None,
             request: None,

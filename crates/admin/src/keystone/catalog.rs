@@ -1,12 +1,17 @@
 //! The catalog: services, regions and endpoints.
 
+use super::endpoint_filters::forget_selected;
 use super::names::check_name;
-use super::resource::{Saving, StoredResource, delete};
+use super::policies::{forget_associations, regions_in};
+use super::resource::{Saving, StoredResource, claim, delete};
+use super::unified_limits::unless_limited;
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
 use crate::users::check_comment;
 use enfilade_facts::limits::NAME_CHARS_MAX;
-use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, RegionId, ResourceKind, Service};
+use enfilade_facts::tables::{
+    Endpoint, Extra, ExtraKey, Interface, PolicyTarget, Region, RegionId, ResourceKind, Selected, Service,
+};
 use enfilade_facts::vocabulary::{EndpointId, ServiceId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
@@ -24,16 +29,21 @@ impl StoredResource for Service {
         if self.name.is_empty() { Ok(()) } else { check_name("service", &self.name, NAME_CHARS_MAX) }
     }
 
-    /// The endpoints of a service are deleted with it.
+    /// The endpoints of a service are deleted with it. A service with registered limits is not deleted.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
+        unless_limited(view, &format!("service {id}"), |row| row.service == *id)?;
+        claim(view, change, id, self)?;
         change.delete::<Service>(id);
         for (endpoint, row) in view.list::<Endpoint>(&[])? {
             if row.service == *id {
-                change.delete::<Endpoint>(&endpoint);
+                row.forget(view, change, &endpoint)?;
                 change.delete::<Extra>(&ExtraKey::of(ResourceKind::Endpoint, &endpoint));
             }
         }
-        Ok(())
+        forget_associations(view, change, |target, _| match target {
+            PolicyTarget::Service(service) | PolicyTarget::InRegion(service, _) => service == id,
+            PolicyTarget::Endpoint(_) => false,
+        })
     }
 }
 
@@ -54,9 +64,10 @@ impl StoredResource for Endpoint {
         Ok(())
     }
 
-    fn forget(&self, _: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
         change.delete::<Endpoint>(id);
-        Ok(())
+        forget_selected(view, change, Selected::Endpoint(*id))?;
+        forget_associations(view, change, |target, _| *target == PolicyTarget::Endpoint(*id))
     }
 }
 
@@ -88,17 +99,27 @@ impl StoredResource for Region {
         Ok(())
     }
 
-    /// A region with other regions or endpoints in it is not deleted.
+    /// The regions in a region are deleted with it. A region with endpoints or registered limits, in itself or in one of those, is not deleted.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
-        let has_regions = view.list::<Region>(&[])?.iter().any(|(_, row)| row.parent.as_ref() == Some(id));
-        let is_of_it = |row: &Endpoint| row.region.as_deref() == Some(id.0.as_str());
-        if has_regions || view.list::<Endpoint>(&[])?.iter().any(|(_, row)| is_of_it(row)) {
+        let regions = view.list::<Region>(&[])?;
+        let within = regions_in(&regions, id);
+        let is_within = |region: Option<&str>| region.is_some_and(|region| within.contains(region));
+        if view.list::<Endpoint>(&[])?.iter().any(|(_, row)| is_within(row.region.as_deref())) {
             return Err(Error::Refused(format!(
-                "region {id} cannot be deleted: it has other regions or endpoints in it; delete those first"
+                "region {id} cannot be deleted: it or a region in it has endpoints; delete those first"
             )));
         }
-        change.delete::<Region>(id);
-        Ok(())
+        unless_limited(view, &format!("region {id}"), |row| {
+            is_within(row.region.as_ref().map(|region| region.0.as_str()))
+        })?;
+        for (region, row) in regions.iter().filter(|(region, _)| within.contains(region.0.as_str())) {
+            claim(view, change, region, row)?;
+            change.delete::<Region>(region).delete::<Extra>(&ExtraKey::of(ResourceKind::Region, region));
+        }
+        forget_associations(view, change, |target, _| match target {
+            PolicyTarget::InRegion(_, region) => within.contains(region.0.as_str()),
+            _ => false,
+        })
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::error::Error;
 use crate::resolve::dangling;
 use enfilade_facts::tables::{
-    Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Group, Interface, Member,
-    Membership, Name, NameKey, NameKind, Project, Service, User,
+    Credential, Delegation, Domain, Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Grant, GrantKey, GrantScope, Grantee, Group, Interface, Member,
+    Membership, Name, NameKey, NameKind, Project, Selected, Service, User,
 };
-use enfilade_facts::vocabulary::{DomainId, ProjectId, Realm, UserId};
+use enfilade_facts::vocabulary::{DomainId, EndpointGroupId, EndpointId, ProjectId, Realm, UserId};
 use enfilade_facts::{At, Index, IndexError, Indexed, Read, Source, SourceError, Table, View};
 use enfilade_identity::{Scope, Session};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An id and a name.
@@ -83,19 +83,55 @@ pub struct CatalogEndpoint {
     pub url: String,
 }
 
-/// The enabled services, by type and name, with their enabled endpoints. The catalog is built again when a service or endpoint changes.
+/// The enabled services, by type and name, with their enabled endpoints. The catalog is built again when a service, an endpoint or a group of
+/// endpoints changes.
 #[derive(Clone, Debug)]
-pub struct Catalog(Arc<Vec<CatalogService>>);
+pub struct Catalog {
+    services: Arc<Vec<CatalogService>>,
+    filters: Arc<CatalogFilters>,
+    /// Whether any project has a filter. Only then the filters of a project are looked up.
+    has_filters: bool,
+}
+
+/// The endpoints that a filter can select, enabled or not.
+#[derive(Debug, Default)]
+struct CatalogFilters {
+    endpoints: BTreeSet<EndpointId>,
+    groups: BTreeMap<EndpointGroupId, Vec<EndpointId>>,
+}
 
 impl Catalog {
     /// The services.
     pub fn services(&self) -> &[CatalogService] {
-        &self.0
+        &self.services
+    }
+
+    /// The catalog for a scope. If filters of the project select endpoints, the catalog contains only those, and only services that have any of them.
+    fn of(self, view: &View<'_>, scope: &Scope) -> Result<Self, SourceError> {
+        let Some(project) = scope.project().filter(|_| self.has_filters) else { return Ok(self) };
+        let mut selected = BTreeSet::new();
+        for (key, _) in view.list::<EndpointFilter>(&EndpointFilterKey::of(&project))? {
+            match key.selected {
+                Selected::Endpoint(id) => selected.extend(self.filters.endpoints.get(&id)),
+                Selected::Group(id) => selected.extend(self.filters.groups.get(&id).into_iter().flatten()),
+            }
+        }
+        if selected.is_empty() {
+            return Ok(self);
+        }
+        let ids: BTreeSet<String> = selected.into_iter().map(ToString::to_string).collect();
+        let services = self.services.iter().filter_map(|service| {
+            let is_selected = |endpoint: &&CatalogEndpoint| ids.contains(&endpoint.id);
+            let endpoints: Vec<_> = service.endpoints.iter().filter(is_selected).cloned().collect();
+            (!endpoints.is_empty()).then(|| CatalogService { endpoints, ..service.clone() })
+        });
+        Ok(Catalog { services: Arc::new(services.collect()), ..self })
     }
 }
 
 impl Indexed for Catalog {
-    const TABLES: &'static [Table] = &[Table::Services, Table::Endpoints];
+    const TABLES: &'static [Table] =
+        &[Table::Services, Table::Endpoints, Table::EndpointGroups, Table::EndpointFilters];
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
         let endpoints = view.list::<Endpoint>(&[])?;
@@ -115,11 +151,22 @@ impl Indexed for Catalog {
             services.push(CatalogService { id, kind, name, endpoints: of_it });
         }
         services.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
-        Ok(Catalog(Arc::new(services)))
+        let of_group = |group: &EndpointGroup| {
+            let matching = endpoints.iter().filter(|(_, row)| group.filters.match_with(row));
+            matching.map(|(id, _)| *id).collect()
+        };
+        let groups = view.list::<EndpointGroup>(&[])?;
+        let groups = groups.into_iter().map(|(id, row)| (id, of_group(&row))).collect();
+        let filters = CatalogFilters { endpoints: endpoints.iter().map(|(id, _)| *id).collect(), groups };
+        let has_filters = view.any::<EndpointFilter>(&[])?;
+        Ok(Catalog { services: Arc::new(services), filters: Arc::new(filters), has_filters })
     }
 
-    fn update(&mut self, view: &View<'_>, _: Table, _: &[u8]) -> Result<(), SourceError> {
-        *self = Self::build(view)?;
+    fn update(&mut self, view: &View<'_>, table: Table, _: &[u8]) -> Result<(), SourceError> {
+        match table {
+            Table::EndpointFilters => self.has_filters = view.any::<EndpointFilter>(&[])?,
+            _ => *self = Self::build(view)?,
+        }
         Ok(())
     }
 
@@ -128,16 +175,18 @@ impl Indexed for Catalog {
         view: &View<'_>,
         written: &BTreeSet<(Table, Vec<u8>)>,
     ) -> Result<(), SourceError> {
-        written.first().map_or(Ok(()), |(table, key)| self.update(view, *table, key))
+        // All filters are one flag, and any other change builds the whole catalog: so one key of the right table is enough.
+        let of_catalog = written.iter().find(|(table, _)| *table != Table::EndpointFilters);
+        of_catalog.or(written.first()).map_or(Ok(()), |(table, key)| self.update(view, *table, key))
     }
 }
 
-/// The catalog of a view. It is built from the view if the index is already at a later revision.
-fn catalog_in(view: &View<'_>, index: &Index<Catalog>) -> Result<Catalog, SourceError> {
+/// The catalog of a view, for a scope. It is built from the view if the index is already at a later revision.
+fn catalog_in(view: &View<'_>, index: &Index<Catalog>, scope: &Scope) -> Result<Catalog, SourceError> {
     match index.read(view, Catalog::clone) {
-        Ok(catalog) => Ok(catalog),
+        Ok(catalog) => catalog.of(view, scope),
         Err(IndexError::Source(why)) => Err(why),
-        Err(IndexError::Ahead) => Catalog::build(view),
+        Err(IndexError::Ahead) => Catalog::build(view)?.of(view, scope),
     }
 }
 
@@ -151,8 +200,8 @@ pub fn describe(
     index: &Index<Catalog>,
 ) -> Result<(Described, Catalog, At), Error> {
     source.read(|view| {
-        let catalog = catalog_in(view, index)?;
         let claim = &session.claim;
+        let catalog = catalog_in(view, index, &claim.scope)?;
         // If the trust allows impersonation, services see the trustor as the user of the session.
         let impersonated = session.trusted.as_ref().map(|trusted| &trusted.trust);
         let told = impersonated.filter(|trust| trust.impersonation).map_or(claim.user, |trust| trust.trustor);
@@ -188,12 +237,12 @@ fn named_domain(view: &View<'_>, id: &DomainId) -> Result<Named<DomainId>, Error
     Ok(Named { id: *id, name: name.to_string() })
 }
 
-/// The present catalog.
+/// The present catalog for a scope.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn catalog(source: &dyn Source, index: &Index<Catalog>) -> Result<Catalog, Error> {
-    Ok(source.read(|view| catalog_in(view, index))??)
+pub fn catalog(source: &dyn Source, index: &Index<Catalog>, scope: &Scope) -> Result<Catalog, Error> {
+    Ok(source.read(|view| catalog_in(view, index, scope))??)
 }
 
 /// A URL with its placeholders (`$(project_id)s`, `%(tenant_id)s` and the like) filled in. `None` if the URL needs a project and the

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::resolve::{dangling, domain_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ResourceKind,
+    Domain, DomainConfig, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ResourceKind,
 };
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -40,6 +40,7 @@ impl StoredResource for Domain {
 fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
     change.expect_same(id, row).remove::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
     change.delete::<Extra>(&ExtraKey::of(ResourceKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
+    change.delete::<DomainConfig>(id);
 }
 
 /// A domain, for listing.

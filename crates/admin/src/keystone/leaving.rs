@@ -1,13 +1,15 @@
 //! Deletes the records that depended on a deleted record, in the background and in small commits. The deleted record itself is inaccessible at once.
 
 use super::delegations::forget;
+use super::endpoint_filters::{take_filters_of, take_selected};
 use super::trusts::remove_trusts;
+use super::unified_limits::remove_limits_of;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::users::forget_user;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Binding, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
-    Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project,
+    Leaving, LeavingKey, LimitOwner, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project,
     ResourceKind, Reverse, ReverseKey, Revocation, Revoked, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
@@ -44,6 +46,7 @@ pub fn sweep(ctx: &ChangeContext<'_>) -> Result<bool, Error> {
                         let ended = view.get::<Revocation>(&Revoked::Group(id))?;
                         of_group(view, change, &id, ended.as_ref())?
                     }
+                    LeavingKey::Selected(selected) => take_selected(view, change, &selected)?,
                     LeavingKey::Role(_) => true,
                 };
                 if is_done {
@@ -109,7 +112,8 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
             .remove_as_of::<NamedRole>(&name.role(), ended)
             .put(&LeavingKey::Role(name.role()), &Leaving);
     }
-    let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty();
+    let has_no_limits = remove_limits_of(view, change, &LimitOwner::Domain(*id), AT_ONCE)?;
+    let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty() && has_no_limits;
     Ok(is_empty && take_grants_on(view, change, &[GrantScope::Domain(*id), GrantScope::BelowDomain(*id)])?)
 }
 
@@ -144,7 +148,9 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
         }
     }
     remove_trusts(view, change, &ReverseKey::trusts_for(id))?;
-    Ok(credentials.len() < AT_ONCE)
+    let has_no_limits = remove_limits_of(view, change, &LimitOwner::Project(*id), AT_ONCE)?;
+    let has_no_filters = take_filters_of(view, change, id)?;
+    Ok(credentials.len() < AT_ONCE && has_no_limits && has_no_filters)
 }
 
 /// Deletes memberships and roles of a group; returns whether nothing is left. Each member gets the revocation mark of the group, because the members

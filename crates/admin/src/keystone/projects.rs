@@ -39,7 +39,7 @@ impl StoredResource for Project {
                 }
             }
             Some(_) => Ok(()),
-            None => expect_place(self, at.view, at.change, at.id),
+            None => expect_place(self, at),
         }
     }
 
@@ -66,19 +66,20 @@ impl StoredResource for Project {
 }
 
 /// Checks the domain and the parent of a new project. The change is committed only if both still exist.
-fn expect_place(row: &Project, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
+fn expect_place(row: &Project, at: &mut Saving<'_, '_, Project>) -> Result<(), Error> {
+    let Saving { view, change, id, limit_model, .. } = at;
     view.get::<Domain>(&row.domain)?.ok_or_else(|| missing("domain", row.domain))?;
     if let Some(parent) = &row.parent {
         let above = view.get::<Project>(parent)?.ok_or_else(|| missing("project", parent))?;
         if above.domain != row.domain {
             return Err(Error::Invalid("a project must be in the domain of its parent".to_owned()));
         }
-        if parents_of(view, parent)?.len() + 1 > PROJECT_DEPTH_MAX {
+        if parents_of(view, parent)?.len() + 1 > limit_model.depth_max() {
             return Err(Error::Refused(
                 "projects are nested too deep: choose a parent that is nearer to the top".to_owned(),
             ));
         }
-        change.expect_present::<Project>(parent).put(&ReverseKey::Child(*parent, *id), &Reverse);
+        change.expect_present::<Project>(parent).put(&ReverseKey::Child(*parent, **id), &Reverse);
     }
     change.expect_present::<Domain>(&row.domain);
     Ok(())

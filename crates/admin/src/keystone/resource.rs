@@ -4,6 +4,7 @@
 use super::extra::{extra_of, put_extra};
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
+use crate::limit_model::LimitModel;
 use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, ResourceKind, Row};
 use enfilade_facts::{At, Change, Read, View};
 use std::fmt;
@@ -40,6 +41,21 @@ pub struct Saving<'s, 'v, R: Row> {
     pub(super) change: &'s mut Change,
     pub(super) id: &'s R::Key,
     pub(super) before: Option<&'s R>,
+    pub(super) limit_model: LimitModel,
+}
+
+/// Makes changes that depend on the same record conflict: of two changes that claim a record at the same time, the second is built again. The record
+/// itself stays as it is.
+pub(super) fn claim<R: Row>(
+    view: &View<'_>,
+    change: &mut Change,
+    key: &R::Key,
+    row: &R,
+) -> Result<(), Error> {
+    if let Some(revision) = view.revision_of::<R>(key)? {
+        change.expect_revision::<R>(key, revision).put(key, row);
+    }
+    Ok(())
 }
 
 impl<R: StoredResource> Saving<'_, '_, R> {
@@ -132,7 +148,7 @@ pub fn save<R: StoredResource>(
         };
         let (mut row, extra) = build(before.as_ref().map(|(row, extra)| (row, extra.as_str())))?;
         let before = before.as_ref().map(|(row, _)| row);
-        row.prepare(&mut Saving { view, change, id: &key, before })?;
+        row.prepare(&mut Saving { view, change, id: &key, before, limit_model: ctx.limit_model })?;
         row.put(change, &key, before);
         put_extra(change, R::KIND, &key, &extra)?;
         Ok(Saved { id: key, row, extra })

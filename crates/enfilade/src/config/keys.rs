@@ -3,7 +3,7 @@
 
 use super::values::{
     AbsolutePath, AcmeDirectory, AtMost, Check, Duration, MailAddress, MapSize, Matching, Names, Positive,
-    PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, Value,
+    PublicNames, Recipients, Roots, TransportSecurity, UseOfIndex, UseOfLimits, Value,
 };
 use crate::listen::{Addresses, Networks, PlainAddresses, Trusted};
 use enfilade_admin::PASSWORDS_KEPT_MAX;
@@ -166,6 +166,8 @@ keys! {
         token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
         /// How long services may still validate an expired session, in seconds.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
+        /// How limits of domains bind limits of projects (`/v3/limits`).
+        limit_model: UseOfLimits, Restart;
     }
     /// Rules for new passwords. Imported passwords and generated ones are not checked.
     passwords: Passwords, "identity.md#passwords" {

@@ -129,6 +129,14 @@ choices! {
         /// files are checked for changes after their names are served.
         Trusted = "trusted",
     }
+    /// How limits of domains bind limits of projects.
+    UseOfLimits {
+        /// each limit stands by itself.
+        #[default]
+        Flat = "flat",
+        /// the limit of a project is at most that of its parent, and projects are at most two levels deep.
+        StrictTwoLevel = "strict_two_level",
+    }
     /// Which of several certificates for a server name is served.
     Matching {
         /// a certificate with the exact name before one with a wildcard.

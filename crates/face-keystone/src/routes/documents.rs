@@ -3,7 +3,10 @@
 use super::super::resource::Resource as _;
 use super::super::schema::{Schema, Type};
 use super::{V3, V3Need, V3Route};
-use enfilade_facts::tables::{Blob, Domain, Endpoint, Group, NamedRole, Project, Region, Service, User};
+use enfilade_facts::tables::{
+    Blob, Domain, Endpoint, EndpointGroup, Group, Limit, NamedRole, Policy, Project, Region, RegisteredLimit,
+    Service, User,
+};
 use enfilade_passage::rule_named;
 use expect_test::expect_file;
 use serde_json::{Map, Value, json};
@@ -42,7 +45,7 @@ fn parameters(route: &V3Route) -> Vec<Value> {
 }
 
 /// The kinds of resources, each with the name of its collection in paths.
-const SCHEMAS: [(&str, Schema); 14] = [
+const SCHEMAS: [(&str, Schema); 18] = [
     ("domains", Domain::SCHEMA),
     ("projects", Project::SCHEMA),
     ("users", User::SCHEMA),
@@ -52,6 +55,10 @@ const SCHEMAS: [(&str, Schema); 14] = [
     ("endpoints", Endpoint::SCHEMA),
     ("regions", Region::SCHEMA),
     ("credentials", Blob::SCHEMA),
+    ("registered_limits", RegisteredLimit::SCHEMA),
+    ("limits", Limit::SCHEMA),
+    ("policies", Policy::SCHEMA),
+    ("endpoint_groups", EndpointGroup::SCHEMA),
     (
         "application_credentials",
         Schema {
@@ -147,6 +154,7 @@ fn object<'a>(attributes: impl IntoIterator<Item = (&'a str, Type)>, needed: boo
             Type::Text => json!({ "type": "string" }),
             Type::TextOrNull => json!({ "type": ["string", "null"] }),
             Type::Flag => json!({ "type": "boolean" }),
+            Type::Number => json!({ "type": "integer" }),
             Type::Texts => json!({ "type": "array", "items": { "type": "string" } }),
             Type::List => json!({ "type": "array", "items": { "type": "object" } }),
             Type::Object => json!({ "type": "object" }),
@@ -168,6 +176,11 @@ fn kind(path: &str) -> Option<&'static (&'static str, Schema)> {
     SCHEMAS.iter().find(|(collection, _)| collection == last)
 }
 
+/// Whether a path is about the configuration of a domain.
+fn is_config(path: &str) -> bool {
+    path.starts_with("/domains/config/") || path.starts_with("/domains/{domain_id}/config")
+}
+
 /// The status and the schema of a successful response.
 fn good(route: &V3Route) -> (u16, Option<Value>) {
     let ends_with_one = route.path.ends_with('}');
@@ -179,11 +192,33 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     let is_membership = route.path.starts_with("/groups/{group_id}/users/");
     let is_grant = route.path.contains("}/roles/{role_id}") && !route.path.starts_with("/OS-TRUST");
     let is_tag = route.path.contains("/tags");
+    let is_association = route.path.contains("OS-ENDPOINT-POLICY/") && ends_with_one
+        || route.path.starts_with("/OS-EP-FILTER/projects/") && ends_with_one
+        || route.path.starts_with("/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/");
+    let is_batch = ["/registered_limits", "/limits"].contains(&route.path) && route.method == "POST";
     match (route.method, route.path) {
         ("GET", "") => (200, None),
         ("HEAD", _) => (200, None),
         ("DELETE", _) | ("POST", "/users/{user_id}/password") => (204, None),
         ("PUT" | "GET", _) if is_membership || is_grant => (204, None),
+        ("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}") => {
+            (200, Some(object([("project_endpoint_group", Type::Object)], true)))
+        }
+        ("PUT" | "GET", _) if is_association => (204, None),
+        ("GET", "/endpoints/{endpoint_id}/OS-ENDPOINT-POLICY/policy") => {
+            (200, Some(one("policy", shown(&Policy::SCHEMA))))
+        }
+        ("GET", "/limits/model") => (200, Some(object([("model", Type::Object)], true))),
+        // A new configuration is answered with 201, a replaced one with 200.
+        ("GET" | "PUT" | "PATCH", path) if is_config(path) => {
+            (if route.method == "PUT" { 201 } else { 200 }, Some(object([("config", Type::Object)], true)))
+        }
+        ("POST", path) if is_batch => {
+            let Some((_, schema)) = kind(path) else { return (201, None) };
+            let list = json!({ "type": "array", "items": shown(schema) });
+            let name = schema.many;
+            (201, Some(json!({ "type": "object", "properties": { name: list }, "required": [name] })))
+        }
         ("GET" | "PUT", path) if is_tag && !path.ends_with('}') => {
             (200, Some(object([("tags", Type::Texts)], true)))
         }
@@ -232,6 +267,13 @@ fn asked_for(route: &V3Route) -> Option<Value> {
         ("POST", "/ec2tokens" | "/s3tokens") => object([("credentials", Type::Object)], true),
         ("POST", path) if path.ends_with("OS-EC2") => object([("tenant_id", Type::TextOrNull)], false),
         ("PUT", path) if path.ends_with("/tags") => object([("tags", Type::Texts)], true),
+        ("PUT" | "PATCH", path) if is_config(path) => object([("config", Type::Object)], true),
+        ("POST", path @ ("/registered_limits" | "/limits")) => {
+            let (_, schema) = kind(path)?;
+            let name = schema.many;
+            let list = json!({ "type": "array", "items": taken(schema), "minItems": 1 });
+            json!({ "type": "object", "properties": { name: list }, "required": [name] })
+        }
         ("POST" | "PATCH", path) | ("PUT", path @ "/regions/{region_id}") => {
             let (_, schema) = kind(path)?;
             let name = schema.one;
@@ -262,6 +304,10 @@ fn links(route: &V3Route) -> Map<String, Value> {
         let given = route.path.split('/').filter(|part| part.starts_with('{')).count();
         let [.., last] = names.as_slice() else { continue };
         if names.len() != given + 1 {
+            continue;
+        }
+        // A request that creates several records has no link, because its response has no single record.
+        if ["limits", "registered_limits"].contains(collection) {
             continue;
         }
         let id = if *collection == "OS-EC2" { "access" } else { "id" };
@@ -368,9 +414,8 @@ fn what_is_written_down_is_the_table() {
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
 /// Rules of Keystone that are not implemented: the prefix of their paths, and the reason.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 9] = [
     ("/static/", "not applicable: Keystone's own pages"),
-    ("/v3/OS-EP-FILTER", "not supported yet: every project sees the whole catalog"),
     ("/v3/OS-FEDERATION", "not supported yet: logins through another identity provider"),
     ("/v3/auth/OS-FEDERATION", "not supported yet: logins through another identity provider"),
     ("/v3/OS-OAUTH1", "not applicable: OAuth 1.0a; use application credentials or trusts to delegate"),
@@ -381,12 +426,6 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("/v3/OS-OAUTH2", "not supported yet: client credentials; use an application credential directly"),
     ("/v3/OS-SIMPLE-CERT", "not applicable: PKI tokens are not supported"),
     ("/v3/auth/tokens/OS-PKI", "not applicable: PKI tokens are not supported"),
-    ("/v3/domains/config", "not applicable: domains have no identity driver to configure"),
-    ("/v3/domains/{}/config", "not applicable: domains have no identity driver to configure"),
-    ("/v3/endpoints/{}/OS-ENDPOINT-POLICY", "not applicable: policies of other services are not stored"),
-    ("/v3/policies", "not applicable: policies of other services are not stored"),
-    ("/v3/limits", "not supported yet: limits of other services"),
-    ("/v3/registered_limits", "not supported yet: limits of other services"),
     (
         "/v3/users/{}/tokens",
         "not applicable: never documented; run `openstack token revoke`, or disable the user",

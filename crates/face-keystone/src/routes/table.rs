@@ -2,10 +2,14 @@
 
 use super::super::resource::Resource;
 use super::super::{
-    application_credentials, assignments, blobs, groups, projects, roles, scopes, services, tokens, trusts,
+    application_credentials, assignments, blobs, domain_configs, endpoint_filters, groups, policies, projects,
+    roles, scopes, services, tokens, trusts, unified_limits,
 };
 use super::{V3Call, V3Need, V3Route};
-use enfilade_facts::tables::{Blob, Domain, Endpoint, Group, NamedRole, Project, Region, Service, User};
+use enfilade_facts::tables::{
+    Blob, Domain, Endpoint, EndpointGroup, Group, Limit, NamedRole, Policy, Project, Region, RegisteredLimit,
+    Service, User,
+};
 use std::sync::LazyLock;
 
 const fn nobody(method: &'static str, path: &'static str, call: V3Call, says: &'static str) -> V3Route {
@@ -22,15 +26,25 @@ const fn session(
     V3Route { method, path, need: V3Need::Session, call, rule, says }
 }
 
-/// The five calls of a kind of resource.
+/// The five calls of a kind of resource. A kind of an extension has a path under that of the extension. One request creates several resources of a
+/// kind with `batch`.
 macro_rules! resource {
-    ($kind:ty, $one:literal, $many:literal) => {{
-        const COLLECTION: &str = concat!("/", $many);
-        const ONE: &str = concat!("/", $many, "/{", $one, "_id}");
+    ($kind:ty, $one:literal, $many:literal) => {
+        resource!(@ $kind, "", $one, $many, $one)
+    };
+    (under $under:literal, $kind:ty, $one:literal, $many:literal) => {
+        resource!(@ $kind, $under, $one, $many, $one)
+    };
+    (batch $kind:ty, $one:literal, $many:literal) => {
+        resource!(@ $kind, "", $one, $many, $many)
+    };
+    (@ $kind:ty, $under:literal, $one:literal, $many:literal, $created:literal) => {{
+        const COLLECTION: &str = concat!($under, "/", $many);
+        const ONE: &str = concat!($under, "/", $many, "/{", $one, "_id}");
         let call = |method, path, call, rule, says| session(method, path, V3Call::Do(call), rule, says);
         [
             call("GET", COLLECTION, <$kind>::list, concat!("list_", $many), concat!("List ", $many)),
-            call("POST", COLLECTION, <$kind>::create, concat!("create_", $one), concat!("Create ", $one)),
+            call("POST", COLLECTION, <$kind>::create, concat!("create_", $created), concat!("Create ", $created)),
             call("GET", ONE, <$kind>::show, concat!("get_", $one), concat!("Show ", $one)),
             call("PATCH", ONE, <$kind>::update, concat!("update_", $one), concat!("Update ", $one)),
             call("DELETE", ONE, <$kind>::delete, concat!("delete_", $one), concat!("Delete ", $one)),
@@ -92,6 +106,23 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
             session("GET", "/OS-TRUST/trusts/{trust_id}/roles/{role_id}", V3Call::Do(trusts::show_role), "get_role_for_trust", "Show role that the trust delegates"),
         ],
         &resource!(Domain, "domain", "domains"),
+        &[
+            session("GET", "/domains/config/default", V3Call::Do(domain_configs::defaults), "get_domain_config_default", "Show defaults of all options of domains"),
+            session("GET", "/domains/config/{group}/default", V3Call::Do(domain_configs::defaults), "get_domain_config_default", "Show defaults of a group of options"),
+            session("GET", "/domains/config/{group}/{option}/default", V3Call::Do(domain_configs::defaults), "get_domain_config_default", "Show default of an option"),
+            session("GET", "/domains/{domain_id}/config", V3Call::Do(domain_configs::show), "get_domain_config", "Show configuration of a domain without secrets"),
+            session("PUT", "/domains/{domain_id}/config", V3Call::Do(domain_configs::put), "create_domain_config", "Replace configuration of a domain"),
+            session("PATCH", "/domains/{domain_id}/config", V3Call::Do(domain_configs::update), "update_domain_config", "Change options of a domain"),
+            session("DELETE", "/domains/{domain_id}/config", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete configuration of a domain"),
+            session("GET", "/domains/{domain_id}/config/security_compliance", V3Call::Do(domain_configs::security_compliance), "get_security_compliance_domain_config", "Show rules for passwords of the default domain"),
+            session("GET", "/domains/{domain_id}/config/security_compliance/{option}", V3Call::Do(domain_configs::security_compliance), "get_security_compliance_domain_config", "Show one rule for passwords of the default domain"),
+            session("GET", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::show), "get_domain_config", "Show a group of options of a domain without secrets"),
+            session("PATCH", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::update), "update_domain_config", "Change a group of options of a domain"),
+            session("DELETE", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete a group of options of a domain"),
+            session("GET", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::show), "get_domain_config", "Show an option of a domain; a secret is not found"),
+            session("PATCH", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::update), "update_domain_config", "Change an option of a domain"),
+            session("DELETE", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete an option of a domain"),
+        ],
         &resource!(Project, "project", "projects"),
         &[
             session("GET", "/projects/{project_id}/tags", V3Call::Do(projects::list_tags), "list_project_tags", "List tags of a project"),
@@ -139,6 +170,40 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &resource!(Region, "region", "regions"),
         &[
             session("PUT", "/regions/{region_id}", V3Call::Do(services::put_region), "create_region", "Create region with this id"),
+        ],
+        &resource!(batch RegisteredLimit, "registered_limit", "registered_limits"),
+        &[
+            // Before `/limits/{limit_id}`, because the first row that matches answers.
+            session("GET", "/limits/model", V3Call::Do(unified_limits::model), "get_limit_model", "Show how limits of domains bind limits of projects"),
+        ],
+        &resource!(batch Limit, "limit", "limits"),
+        &resource!(Policy, "policy", "policies"),
+        &[
+            session("GET", "/policies/{policy_id}/OS-ENDPOINT-POLICY/endpoints", V3Call::Do(policies::list_endpoints), "list_endpoints_for_policy", "List endpoints that a policy is for"),
+            session("GET", "/policies/{policy_id}/OS-ENDPOINT-POLICY/endpoints/{endpoint_id}", V3Call::Do(policies::check_endpoint), "check_policy_association_for_endpoint", "Check policy of an endpoint"),
+            session("PUT", "/policies/{policy_id}/OS-ENDPOINT-POLICY/endpoints/{endpoint_id}", V3Call::Do(policies::set_endpoint), "create_policy_association_for_endpoint", "Set policy of an endpoint"),
+            session("DELETE", "/policies/{policy_id}/OS-ENDPOINT-POLICY/endpoints/{endpoint_id}", V3Call::Do(policies::remove_endpoint), "delete_policy_association_for_endpoint", "Remove policy of an endpoint"),
+            session("GET", "/policies/{policy_id}/OS-ENDPOINT-POLICY/services/{service_id}", V3Call::Do(policies::check_service), "check_policy_association_for_service", "Check policy of a service"),
+            session("PUT", "/policies/{policy_id}/OS-ENDPOINT-POLICY/services/{service_id}", V3Call::Do(policies::set_service), "create_policy_association_for_service", "Set policy of a service"),
+            session("DELETE", "/policies/{policy_id}/OS-ENDPOINT-POLICY/services/{service_id}", V3Call::Do(policies::remove_service), "delete_policy_association_for_service", "Remove policy of a service"),
+            session("GET", "/policies/{policy_id}/OS-ENDPOINT-POLICY/services/{service_id}/regions/{region_id}", V3Call::Do(policies::check_in_region), "check_policy_association_for_region_and_service", "Check policy of a service in a region"),
+            session("PUT", "/policies/{policy_id}/OS-ENDPOINT-POLICY/services/{service_id}/regions/{region_id}", V3Call::Do(policies::set_in_region), "create_policy_association_for_region_and_service", "Set policy of a service in a region"),
+            session("DELETE", "/policies/{policy_id}/OS-ENDPOINT-POLICY/services/{service_id}/regions/{region_id}", V3Call::Do(policies::remove_in_region), "delete_policy_association_for_region_and_service", "Remove policy of a service in a region"),
+            session("GET", "/endpoints/{endpoint_id}/OS-ENDPOINT-POLICY/policy", V3Call::Do(policies::of_endpoint), "get_policy_for_endpoint", "Show policy of an endpoint"),
+        ],
+        &resource!(under "/OS-EP-FILTER", EndpointGroup, "endpoint_group", "endpoint_groups"),
+        &[
+            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/endpoints", V3Call::Do(endpoint_filters::endpoints_in_group), "list_endpoints_associated_with_endpoint_group", "List endpoints of a group"),
+            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects", V3Call::Do(endpoint_filters::projects_of_group), "list_projects_associated_with_endpoint_group", "List projects whose catalog contains a group"),
+            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::show_group), "get_endpoint_group_in_project", "Check whether the catalog of a project contains a group"),
+            session("PUT", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::add_group), "add_endpoint_group_to_project", "Add group of endpoints to the catalog of a project"),
+            session("DELETE", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::remove_group), "remove_endpoint_group_from_project", "Remove group of endpoints from the catalog of a project"),
+            session("GET", "/OS-EP-FILTER/endpoints/{endpoint_id}/projects", V3Call::Do(endpoint_filters::projects_of_endpoint), "list_projects_for_endpoint", "List projects whose catalog contains an endpoint"),
+            session("GET", "/OS-EP-FILTER/projects/{project_id}/endpoint_groups", V3Call::Do(endpoint_filters::groups_for_project), "list_endpoint_groups_for_project", "List groups of endpoints in the catalog of a project"),
+            session("GET", "/OS-EP-FILTER/projects/{project_id}/endpoints", V3Call::Do(endpoint_filters::endpoints_for_project), "list_endpoints_for_project", "List endpoints that the filters of a project select"),
+            session("GET", "/OS-EP-FILTER/projects/{project_id}/endpoints/{endpoint_id}", V3Call::Do(endpoint_filters::check_endpoint), "check_endpoint_in_project", "Check whether the catalog of a project contains an endpoint"),
+            session("PUT", "/OS-EP-FILTER/projects/{project_id}/endpoints/{endpoint_id}", V3Call::Do(endpoint_filters::add_endpoint), "add_endpoint_to_project", "Add endpoint to the catalog of a project"),
+            session("DELETE", "/OS-EP-FILTER/projects/{project_id}/endpoints/{endpoint_id}", V3Call::Do(endpoint_filters::remove_endpoint), "remove_endpoint_from_project", "Remove endpoint from the catalog of a project"),
         ],
         &resource!(Blob, "credential", "credentials"),
         &[

@@ -58,6 +58,11 @@ impl Interface {
     /// Every interface.
     pub const ALL: [Interface; 3] = [Interface::Public, Interface::Internal, Interface::Admin];
 
+    /// The interface that is stored as this byte.
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| *one as u8 == byte)
+    }
+
     /// The name that clients use.
     pub fn name(self) -> &'static str {
         match self {
@@ -112,10 +117,9 @@ impl Row for Endpoint {
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let service = ServiceId::from_bytes(from.fixed()?);
-        let interface = from.u8()?;
         Some(Endpoint {
             service,
-            interface: Interface::ALL.into_iter().find(|one| *one as u8 == interface)?,
+            interface: Interface::from_byte(from.u8()?)?,
             region: from.option(Reader::text)?,
             url: from.text()?,
             enabled: from.flag()?,

@@ -24,10 +24,18 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
+    /// A registered limit.
+    RegisteredLimit = 9,
+    /// A limit.
+    Limit = 10,
+    /// A policy.
+    Policy = 11,
+    /// A group of endpoints.
+    EndpointGroup = 12,
 }
 
 impl ResourceKind {
-    const ALL: [ResourceKind; 8] = [
+    const ALL: [ResourceKind; 12] = [
         ResourceKind::Domain,
         ResourceKind::Project,
         ResourceKind::User,
@@ -36,6 +44,10 @@ impl ResourceKind {
         ResourceKind::Service,
         ResourceKind::Endpoint,
         ResourceKind::Region,
+        ResourceKind::RegisteredLimit,
+        ResourceKind::Limit,
+        ResourceKind::Policy,
+        ResourceKind::EndpointGroup,
     ];
 }
 

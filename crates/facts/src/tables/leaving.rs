@@ -1,8 +1,8 @@
 //! Removed resources whose dependent records still exist. These records are unreachable; a background job removes them in batches.
 
-use super::{Key, Row, Table};
+use super::{Key, Row, Selected, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
+use crate::vocabulary::{DomainId, EndpointGroupId, EndpointId, GroupId, ProjectId, RoleId};
 use serde::{Deserialize, Serialize};
 
 /// The resource that was removed.
@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum LeavingKey {
     /// A domain, with its users, groups and projects.
     Domain(DomainId),
-    /// A project, with the roles on it and its bindings, application credentials and trusts.
+    /// A project, with the roles on it and its bindings, application credentials, trusts, limits and endpoint filters.
     Project(ProjectId),
     /// A group, with its members and roles.
     Group(GroupId),
     /// A role, with its grants.
     Role(RoleId),
+    /// An endpoint or a group of endpoints, with the filters of projects that select it.
+    Selected(Selected),
 }
 
 impl Key for LeavingKey {
@@ -25,6 +27,8 @@ impl Key for LeavingKey {
             LeavingKey::Project(id) => (2, id.bytes()),
             LeavingKey::Group(id) => (3, id.bytes()),
             LeavingKey::Role(id) => (4, id.bytes()),
+            LeavingKey::Selected(Selected::Endpoint(id)) => (5, id.bytes()),
+            LeavingKey::Selected(Selected::Group(id)) => (6, id.bytes()),
         };
         [&[kind], id.as_slice()].concat()
     }
@@ -37,6 +41,8 @@ impl Key for LeavingKey {
             2 => LeavingKey::Project(ProjectId::from_bytes(id)),
             3 => LeavingKey::Group(GroupId::from_bytes(id)),
             4 => LeavingKey::Role(RoleId::from_bytes(id)),
+            5 => LeavingKey::Selected(Selected::Endpoint(EndpointId::from_bytes(id))),
+            6 => LeavingKey::Selected(Selected::Group(EndpointGroupId::from_bytes(id))),
             _ => return None,
         };
         from.is_empty().then_some(key)

@@ -2,9 +2,13 @@
 //! key. A change that puts or deletes a record with [`Row::reverse`] also writes the row of this table. In some tables, the second part is in the
 //! value of a record, not in its key. The function that changes the value also writes the row of this table.
 
-use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
+use super::{
+    BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who,
+};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, GroupId, ProjectId, RoleId, RolePath, TrustId, UserId};
+use crate::vocabulary::{
+    CredentialId, GroupId, LimitId, ProjectId, RegisteredLimitId, RoleId, RolePath, TrustId, UserId,
+};
 use serde::{Deserialize, Serialize};
 
 /// The part of a record by which it is looked up, followed by the other part.
@@ -31,6 +35,12 @@ pub enum ReverseKey {
     /// The second in which the last token that the revocation mark covers expires. So a purge finds the marks that are no longer needed without
     /// reading all marks.
     Ends(i64, Revoked),
+    /// The project or domain has this limit.
+    LimitOf(LimitOwner, LimitId),
+    /// The limit replaces this registered limit for a project or domain.
+    LimitFrom(RegisteredLimitId, LimitId),
+    /// The catalog of the project contains this endpoint, or the endpoints of this group.
+    Selected(Selected, ProjectId),
 }
 
 const GRANTED: u8 = 1;
@@ -43,6 +53,9 @@ const TRUST_FOR: u8 = 7;
 const LENT_ON: u8 = 8;
 const ASSIGNED: u8 = 9;
 const ENDS: u8 = 10;
+const LIMIT_OF: u8 = 11;
+const LIMIT_FROM: u8 = 12;
+const SELECTED: u8 = 13;
 
 impl ReverseKey {
     /// The prefix of the grants on a scope.
@@ -96,6 +109,21 @@ impl ReverseKey {
         Some([&[ASSIGNED, kind], id.as_slice()].concat())
     }
 
+    /// The prefix of the limits of a project or domain.
+    pub fn limits_of(owner: &LimitOwner) -> Vec<u8> {
+        [&[LIMIT_OF], owner.to_bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the limits that replace a registered limit.
+    pub fn limits_from(id: &RegisteredLimitId) -> Vec<u8> {
+        [&[LIMIT_FROM], id.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the projects whose catalog contains an endpoint or a group of endpoints.
+    pub fn selecting(selected: &Selected) -> Vec<u8> {
+        [&[SELECTED], selected.to_bytes().as_slice()].concat()
+    }
+
     /// The prefix of the records of all marks, in the order of the seconds at which their last tokens expire.
     pub fn ends() -> Vec<u8> {
         vec![ENDS]
@@ -135,6 +163,11 @@ impl Key for ReverseKey {
                 // The sign bit is flipped, so that the order of the bytes is the order of the seconds.
                 let second = second.cast_unsigned() ^ 1 << 63;
                 [&[ENDS], second.to_be_bytes().as_slice(), &mark.bytes()].concat()
+            }
+            ReverseKey::LimitOf(owner, id) => [Self::limits_of(owner).as_slice(), id.bytes()].concat(),
+            ReverseKey::LimitFrom(from, id) => [Self::limits_from(from).as_slice(), id.bytes()].concat(),
+            ReverseKey::Selected(selected, project) => {
+                [Self::selecting(selected).as_slice(), project.bytes()].concat()
             }
         }
     }
@@ -177,6 +210,14 @@ impl Key for ReverseKey {
             ENDS => {
                 let second = u64::from_be_bytes(from.fixed()?) ^ 1 << 63;
                 return Some(ReverseKey::Ends(second.cast_signed(), Revoked::from_bytes(from.rest())?));
+            }
+            LIMIT_OF => ReverseKey::LimitOf(LimitOwner::read(&mut from)?, LimitId::from_bytes(from.fixed()?)),
+            LIMIT_FROM => {
+                let registered = RegisteredLimitId::from_bytes(from.fixed()?);
+                ReverseKey::LimitFrom(registered, LimitId::from_bytes(from.fixed()?))
+            }
+            SELECTED => {
+                ReverseKey::Selected(Selected::read(&mut from)?, ProjectId::from_bytes(from.fixed()?))
             }
             _ => return None,
         };

@@ -73,6 +73,14 @@ ids! {
     EndpointId = "endpoint id",
     /// A trust.
     TrustId = "trust id",
+    /// A registered limit.
+    RegisteredLimitId = "registered limit id",
+    /// A limit of a project or domain.
+    LimitId = "limit id",
+    /// A policy of a service.
+    PolicyId = "policy id",
+    /// A group of endpoints.
+    EndpointGroupId = "endpoint group id",
 }
 
 impl DomainId {

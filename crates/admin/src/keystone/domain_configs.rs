@@ -1,0 +1,32 @@
+//! The configuration of a domain.
+
+use crate::change_context::ChangeContext;
+use crate::error::{Error, missing};
+use enfilade_facts::tables::{Domain, DomainConfig};
+use enfilade_facts::vocabulary::DomainId;
+
+/// Changes the configuration of a domain. Returns the new configuration, and whether there was one before. A configuration without options is deleted.
+///
+/// # Errors
+/// When the domain does not exist, `edit` refuses, or the facts cannot be changed.
+pub fn set_domain_config(
+    ctx: &ChangeContext<'_>,
+    id: &DomainId,
+    edit: impl Fn(&mut DomainConfig) -> Result<(), Error>,
+) -> Result<(DomainConfig, bool), Error> {
+    let (done, _) = ctx.commit(&format!("domain {} configure", id.to_keystone()), |view, change| {
+        view.get::<Domain>(id)?.ok_or_else(|| missing("domain", id.to_keystone()))?;
+        change.expect_present::<Domain>(id);
+        let before = view.get::<DomainConfig>(id)?;
+        let mut config = before.clone().unwrap_or_default();
+        edit(&mut config)?;
+        config.options.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
+        change.expect_unchanged(id, before.as_ref());
+        match config.options.is_empty() {
+            true => change.delete::<DomainConfig>(id),
+            false => change.put(id, &config),
+        };
+        Ok((config, before.is_some()))
+    })?;
+    Ok(done)
+}

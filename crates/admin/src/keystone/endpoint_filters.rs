@@ -1,0 +1,181 @@
+//! Endpoint groups, and the endpoints and groups that the catalog of a project contains.
+
+use super::names::check_name;
+use super::resource::{Saving, StoredResource};
+use crate::change_context::ChangeContext;
+use crate::error::{Error, missing};
+use crate::users::check_comment;
+use enfilade_facts::limits::NAME_CHARS_MAX;
+use enfilade_facts::tables::{
+    Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Leaving, LeavingKey, Project, ResourceKind,
+    Reverse, ReverseKey, Selected,
+};
+use enfilade_facts::vocabulary::{EndpointGroupId, EndpointId, ProjectId};
+use enfilade_facts::{Change, View};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// The maximum number of filters that one change deletes.
+const AT_ONCE: usize = 256;
+
+impl StoredResource for EndpointGroup {
+    const NAME: &'static str = "endpoint group";
+    const KIND: ResourceKind = ResourceKind::EndpointGroup;
+
+    fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_name("endpoint group", &self.name, NAME_CHARS_MAX)?;
+        check_comment(self.description.as_deref())
+    }
+
+    /// No catalog depends on the group from this change on. Many filters that select it are deleted in the background.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointGroupId) -> Result<(), Error> {
+        change.delete::<EndpointGroup>(id);
+        forget_selected(view, change, Selected::Group(*id))
+    }
+}
+
+/// Adds the deletion of the filters that select an endpoint or a group to a change. If there are many, they are deleted in the background.
+pub(super) fn forget_selected(view: &View<'_>, change: &mut Change, selected: Selected) -> Result<(), Error> {
+    if !take_selected(view, change, &selected)? {
+        change.put(&LeavingKey::Selected(selected), &Leaving);
+    }
+    Ok(())
+}
+
+/// Deletes filters that select an endpoint or a group; returns whether none is left.
+pub(super) fn take_selected(
+    view: &View<'_>,
+    change: &mut Change,
+    selected: &Selected,
+) -> Result<bool, Error> {
+    let mut count = 0;
+    view.page::<Reverse>(&ReverseKey::selecting(selected), None, |key, _| {
+        if let ReverseKey::Selected(selected, project) = key {
+            change.delete::<EndpointFilter>(&EndpointFilterKey { project, selected });
+        }
+        count += 1;
+        if count < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(count < AT_ONCE)
+}
+
+/// Deletes filters of a project; returns whether none is left.
+pub(super) fn take_filters_of(
+    view: &View<'_>,
+    change: &mut Change,
+    project: &ProjectId,
+) -> Result<bool, Error> {
+    let mut count = 0;
+    view.page::<EndpointFilter>(&EndpointFilterKey::of(project), None, |key, _| {
+        change.delete::<EndpointFilter>(&key);
+        count += 1;
+        if count < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(count < AT_ONCE)
+}
+
+/// Adds an endpoint or a group to the catalog of a project, or removes it.
+///
+/// # Errors
+/// When the project, the endpoint or the group does not exist, it is in the catalog already, one to remove is not there, or the facts cannot be
+/// changed.
+pub fn set_filter(ctx: &ChangeContext<'_>, key: &EndpointFilterKey, is_so: bool) -> Result<(), Error> {
+    let EndpointFilterKey { project, selected } = key;
+    let (what, id) = match selected {
+        Selected::Endpoint(id) => ("endpoint", id.to_string()),
+        Selected::Group(id) => ("endpoint group", id.to_string()),
+    };
+    let verb = if is_so { "add" } else { "remove" };
+    ctx.commit(&format!("project {project} {what} {id} {verb}"), |view, change| {
+        let is = view.get::<EndpointFilter>(key)?.is_some();
+        match (is, is_so) {
+            (true, true) => {
+                let hint = "the project's catalog contains it";
+                return Err(Error::Exists { what, name: id.clone(), hint });
+            }
+            (false, false) => return Err(missing("endpoint filter", &id)),
+            (true, false) => drop(change.delete::<EndpointFilter>(key)),
+            (false, true) => {
+                view.get::<Project>(project)?.ok_or_else(|| missing("project", project))?;
+                match selected {
+                    Selected::Endpoint(id) => {
+                        view.get::<Endpoint>(id)?.ok_or_else(|| missing("endpoint", id))?;
+                        change.expect_present::<Endpoint>(id);
+                    }
+                    Selected::Group(id) => {
+                        view.get::<EndpointGroup>(id)?.ok_or_else(|| missing("endpoint group", id))?;
+                        change.expect_present::<EndpointGroup>(id);
+                    }
+                }
+                change.expect_present::<Project>(project).expect_absent::<EndpointFilter>(key);
+                change.put(key, &EndpointFilter);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The endpoints of a group.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn endpoints_of_group(
+    view: &View<'_>,
+    group: &EndpointGroup,
+) -> Result<Vec<(EndpointId, Endpoint)>, Error> {
+    let all = view.list::<Endpoint>(&[])?;
+    Ok(all.into_iter().filter(|(_, row)| group.filters.match_with(row)).collect())
+}
+
+/// The endpoints that the filters of a project select.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn endpoints_of_project(
+    view: &View<'_>,
+    project: &ProjectId,
+) -> Result<Vec<(EndpointId, Endpoint)>, Error> {
+    let (mut single, mut groups) = (BTreeSet::new(), Vec::new());
+    for (key, _) in view.list::<EndpointFilter>(&EndpointFilterKey::of(project))? {
+        match key.selected {
+            Selected::Endpoint(id) => drop(single.insert(id)),
+            Selected::Group(id) => groups.extend(view.get::<EndpointGroup>(&id)?),
+        }
+    }
+    let is_selected = |(id, row): &(EndpointId, Endpoint)| {
+        single.contains(id) || groups.iter().any(|group| group.filters.match_with(row))
+    };
+    Ok(view.list::<Endpoint>(&[])?.into_iter().filter(is_selected).collect())
+}
+
+/// The groups that the filters of a project select.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn groups_of_project(
+    view: &View<'_>,
+    project: &ProjectId,
+) -> Result<Vec<(EndpointGroupId, EndpointGroup)>, Error> {
+    let mut found = Vec::new();
+    for (key, _) in view.list::<EndpointFilter>(&EndpointFilterKey::of(project))? {
+        if let Selected::Group(id) = key.selected {
+            found.extend(view.get::<EndpointGroup>(&id)?.map(|row| (id, row)));
+        }
+    }
+    Ok(found)
+}
+
+/// The projects whose filters select an endpoint or a group.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn projects_selecting(view: &View<'_>, selected: &Selected) -> Result<Vec<(ProjectId, Project)>, Error> {
+    let mut found = Vec::new();
+    for (key, _) in view.list::<Reverse>(&ReverseKey::selecting(selected))? {
+        if let ReverseKey::Selected(_, id) = key {
+            found.extend(view.get::<Project>(&id)?.map(|row| (id, row)));
+        }
+    }
+    Ok(found)
+}
