@@ -5,7 +5,7 @@
 //! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
 
 use crate::server::{BINARY, Scratch};
-use enfilade_admin::{ChangeContext, NewUser, LimitModel, PasswordRules, ReservedPaths, TokenTerms};
+use enfilade_admin::{ChangeContext, LimitModel, NewUser, PasswordRules, ReservedPaths, TokenTerms};
 use enfilade_facts::journal::Head;
 use enfilade_facts::tables::Credential;
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};

@@ -2,7 +2,7 @@
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
-use enfilade_admin::{ChangeContext, FileSet, NewAcl, LimitModel, PasswordRules, ReservedPaths};
+use enfilade_admin::{ChangeContext, FileSet, LimitModel, NewAcl, PasswordRules, ReservedPaths};
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_sources::lmdb::Lmdb;

@@ -295,7 +295,7 @@ fn changes(world: &mut World) {
 }
 
 /// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates it.
-const VICTIMS: [(&str, &str, &str, &str, &str); 13] = [
+const VICTIMS: [(&str, &str, &str, &str, &str); 17] = [
     (
         "new user",
         "admin's session",
@@ -341,6 +341,34 @@ const VICTIMS: [(&str, &str, &str, &str, &str); 13] = [
     ),
     ("new region", "admin's session", "/v3/regions", "region", r#"{"region":{"id":"NAME"}}"#),
     (
+        "new registered limit",
+        "admin's session",
+        "/v3/registered_limits",
+        "registered_limits",
+        r#"{"registered_limits":[{"service_id":"00000000000000000000000000005001","resource_name":"NAME","default_limit":5}]}"#,
+    ),
+    (
+        "new limit",
+        "admin's session",
+        "/v3/limits",
+        "limits",
+        r#"{"limits":[{"project_id":"{{project p}}","service_id":"00000000000000000000000000005001","resource_name":"NAME","resource_limit":5}]}"#,
+    ),
+    (
+        "new policy",
+        "admin's session",
+        "/v3/policies",
+        "policy",
+        r#"{"policy":{"type":"application/json","blob":"NAME"}}"#,
+    ),
+    (
+        "new endpoint group",
+        "admin's session",
+        "/v3/OS-EP-FILTER/endpoint_groups",
+        "endpoint_group",
+        r#"{"endpoint_group":{"name":"NAME","filters":{"interface":"public"}}}"#,
+    ),
+    (
         "new credential",
         "admin's session",
         "/v3/credentials",
@@ -384,6 +412,15 @@ fn make_victims(world: &mut World, used: &str) {
             continue;
         }
         let name = world.house.next_name();
+        if what == "new limit" {
+            // A limit needs a registered limit of the same resource.
+            let (_, _, path, _, body) =
+                VICTIMS.iter().find(|(what, ..)| *what == "new registered limit").unwrap();
+            let ask = Ask::new("POST", path)
+                .with("Content-Type", "application/json")
+                .body(body.replace("NAME", &name));
+            world.quietly(caller, ask);
+        }
         let ask =
             Ask::new("POST", path).with("Content-Type", "application/json").body(body.replace("NAME", &name));
         let got = world.quietly(caller, ask);
@@ -391,6 +428,7 @@ fn make_victims(world: &mut World, used: &str) {
         let made = &got.json()[kind];
         let id = match what {
             "new EC2 key" => &made["access"],
+            "new registered limit" | "new limit" => &made[0]["id"],
             "new access rule" => &made["access_rules"][0]["id"],
             _ => &made["id"],
         };

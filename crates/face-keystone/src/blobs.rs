@@ -65,15 +65,23 @@ impl Resource for Blob {
     }
 
     fn change(&mut self, given: &RequestBody) -> Result<(), Error> {
-        given.set("blob", &mut self.blob)?;
-        given.set("type", &mut self.kind)
+        self.blob = given.needed("blob")?;
+        Ok(())
     }
 
+    /// Only the blob can be changed (as in Keystone 30). A body may repeat the other attributes, because the command line client sends them all.
     fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
-        let project = self.project.map(|id| id.to_string());
-        for (name, is) in [("user_id", Some(self.user.to_string())), ("project_id", project)] {
-            if !given.keeps(name, is.as_deref())? {
-                return Err(Error::Refused(format!("the {name} of a credential cannot be changed")));
+        given.only(&["blob", "type", "user_id", "project_id"])?;
+        let (user, project) = (self.user.to_string(), self.project.map(|id| id.to_string()));
+        for (name, is) in [
+            ("type", Some(self.kind.as_str())),
+            ("user_id", Some(user.as_str())),
+            ("project_id", project.as_deref()),
+        ] {
+            if !given.keeps(name, is)? {
+                return Err(invalid(format!(
+                    "Invalid input for field/attribute {name} of credential: it cannot be changed; create another credential."
+                )));
             }
         }
         Ok(())
@@ -175,23 +183,13 @@ impl Resource for Blob {
     }
 }
 
-/// The credential with the changes of the body.
+/// The credential with the changes of the body. The id of an EC2 credential is the digest of its first access key. As in Keystone, requests are
+/// still found by that key, even if the blob gets another one.
 fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     let mut edited = before.row.clone();
     edited.change(given)?;
-    let keeps = || invalid("type and access key of an EC2 credential cannot be changed");
-    match &mut edited.ec2 {
-        Some(key) if edited.kind == "ec2" => {
-            let (access, secret) = keys_of(&edited.blob)?;
-            if ec2_id(&access) != before.id {
-                return Err(keeps());
-            }
-            key.secret = secret;
-        }
-        None if edited.kind != "ec2" => {}
-        _ => return Err(keeps()),
-    }
-    if edited.ec2.is_some() {
+    if let Some(key) = &mut edited.ec2 {
+        key.secret = keys_of(&edited.blob)?.1;
         refuse_references(&edited)?;
     }
     Ok(edited)

@@ -109,7 +109,8 @@ impl Part {
 
     /// Whether the part contains an option.
     fn contains(&self, group: &str, option: &str) -> bool {
-        self.group.as_ref().is_none_or(|own| own == group) && self.option.as_ref().is_none_or(|own| own == option)
+        self.group.as_ref().is_none_or(|own| own == group)
+            && self.option.as_ref().is_none_or(|own| own == option)
     }
 
     fn missing(&self, domain: &str) -> ApiError {
@@ -280,7 +281,9 @@ pub(super) fn defaults(call: &mut Call) -> Outcome {
     part.check()?;
     let open = KNOWN.iter().filter(|(group, name, _)| part.contains(group, name));
     let mut options = open
-        .filter_map(|(group, name, default)| Some((*group, *name, serde_json::from_str((*default)?).ok()?)))
+        .filter_map(|(group, name, default)| {
+            Some((*group, *name, serde_json::from_str::<Value>((*default)?).ok()?))
+        })
         .peekable();
     match options.peek() {
         Some(_) => Ok(part.response(StatusCode::OK, options)),
@@ -299,8 +302,11 @@ pub(super) fn security_compliance(call: &mut Call) -> Outcome {
         return Err(invalid(why.to_owned()).into());
     }
     let names = ["password_regex", "password_regex_description"];
-    let mut options =
-        names.into_iter().filter(|name| part.contains(GROUP, name)).map(|name| (GROUP, name, Value::Null)).peekable();
+    let mut options = names
+        .into_iter()
+        .filter(|name| part.contains(GROUP, name))
+        .map(|name| (GROUP, name, Value::Null))
+        .peekable();
     match options.peek() {
         Some(_) => Ok(part.response(StatusCode::OK, options)),
         None => Err(invalid(format!("only {} are shown", names.join(" and "))).into()),

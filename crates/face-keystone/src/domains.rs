@@ -53,6 +53,7 @@ impl Resource for Domain {
     }
 }
 
-fn realm(name: &str) -> Result<Realm, Error> {
+/// The name of a domain.
+pub(super) fn realm(name: &str) -> Result<Realm, Error> {
     name.parse().map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))
 }

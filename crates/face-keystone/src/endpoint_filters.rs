@@ -12,9 +12,10 @@ use enfilade_admin::keystone::{
 };
 use enfilade_facts::View;
 use enfilade_facts::tables::{
-    Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, GroupFilters, Project, RegionId,
+    Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, GroupFilters, Interface, Project, RegionId,
     ResourceKind, Selected,
 };
+use enfilade_facts::vocabulary::ServiceId;
 use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
@@ -85,22 +86,19 @@ fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> {
         match (name.as_str(), value) {
             ("service_id", Value::String(text)) => {
                 let wrong = |_| wrong("filters.service_id", "32 lower-case hexadecimal digits");
-                filters.service = Some(text.parse().map_err(wrong)?);
+                filters.service = Some(text.parse::<ServiceId>().map_err(wrong)?);
             }
             ("region_id", Value::Null) => filters.region = Some(None),
             ("region_id", Value::String(text)) => filters.region = Some(Some(RegionId(text.clone()))),
             ("interface", Value::String(text)) => {
                 let wrong = |_| wrong("filters.interface", "public, internal or admin");
-                filters.interface = Some(text.parse().map_err(wrong)?);
+                filters.interface = Some(text.parse::<Interface>().map_err(wrong)?);
             }
             ("service_id" | "region_id" | "interface", _) => {
                 return Err(wrong(&format!("filters.{name}"), "a text"));
             }
             _ => {
-                return Err(wrong(
-                    &format!("filters.{name}"),
-                    "one of service_id, region_id and interface",
-                ));
+                return Err(wrong(&format!("filters.{name}"), "one of service_id, region_id and interface"));
             }
         }
     }
@@ -110,17 +108,17 @@ fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> {
 /// Records in a response.
 fn rows<R: Resource>(
     view: &View<'_>,
-    call: &Call,
+    base: &str,
     found: Vec<(R::Key, R)>,
     permit: &ApiPermit,
 ) -> Result<Vec<Value>, ApiError> {
-    found.into_iter().map(|row| described(view, &call.base, row, permit)).collect()
+    found.into_iter().map(|row| described(view, base, row, permit)).collect()
 }
 
 /// Lists the endpoints of a group.
 pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
     let (Record { row, .. }, permit) = EndpointGroup::found(call)?;
-    let rows = call.look(|view| rows(view, call, endpoints_of_group(view, &row)?, &permit))?;
+    let rows = call.look(|view| rows(view, &call.base, endpoints_of_group(view, &row)?, &permit))?;
     Ok(listed(call, "endpoints", rows))
 }
 
@@ -128,7 +126,7 @@ pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
 pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = EndpointGroup::found(call)?;
     let rows = call.look(|view| {
-        rows::<Project>(view, call, projects_selecting(view, &Selected::Group(id))?, &permit)
+        rows::<Project>(view, &call.base, projects_selecting(view, &Selected::Group(id))?, &permit)
     })?;
     Ok(listed(call, "projects", rows))
 }
@@ -137,7 +135,7 @@ pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
 pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Endpoint::found(call)?;
     let rows = call.look(|view| {
-        rows::<Project>(view, call, projects_selecting(view, &Selected::Endpoint(id))?, &permit)
+        rows::<Project>(view, &call.base, projects_selecting(view, &Selected::Endpoint(id))?, &permit)
     })?;
     Ok(listed(call, "projects", rows))
 }
@@ -145,14 +143,16 @@ pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
 /// Lists the endpoints that the filters of a project select.
 pub(super) fn endpoints_for_project(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Project::found(call)?;
-    let rows = call.look(|view| rows::<Endpoint>(view, call, endpoints_of_project(view, &id)?, &permit))?;
+    let rows =
+        call.look(|view| rows::<Endpoint>(view, &call.base, endpoints_of_project(view, &id)?, &permit))?;
     Ok(listed(call, "endpoints", rows))
 }
 
 /// Lists the groups that the filters of a project select.
 pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Project::found(call)?;
-    let rows = call.look(|view| rows::<EndpointGroup>(view, call, groups_of_project(view, &id)?, &permit))?;
+    let rows =
+        call.look(|view| rows::<EndpointGroup>(view, &call.base, groups_of_project(view, &id)?, &permit))?;
     Ok(listed(call, "endpoint_groups", rows))
 }
 
@@ -163,7 +163,10 @@ fn filter(call: &mut Call, is_of_group: bool) -> Result<(EndpointFilterKey, bool
     let (key, is_set) = call.look(|view| {
         let key = if is_of_group {
             let project = existing::<Project>(view, &second)?.0;
-            EndpointFilterKey { project, selected: Selected::Group(existing::<EndpointGroup>(view, &first)?.0) }
+            EndpointFilterKey {
+                project,
+                selected: Selected::Group(existing::<EndpointGroup>(view, &first)?.0),
+            }
         } else {
             let selected = Selected::Endpoint(existing::<Endpoint>(view, &second)?.0);
             EndpointFilterKey { project: existing::<Project>(view, &first)?.0, selected }

@@ -3,6 +3,7 @@
 //! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is answered with 401, an invalid token in
 //! `X-Subject-Token` with 404. Only the log contains the reason why a token is invalid.
 
+mod acting_domains;
 mod application_credentials;
 mod assignments;
 mod auth;

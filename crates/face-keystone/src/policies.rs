@@ -54,7 +54,8 @@ impl Resource for Policy {
 
 /// A text, which may be empty.
 fn text(given: &RequestBody, name: &str) -> Result<String, Error> {
-    let expected = || invalid(format!("Invalid input for field/attribute {name} of policy: expected a text."));
+    let expected =
+        || invalid(format!("Invalid input for field/attribute {name} of policy: expected a text."));
     given.text(name)?.flatten().ok_or_else(expected)
 }
 

@@ -3,11 +3,11 @@
 use super::listing::{self, Filters};
 use super::request_body::{RequestBody, invalid};
 use super::resource::{
-    InDomain, Record, Resource, Selection, Store, answer, created, described, list, no_domain,
-    unless_immutable,
+    InDomain, Record, Resource, Selection, Store, answer, created, delete, described, list, no_domain,
+    unless_immutable, update,
 };
 use super::schema::{Schema, Type};
-use super::{ApiError, ApiResponse, Call, Outcome, query, users};
+use super::{ApiError, ApiResponse, Call, Outcome, acting_domains, query, users};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{RecordId, parents_of, save, scopes_of, subtree_of};
 use enfilade_facts::tables::{Domain, NameKind, Project, ResourceKind};
@@ -66,6 +66,11 @@ impl Resource for Project {
                 return Err(Error::Refused(format!("a project's {name} cannot be changed")));
             }
         }
+        if given.flag("is_domain")? == Some(true) {
+            return Err(invalid(
+                "Invalid input for field/attribute is_domain of project: it cannot be changed.",
+            ));
+        }
         Ok(())
     }
 
@@ -79,29 +84,29 @@ impl Resource for Project {
     }
 
     fn list(call: &mut Call) -> Outcome {
-        // In this server domains are not projects, so no project matches `is_domain=true`.
         let is_domain = query(&call.head, "is_domain").map(str::to_ascii_lowercase);
         match is_domain.is_some_and(|text| ["true", "1"].contains(&text.as_str())) {
-            true => {
-                call.allow(&About::default())?;
-                Ok(listing::none(call, Self::SCHEMA.many))
-            }
+            true => acting_domains::list(call),
             false => list::<Project>(call),
         }
     }
 
     fn show(call: &mut Call) -> Outcome {
-        let (mut project, permit) = Self::found(call)?;
-        let others = relatives(call, &project, &permit)?;
-        // The parents and the subtree are attributes of this response alone.
-        project.extra.extend(others);
-        Ok(answer(call, StatusCode::OK, project, &permit))
+        or_domain(call, show, acting_domains::show)
+    }
+
+    fn update(call: &mut Call) -> Outcome {
+        or_domain(call, update::<Project>, acting_domains::update)
+    }
+
+    fn delete(call: &mut Call) -> Outcome {
+        or_domain(call, delete::<Project>, acting_domains::delete)
     }
 
     fn create(call: &mut Call) -> Outcome {
         let given = RequestBody::of(call, "project")?;
         if given.flag("is_domain")? == Some(true) {
-            return Err(invalid("is_domain: use POST /v3/domains to create a domain").into());
+            return acting_domains::create(call, given);
         }
         let (permit, domain, parent) = place(call, &given)?;
         let name = given.needed("name")?;
@@ -109,6 +114,31 @@ impl Resource for Project {
         let new = Project { domain, parent, name, enabled, description, tags };
         created(call, (permit, given), &RecordId::New, &new)
     }
+}
+
+/// Answers a call about the project in the path. If there is none, the id may be that of a domain. The domain is looked up last, so that calls about
+/// projects cost no more.
+fn or_domain(
+    call: &mut Call,
+    answer: fn(&mut Call) -> Outcome,
+    of_domain: fn(&mut Call, Record<Domain>) -> Outcome,
+) -> Outcome {
+    let why = match answer(call) {
+        Ok(done) => return Ok(done),
+        Err(why) => why,
+    };
+    match acting_domains::named(call)? {
+        Some(domain) => of_domain(call, domain),
+        None => Err(why),
+    }
+}
+
+fn show(call: &mut Call) -> Outcome {
+    let (mut project, permit) = Project::found(call)?;
+    let others = relatives(call, &project, &permit)?;
+    // The parents and the subtree are attributes of this response alone.
+    project.extra.extend(others);
+    Ok(answer(call, StatusCode::OK, project, &permit))
 }
 
 fn parent_id(row: &Project) -> String {

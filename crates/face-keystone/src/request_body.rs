@@ -57,9 +57,17 @@ impl RequestBody {
     pub(super) fn all_of(call: &Call, many: &str, what: &'static str) -> Result<Vec<Self>, Error> {
         let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
         let all = body.get(many).and_then(Value::as_array).filter(|all| !all.is_empty());
-        let all = all.and_then(|all| all.iter().map(|one| one.as_object().cloned()).collect::<Option<Vec<_>>>());
-        let expected = || invalid(format!("Expecting to find {many}, a list of at least one object, in the body."));
+        let all =
+            all.and_then(|all| all.iter().map(|one| one.as_object().cloned()).collect::<Option<Vec<_>>>());
+        let expected =
+            || invalid(format!("Expecting to find {many}, a list of at least one object, in the body."));
         Ok(all.ok_or_else(expected)?.into_iter().map(|object| RequestBody { what, object }).collect())
+    }
+
+    /// The body without these attributes.
+    pub(super) fn without(mut self, names: &[&str]) -> Self {
+        self.object.retain(|name, _| !names.contains(&name.as_str()));
+        self
     }
 
     /// Refuses every attribute but these.
@@ -73,7 +81,10 @@ impl RequestBody {
     /// Refuses an object without attributes.
     pub(super) fn unless_empty(&self) -> Result<(), Error> {
         match self.object.is_empty() {
-            true => Err(invalid(format!("Expecting to find at least one attribute of {} in the body.", self.what))),
+            true => Err(invalid(format!(
+                "Expecting to find at least one attribute of {} in the body.",
+                self.what
+            ))),
             false => Ok(()),
         }
     }

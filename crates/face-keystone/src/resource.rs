@@ -5,7 +5,7 @@ use super::listing::{self, Each, Filters, plain, records};
 use super::request_body::{RequestBody, has_option, invalid};
 use super::schema::Schema;
 use super::{ApiError, ApiResponse, Call, Outcome, query};
-use enfilade_admin::keystone::{RecordId, Saved, StoredResource, delete, extra_of, save};
+use enfilade_admin::keystone::{RecordId, Saved, StoredResource, delete as delete_stored, extra_of, save};
 use enfilade_admin::{ChangeContext, Error};
 use enfilade_faces::percent::push_name;
 use enfilade_facts::View;
@@ -96,7 +96,7 @@ impl<R: Resource + StoredResource> Store<R> {
             let id = RecordId::Existing(record.id.clone());
             Ok(save(ctx, &id, &|before| edited(given, before, None))?.into())
         },
-        delete: |ctx, record| delete::<R>(ctx, &record.id).map(drop),
+        delete: |ctx, record| delete_stored::<R>(ctx, &record.id).map(drop),
     };
 }
 
@@ -245,27 +245,37 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
 
     /// Changes a record.
     fn update(call: &mut Call) -> Outcome {
-        let (found, mut permit) = Self::found(call)?;
-        let given = RequestBody::of(call, Self::SCHEMA.one)?;
-        if let Some(party) = Self::party(&found.id)
-            && let Some(name) = given.name()?
-        {
-            let changes: Vec<_> = [Some(party), Self::party_named(&name)].into_iter().flatten().collect();
-            permit = call.allow(&About { changes: &changes, ..found.row.about(&found.id) })?;
-        }
-        unless_immutable(&found, Some(&given))?;
-        found.row.keeps(&given)?;
-        let saved = call.save(&permit, |ctx| (Self::STORE.change)(ctx, &found, &given))?;
-        Ok(answer(call, StatusCode::OK, saved, &permit))
+        update::<Self>(call)
     }
 
     /// Deletes a record.
     fn delete(call: &mut Call) -> Outcome {
-        let (found, permit) = Self::found(call)?;
-        unless_immutable(&found, None)?;
-        call.save(&permit, |ctx| (Self::STORE.delete)(ctx, &found))?;
-        Ok(ApiResponse::no_content())
+        delete::<Self>(call)
     }
+}
+
+/// Changes the record in the path.
+pub(super) fn update<R: Resource>(call: &mut Call) -> Outcome {
+    let (found, mut permit) = R::found(call)?;
+    let given = RequestBody::of(call, R::SCHEMA.one)?;
+    if let Some(party) = R::party(&found.id)
+        && let Some(name) = given.name()?
+    {
+        let changes: Vec<_> = [Some(party), R::party_named(&name)].into_iter().flatten().collect();
+        permit = call.allow(&About { changes: &changes, ..found.row.about(&found.id) })?;
+    }
+    unless_immutable(&found, Some(&given))?;
+    found.row.keeps(&given)?;
+    let saved = call.save(&permit, |ctx| (R::STORE.change)(ctx, &found, &given))?;
+    Ok(answer(call, StatusCode::OK, saved, &permit))
+}
+
+/// Deletes the record in the path.
+pub(super) fn delete<R: Resource>(call: &mut Call) -> Outcome {
+    let (found, permit) = R::found(call)?;
+    unless_immutable(&found, None)?;
+    call.save(&permit, |ctx| (R::STORE.delete)(ctx, &found))?;
+    Ok(ApiResponse::no_content())
 }
 
 /// A record in a response, with all attributes.
@@ -327,7 +337,7 @@ pub(super) fn described<R: Resource>(
 
 /// Applies the request body to the existing record `before`. If `before` is `None`, the body is applied to the new record `new`. Returns the record
 /// and its additional attributes.
-fn edited<R: Resource>(
+pub(super) fn edited<R: Resource>(
     given: &RequestBody,
     before: Option<(&R, &str)>,
     new: Option<&R>,

@@ -84,7 +84,8 @@ fn registered_limit(given: &RequestBody) -> Result<RegisteredLimit, Error> {
 
 /// The response to a request that created several records. As in Keystone, it has no links to itself.
 fn batch<R: Resource>(made: Vec<Value>) -> ApiResponse {
-    ApiResponse::json(StatusCode::CREATED, &json!({ R::SCHEMA.many: made }))
+    let many = R::SCHEMA.many;
+    ApiResponse::json(StatusCode::CREATED, &json!({ many: made }))
 }
 
 impl Resource for Limit {
@@ -135,7 +136,8 @@ impl Resource for Limit {
         let Some(limit) = view.get::<Limit>(id)? else { return Ok(Map::new()) };
         let Some(registered) = view.get::<RegisteredLimit>(&limit.registered)? else { return Ok(Map::new()) };
         let body = registered.attributes();
-        let all = ["service_id", "region_id", "resource_name"].map(|name| (name.to_owned(), body[name].clone()));
+        let all =
+            ["service_id", "region_id", "resource_name"].map(|name| (name.to_owned(), body[name].clone()));
         Ok(all.into_iter().collect())
     }
 
@@ -258,16 +260,18 @@ fn limit(given: &RequestBody) -> Result<NewLimit, Error> {
     let (project, domain) = (given.text("project_id")?.flatten(), given.text("domain_id")?.flatten());
     let owner = match (project, domain) {
         // The id of a domain is accepted as that of its project (as in Keystone).
-        (Some(text), None) if text == DomainId::DEFAULT.to_keystone() => LimitOwner::Domain(DomainId::DEFAULT),
+        (Some(text), None) if text == DomainId::DEFAULT.to_keystone() => {
+            LimitOwner::Domain(DomainId::DEFAULT)
+        }
         (Some(_), None) => LimitOwner::Project(given.needed_id("project_id")?),
         (None, Some(text)) => {
-            let wrong =
-                |_| invalid("Invalid input for field/attribute domain_id of limit: expected the id of a domain.");
+            let wrong = |_| {
+                invalid("Invalid input for field/attribute domain_id of limit: expected the id of a domain.")
+            };
             LimitOwner::Domain(DomainId::from_keystone(&text).map_err(wrong)?)
         }
         _ => {
-            let why =
-                "Invalid input for field/attribute project_id of limit: expected either project_id or domain_id.";
+            let why = "Invalid input for field/attribute project_id of limit: expected either project_id or domain_id.";
             return Err(invalid(why));
         }
     };

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use enfilade_admin::{ChangeContext, DatastoreEdit, NewAcl, LimitModel, PasswordRules};
+use enfilade_admin::{ChangeContext, DatastoreEdit, LimitModel, NewAcl, PasswordRules};
 use enfilade_facts::source::Source;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_facts::{At, Change, CommitError, Requester, SourceError, View};

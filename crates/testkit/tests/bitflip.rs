@@ -11,8 +11,8 @@
 )]
 
 use enfilade_admin::{
-    ChangeContext, DatastoreEdit, NewUser, LimitModel, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms,
-    UserEdit,
+    ChangeContext, DatastoreEdit, LimitModel, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit,
+    TokenTerms, UserEdit,
 };
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};

@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::resolve::dangling;
 use enfilade_facts::tables::{
-    Credential, Delegation, Domain, Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Grant, GrantKey, GrantScope, Grantee, Group, Interface, Member,
-    Membership, Name, NameKey, NameKind, Project, Selected, Service, User,
+    Credential, Delegation, Domain, Endpoint, EndpointFilter, EndpointFilterKey, EndpointGroup, Grant,
+    GrantKey, GrantScope, Grantee, Group, Interface, Member, Membership, Name, NameKey, NameKind, Project,
+    Selected, Service, User,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointGroupId, EndpointId, ProjectId, Realm, UserId};
 use enfilade_facts::{At, Index, IndexError, Indexed, Read, Source, SourceError, Table, View};

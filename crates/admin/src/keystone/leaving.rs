@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::users::forget_user;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Binding, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
-    Leaving, LeavingKey, LimitOwner, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project,
-    ResourceKind, Reverse, ReverseKey, Revocation, Revoked, Who,
+    Leaving, LeavingKey, LimitOwner, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole,
+    Project, ResourceKind, Reverse, ReverseKey, Revocation, Revoked, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};

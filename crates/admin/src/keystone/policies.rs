@@ -127,8 +127,10 @@ pub fn endpoints_of_policy(view: &View<'_>, id: &PolicyId) -> Result<Vec<(Endpoi
     let regions = view.list::<Region>(&[])?;
     let mut rules = Vec::new();
     for target in targets {
-        let within = match &target {
-            PolicyTarget::InRegion(_, region) => regions_in(&regions, region),
+        let within: BTreeSet<String> = match &target {
+            PolicyTarget::InRegion(_, region) => {
+                regions_in(&regions, region).into_iter().map(str::to_owned).collect()
+            }
             _ => BTreeSet::new(),
         };
         rules.push((target, within));

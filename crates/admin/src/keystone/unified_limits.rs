@@ -377,9 +377,15 @@ mod tests {
 
     #[test]
     fn minus_one_is_no_limit() {
-        for (limit, bound, expected) in
-            [(1, 2, false), (2, 2, false), (3, 2, true), (-1, 2, true), (3, -1, false), (-1, -1, false), (1, 0, true)]
-        {
+        for (limit, bound, expected) in [
+            (1, 2, false),
+            (2, 2, false),
+            (3, 2, true),
+            (-1, 2, true),
+            (3, -1, false),
+            (-1, -1, false),
+            (1, 0, true),
+        ] {
             assert_eq!(exceeds(limit, bound), expected, "{limit} under {bound}");
         }
     }

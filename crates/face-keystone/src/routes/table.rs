@@ -2,8 +2,8 @@
 
 use super::super::resource::Resource;
 use super::super::{
-    application_credentials, assignments, blobs, domain_configs, endpoint_filters, groups, policies, projects,
-    roles, scopes, services, tokens, trusts, unified_limits,
+    application_credentials, assignments, blobs, domain_configs, endpoint_filters, groups, policies,
+    projects, roles, scopes, services, tokens, trusts, unified_limits,
 };
 use super::{V3Call, V3Need, V3Route};
 use enfilade_facts::tables::{

@@ -54,9 +54,7 @@ impl Key for PolicyTarget {
         match self {
             PolicyTarget::Endpoint(id) => [&[1], id.bytes().as_slice()].concat(),
             PolicyTarget::Service(id) => [&[2], id.bytes().as_slice()].concat(),
-            PolicyTarget::InRegion(id, region) => {
-                [&[3], id.bytes().as_slice(), region.0.as_bytes()].concat()
-            }
+            PolicyTarget::InRegion(id, region) => [&[3], id.bytes().as_slice(), region.0.as_bytes()].concat(),
         }
     }
 

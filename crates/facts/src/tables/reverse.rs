@@ -2,9 +2,7 @@
 //! key. A change that puts or deletes a record with [`Row::reverse`] also writes the row of this table. In some tables, the second part is in the
 //! value of a record, not in its key. The function that changes the value also writes the row of this table.
 
-use super::{
-    BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who,
-};
+use super::{BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{
     CredentialId, GroupId, LimitId, ProjectId, RegisteredLimitId, RoleId, RolePath, TrustId, UserId,

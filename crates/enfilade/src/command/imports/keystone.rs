@@ -425,9 +425,19 @@ const OTHERS: [(&str, &str, &str, &str); 9] = [
         "credential",
         "EC2 keys and other credentials are not imported: their user must create them again",
     ),
-    ("policies", "policies", "policy", "stored policies are not imported: no service reads them"),
-    ("registered_limits", "registered_limits", "registered limit", "limits of services are not imported"),
-    ("limits", "limits", "limit", "limits of services are not imported"),
+    (
+        "policies",
+        "policies",
+        "policy",
+        "policies are not imported: create them again (`openstack policy create`)",
+    ),
+    (
+        "registered_limits",
+        "registered_limits",
+        "registered limit",
+        "limits are not imported: create them again (`openstack registered limit create`)",
+    ),
+    ("limits", "limits", "limit", "limits are not imported: create them again (`openstack limit create`)"),
     (
         "OS-FEDERATION/identity_providers",
         "identity_providers",
@@ -450,7 +460,7 @@ const OTHERS: [(&str, &str, &str, &str); 9] = [
         "OS-EP-FILTER/endpoint_groups",
         "endpoint_groups",
         "endpoint group",
-        "on this server, every project sees the whole catalog",
+        "endpoint groups are not imported: create them again (`openstack endpoint group create`)",
     ),
 ];
 
