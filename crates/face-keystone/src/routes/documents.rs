@@ -333,6 +333,10 @@ fn answers(route: &V3Route) -> Value {
     if !links.is_empty() {
         told["links"] = Value::Object(links);
     }
+    if route.method == "PUT" && is_config(route.path) {
+        // A configuration that replaces another one.
+        answers.insert("200".to_owned(), told.clone());
+    }
     answers.insert(status.to_string(), told);
     let is_public = route.need == V3Need::Nobody;
     for (status, says, counts) in [

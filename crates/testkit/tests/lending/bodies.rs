@@ -2,7 +2,8 @@
 
 use crate::world::{Dice, ROLES, World};
 use enfilade_facts::tables::{
-    Blob, Delegation, Domain, Endpoint, Group, Key, NamedRole, Project, Row, Service, Trust,
+    Blob, Delegation, Domain, Endpoint, EndpointGroup, Group, Key, Limit, NamedRole, Policy, Project,
+    RegisteredLimit, Row, Service, Trust,
 };
 use enfilade_facts::{Read, SourceError, View};
 use serde_json::{Map, Value, json};
@@ -20,6 +21,10 @@ pub(crate) struct Ids {
     pub(crate) trusts: Vec<String>,
     services: Vec<String>,
     endpoints: Vec<String>,
+    endpoint_groups: Vec<String>,
+    policies: Vec<String>,
+    registered_limits: Vec<String>,
+    limits: Vec<String>,
 }
 
 fn ids<R: Row>(view: &View<'_>, text: impl Fn(R::Key) -> String) -> Result<Vec<String>, SourceError>
@@ -48,6 +53,10 @@ impl Ids {
                 trusts: ids::<Trust>(view, |id| id.to_string())?,
                 services: ids::<Service>(view, |id| id.to_string())?,
                 endpoints: ids::<Endpoint>(view, |id| id.to_string())?,
+                endpoint_groups: ids::<EndpointGroup>(view, |id| id.to_string())?,
+                policies: ids::<Policy>(view, |id| id.to_string())?,
+                registered_limits: ids::<RegisteredLimit>(view, |id| id.to_string())?,
+                limits: ids::<Limit>(view, |id| id.to_string())?,
             })
         };
         world.house.facts().read(read).unwrap().unwrap()
@@ -68,6 +77,12 @@ impl Ids {
             "trust_id" => &self.trusts,
             "service_id" => &self.services,
             "endpoint_id" => &self.endpoints,
+            "endpoint_group_id" => &self.endpoint_groups,
+            "policy_id" => &self.policies,
+            "registered_limit_id" => &self.registered_limits,
+            "limit_id" => &self.limits,
+            "group" => return (*dice.of(&["ldap", "identity"])).to_owned(),
+            "option" => return (*dice.of(&["url", "password", "driver"])).to_owned(),
             "userid" => {
                 return (*dice.of(&["alice@Default", "mallory@Default", "bob@Default", "made@Default"]))
                     .to_owned();
@@ -120,7 +135,12 @@ impl Ids {
                 json!(json!({ "access": access, "secret": "chosen" }).to_string())
             }
             "password" | "original_password" | "secret" => json!("chosen"),
-            "impersonation" | "unrestricted" | "enabled" | "allow_redelegation" => json!(dice.once_in(2)),
+            "impersonation" | "unrestricted" | "enabled" | "allow_redelegation" | "is_domain" => {
+                json!(dice.once_in(2))
+            }
+            "resource_name" => json!(format!("n{}", dice.roll(5))),
+            "default_limit" | "resource_limit" => json!(dice.roll(5)),
+            "filters" => json!({ "interface": "public" }),
             "redelegation_count" => json!(dice.roll(4)),
             "remaining_uses" => json!(1 + dice.roll(3)),
             "expires_at" => {
@@ -172,7 +192,7 @@ impl Ids {
         json!({
             "user": self.object(&[], &[&account[..], &["original_password"]].concat(), dice),
             "group": self.object(&["name"], &["domain_id", "description"], dice),
-            "project": self.object(&["name"], &["domain_id", "parent_id", "enabled", "options"], dice),
+            "project": self.object(&["name"], &["domain_id", "parent_id", "enabled", "options", "is_domain"], dice),
             "domain": self.object(&["name"], &["enabled", "description"], dice),
             "role": self.object(&["name"], &["description", "options"], dice),
             "service": self.object(&["name", "type"], &["enabled"], dice),
@@ -181,6 +201,13 @@ impl Ids {
             "credential": self.object(&["type", "blob"], &["user_id", "project_id", "project_id"], dice),
             "application_credential": self.object(&["name"], &secret, dice),
             "trust": self.object(&trust, &["allow_redelegation", "redelegation_count", "remaining_uses", "expires_at"], dice),
+            "endpoint_group": self.object(&["name", "filters"], &["description"], dice),
+            "policy": self.object(&["type", "blob"], &[], dice),
+            "registered_limit": self.object(&["default_limit"], &["description"], dice),
+            "registered_limits": [self.object(&["service_id", "resource_name", "default_limit"], &[], dice)],
+            "limit": self.object(&["resource_limit"], &["description"], dice),
+            "limits": [self.object(&["service_id", "resource_name", "resource_limit", "project_id"], &[], dice)],
+            "config": { "ldap": { "url": "ldap://elsewhere.example", "password": "chosen" } },
             "tenant_id": self.value("tenant_id", dice), "tags": ["t"],
         })
     }

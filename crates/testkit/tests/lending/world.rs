@@ -350,6 +350,7 @@ impl World {
                     Table::Memberships,
                     Table::Roles,
                     Table::Profiles,
+                    Table::DomainConfigs,
                 ] {
                     view.scan_values(table, &[], &mut |key, value| {
                         powers.fixed.insert((table as u8, key.to_vec()), value.to_vec());
