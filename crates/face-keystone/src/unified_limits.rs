@@ -2,7 +2,7 @@
 
 use super::listing::{self, Each, Filters, plain};
 use super::request_body::{RequestBody, invalid};
-use super::resource::{Record, Resource, Store, described, permitted_batch};
+use super::resource::{Record, Resource, Store, add, described, permitted_batch};
 use super::schema::{Schema, Type};
 use super::{ApiError, ApiResponse, Call, Outcome, query};
 use enfilade_admin::Error;
@@ -136,8 +136,8 @@ impl Resource for Limit {
         let Some(limit) = view.get::<Limit>(id)? else { return Ok(Map::new()) };
         let Some(registered) = view.get::<RegisteredLimit>(&limit.registered)? else { return Ok(Map::new()) };
         let body = registered.attributes();
-        let all =
-            ["service_id", "region_id", "resource_name"].map(|name| (name.to_owned(), body[name].clone()));
+        let of_body = |name: &str| (name.to_owned(), body.get(name).cloned().unwrap_or_default());
+        let all = ["service_id", "region_id", "resource_name"].map(of_body);
         Ok(all.into_iter().collect())
     }
 
@@ -212,9 +212,9 @@ impl Resource for Limit {
         let made = call.save(&permit, |ctx| create_limits(ctx, &new))?;
         let bodies = new.iter().zip(made).map(|(new, made): (&NewLimit, Made<Limit>)| {
             let mut body = Self::described(&call.base, made.into(), &permit);
-            body["service_id"] = json!(new.service.to_string());
-            body["region_id"] = json!(new.region.as_ref().map(|region| &region.0));
-            body["resource_name"] = json!(new.resource);
+            add(&mut body, "service_id", json!(new.service.to_string()));
+            add(&mut body, "region_id", json!(new.region.as_ref().map(|region| &region.0)));
+            add(&mut body, "resource_name", json!(new.resource));
             body
         });
         Ok(batch::<Self>(bodies.collect()))

@@ -1,0 +1,9 @@
+//! Families of calls of Identity v3 whose records no decision of the server depends on, except the catalog: limits, policies, endpoint filters,
+//! configurations of domains, projects that act as domains. Requests go to the HTTP face in process.
+
+mod domain_configs;
+mod endpoint_filters;
+mod limits;
+mod others;
+mod policies;
+mod world;

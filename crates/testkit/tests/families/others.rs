@@ -1,0 +1,88 @@
+//! Projects that act as domains, changed credentials, and regions.
+
+use crate::world::{Row, World, endpoint, none};
+use enfilade_admin::LimitModel;
+use serde_json::{Value, json};
+
+#[tokio::test]
+#[rustfmt::skip]
+async fn projects_that_act_as_domains() {
+    let project = |body: Value| json!({ "project": body });
+    let new = |more: Value| {
+        let mut body = json!({ "name": "dom", "is_domain": true, "colour": "blue" });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        project(body)
+    };
+    let own = "/v3/projects/<dom>";
+    let rows: Vec<Row> = vec![
+        ("admin", "POST", "/v3/projects", new(json!({ "parent_id": "<a>" })), 400, &["parent_id"]),
+        ("admin", "POST", "/v3/projects", new(json!({ "domain_id": "default" })), 400, &["domain_id"]),
+        ("member", "POST", "/v3/projects", new(json!({})), 403, &["not authorized"]),
+        ("admin", "POST", "/v3/projects -> dom", new(json!({ "description": "words" })), 201, &["\"is_domain\":true", "\"domain_id\":null", "\"parent_id\":null", "blue", "words", "/v3/projects/"]),
+        ("admin", "POST", "/v3/projects", new(json!({})), 409, &["dom"]),
+        ("admin", "GET", "/v3/domains/<dom>", none(), 200, &["\"name\":\"dom\"", "blue", "!is_domain"]),
+        ("admin", "GET", own, none(), 200, &["\"name\":\"dom\"", "\"is_domain\":true"]),
+        ("admin", "GET", "/v3/projects", none(), 200, &["<a>", "!<dom>"]),
+        ("admin", "GET", "/v3/projects?is_domain=true", none(), 200, &["<dom>", "\"id\":\"default\"", "!<a>"]),
+        ("admin", "GET", "/v3/projects?is_domain=true&name=dom", none(), 200, &["<dom>", "!\"id\":\"default\""]),
+        ("clerk", "GET", "/v3/projects?is_domain=true", none(), 200, &["\"projects\":[]"]),
+        ("clerk", "GET", "/v3/projects/default", none(), 403, &[]),
+        ("member", "GET", own, none(), 403, &[]),
+        ("admin", "PATCH", own, project(json!({ "name": "renamed" })), 200, &["renamed", "\"is_domain\":true"]),
+        ("admin", "PATCH", own, project(json!({ "is_domain": false })), 400, &["is_domain"]),
+        ("admin", "PATCH", own, project(json!({ "parent_id": "<a>" })), 400, &["parent_id"]),
+        ("admin", "PATCH", "/v3/projects/<a>", project(json!({ "is_domain": true })), 400, &["is_domain"]),
+        ("member", "PATCH", own, project(json!({ "name": "mine" })), 403, &[]),
+        ("admin", "DELETE", own, none(), 403, &["disable"]),
+        ("admin", "PATCH", own, project(json!({ "enabled": false })), 200, &["\"enabled\":false"]),
+        ("member", "DELETE", own, none(), 403, &[]),
+        ("admin", "DELETE", own, none(), 204, &[]),
+        ("admin", "GET", own, none(), 404, &["project"]),
+        ("admin", "GET", "/v3/domains/<dom>", none(), 404, &[]),
+    ];
+    World::new(LimitModel::Flat).await.hold(&rows).await;
+}
+
+#[tokio::test]
+#[rustfmt::skip]
+async fn changed_credentials_and_regions() {
+    let credential = |body: Value| json!({ "credential": body });
+    let blob = |text: &str| credential(json!({ "blob": text }));
+    let key = credential(json!({
+        "type": "ec2", "user_id": "<admin>", "project_id": "<a>", "blob": r#"{"access":"k","secret":"s"}"#,
+    }));
+    let all = credential(json!({
+        "type": "ec2", "user_id": "<admin>", "project_id": "<a>", "blob": r#"{"access":"k","secret":"third"}"#,
+    }));
+    let own = "/v3/credentials/<key>";
+    let region = |parent: &str| json!({ "region": { "parent_region_id": parent } });
+    let rows: Vec<Row> = vec![
+        ("admin", "POST", "/v3/credentials -> key", key, 201, &[]),
+        ("admin", "PATCH", own, blob(r#"{"access":"l","secret":"second"}"#), 200, &["<key>", "second"]),
+        ("admin", "GET", own, none(), 200, &["second"]),
+        // The command line client sends all attributes.
+        ("admin", "PATCH", own, all, 200, &["third"]),
+        ("admin", "PATCH", own, credential(json!({})), 400, &["blob"]),
+        ("admin", "PATCH", own, blob("x"), 400, &["blob"]),
+        ("admin", "PATCH", own, blob(r#"{"access":"k"}"#), 400, &["secret"]),
+        ("admin", "PATCH", own, blob(r#"{"access":"k","secret":"s","trust_id":"x"}"#), 400, &["trust_id"]),
+        ("admin", "PATCH", own, credential(json!({ "type": "cert", "blob": "x" })), 400, &["type"]),
+        ("admin", "PATCH", own, credential(json!({ "project_id": "<b>", "blob": "x" })), 400, &["project_id"]),
+        ("admin", "PATCH", own, credential(json!({ "user_id": "<member>", "blob": "x" })), 400, &["user_id"]),
+        ("member", "PATCH", own, blob(r#"{"access":"k","secret":"s"}"#), 403, &["!third"]),
+        ("admin", "PUT", "/v3/regions/lost", region("none"), 404, &["none"]),
+        ("admin", "PUT", "/v3/regions/east", json!({ "region": {} }), 201, &["\"id\":\"east\""]),
+        ("admin", "PUT", "/v3/regions/inner", region("east"), 201, &[]),
+        ("admin", "PUT", "/v3/regions/inner", region("east"), 409, &[]),
+        ("admin", "PUT", "/v3/regions/x", json!({ "region": { "id": "y" } }), 400, &["id"]),
+        ("admin", "PATCH", "/v3/regions/east", region("inner"), 400, &[]),
+        ("admin", "GET", "/v3/regions?parent_region_id=east", none(), 200, &["inner", "!\"id\":\"east\""]),
+        ("admin", "POST", "/v3/services -> service", json!({ "service": { "type": "volume" } }), 201, &[]),
+        ("admin", "POST", "/v3/endpoints -> endpoint", endpoint("<service>", "public", json!("inner")), 201, &[]),
+        ("admin", "DELETE", "/v3/regions/east", none(), 403, &["endpoints"]),
+        ("admin", "DELETE", "/v3/endpoints/<endpoint>", none(), 204, &[]),
+        ("admin", "DELETE", "/v3/regions/east", none(), 204, &[]),
+        ("admin", "GET", "/v3/regions/inner", none(), 404, &[]),
+    ];
+    World::new(LimitModel::Flat).await.hold(&rows).await;
+}
