@@ -126,7 +126,6 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("PUT", "/regions/put", r#"{"region":{"description":"made"}}"#),
     ("PATCH", "/regions/{{new region}}", r#"{"region":{"description":"changed"}}"#),
     ("DELETE", "/regions/{{new region}}", ""),
-    ("POST", "/projects", r#"{"project":{"name":"made","is_domain":true}}"#),
     ("PATCH", "/projects/{{new domain}}", r#"{"project":{"description":"changed"}}"#),
     ("DELETE", "/projects/{{new domain}}", ""),
     ("POST", "/registered_limits", r#"{"registered_limits":[{"service_id":"00000000000000000000000000005001","resource_name":"made","default_limit":5}]}"#),
