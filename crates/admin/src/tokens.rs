@@ -201,7 +201,7 @@ fn create_kept(
     let entry = Entry { enabled: true, expires: terms.expires, comment: terms.comment.clone() };
     ctx.write_through(&format!("token create {tokenid}"), &[FileName::Users, FileName::Secrets], |files| {
         files.sections(FileName::Users, |sections| {
-            if sections.iter().any(|section| section.id == tokenid.to_string()) {
+            if sections.iter().any(|section| section.id == tokenid.to_proxmox()) {
                 return Err(exists(tokenid));
             }
             files.secrets(|secrets| secrets.set(tokenid, hash))?;

@@ -273,7 +273,7 @@ fn add_kept_user(
     }
     let at = ctx.write_through(&what, &[FileName::Users], |files| {
         files.sections(FileName::Users, |sections| {
-            if sections.iter().any(|section| section.id == authid.to_string()) {
+            if sections.iter().any(|section| section.id == authid.to_proxmox()) {
                 return Err(exists(&new.userid));
             }
             let entry = Entry { enabled: true, expires: new.expires, comment: new.comment.clone() };

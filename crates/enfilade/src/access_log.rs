@@ -4,8 +4,7 @@
 use crate::issued::record_of;
 use crate::output;
 use enfilade_facts::Clocks;
-use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::vocabulary::RequestId;
+use enfilade_facts::vocabulary::{CredentialId, RequestId, visible};
 use enfilade_passage::{Audit, Claim, Event};
 use enfilade_sources::files::issued::IssuedSessions;
 use enfilade_sources::files::last_used::LastUsed;
@@ -204,7 +203,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
     let text = format!("{peer} {authid} {verb} {target} {status}{reason}");
     // A terminal obeys control characters, so they are escaped.
-    let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", text.escape_debug());
+    let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", visible(&text));
     let _ = match lost_before {
         0 => writeln!(line),
         lost => writeln!(line, " ({lost} earlier lines were left out)"),
@@ -271,7 +270,7 @@ mod tests {
             peer: "192.0.2.7".into(),
             verb: "GET".into(),
             datastore: "main".into(),
-            path: "/x\n\u{1b}[2J".into(),
+            path: "/x\n\u{1b}[2J\u{202e}é\"".into(),
             code: "AC03",
             reason: "no".into(),
             status: 403,
@@ -279,8 +278,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         plain(&mut bytes, "2027-01-15T08:00:00Z", &event, 0);
-        let expected =
-            "2027-01-15T08:00:00Z 192.0.2.7 - GET main:/x\\n\\u{1b}[2J 403 AC03: no 0 bytes, 0 ms\n";
+        let expected = "2027-01-15T08:00:00Z 192.0.2.7 - GET main:/x\\u{a}\\u{1b}[2J\\u{202e}é\" 403 AC03: no 0 bytes, 0 ms\n";
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 }

@@ -5,7 +5,7 @@
 //! count in their place.
 
 use crate::clock;
-use enfilade_facts::vocabulary::to_rfc3339;
+use enfilade_facts::vocabulary::{to_rfc3339, visible_lines};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write};
@@ -78,7 +78,11 @@ pub(crate) fn is_for_people() -> bool {
 /// A line of the log of a server.
 fn line(text: &str) -> String {
     let text = text.get(..text.floor_char_boundary(LINE_BYTES_MAX)).unwrap_or_default();
-    if is_for_people() { format!("{text}\n") } else { as_json(text, clock::now().unix_seconds) }
+    if is_for_people() {
+        format!("{}\n", visible_lines(text))
+    } else {
+        as_json(text, clock::now().unix_seconds)
+    }
 }
 
 fn as_json(text: &str, time: i64) -> String {
@@ -109,7 +113,7 @@ pub(crate) fn write() {
 /// Writes a note or warning to standard error. In a server, the text is only added to the queue.
 pub(crate) fn note(text: &str) {
     let Some(notes) = NOTES.get() else {
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = writeln!(std::io::stderr(), "{}", visible_lines(text));
         return;
     };
     notes.waiting().push(line(text));

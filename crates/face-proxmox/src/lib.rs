@@ -137,7 +137,7 @@ impl Call {
 
     /// Makes a change with a permit.
     fn change<R>(&self, permit: &AdminPermit, change: impl FnOnce(&ChangeContext<'_>) -> R) -> R {
-        change(&self.faces.change_context(&permit.who().to_string(), permit.requester(), self.id))
+        change(&self.faces.change_context(&permit.who().to_word(), permit.requester(), self.id))
     }
 
     /// Refuses a change if the state is no longer the one that the client read, as Proxmox Backup Server does.

@@ -65,16 +65,22 @@ const TICKET_COOKIES: [&str; 4] =
     ["PBSAuthCookie", "__Host-PBSAuthCookie", "PDMAuthCookie", "__Host-PDMAuthCookie"];
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
 
-/// Reads a login ticket: `PBS:user@realm:token`, which may be percent-encoded.
+/// Reads a login ticket: `PBS:user@realm:token`. Some clients percent-encode the ticket, as a whole or only some of its characters.
 ///
 /// # Errors
 /// When the text is not in this form.
 pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
-    let text =
-        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
+    let decoded = |text: &str| {
+        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new)
+    };
+    // A spelling of a name may contain percent-encoded bytes, so a ticket that is not encoded must not be decoded.
+    let text = match text.starts_with("PBS:") {
+        true => Some(Zeroizing::new(text.to_owned())),
+        false => decoded(text),
+    };
     let parts = text.as_ref().and_then(|text| {
         let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
-        Some((userid.to_owned(), Secret::new(token.as_bytes())?))
+        Some((userid.to_owned(), Secret::new(decoded(token)?.as_bytes())?))
     });
     let (userid, token) = parts.ok_or_else(|| {
         malformed("the ticket does not have the form PBS:USER@REALM:TOKEN; log in again for a new ticket")
@@ -82,9 +88,9 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
 }
 
-/// A ticket in the form that [`ticket_of`] reads.
-pub fn ticket_text(userid: &str, token: &str) -> String {
-    format!("PBS:{userid}:{token}")
+/// A ticket in the form that [`ticket_of`] reads. It is ASCII, because a cookie can contain nothing else.
+pub fn ticket_text(user: &Authid, token: &str) -> String {
+    format!("PBS:{}:{token}", user.to_word())
 }
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
@@ -324,6 +330,17 @@ mod tests {
             let Ok(Some(ask)) = found else { panic!("{cookie}") };
             let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
             assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
+        }
+        // A percent-encoded name stays as it is, unless the ticket is encoded once more.
+        for name in ["Jürgen Groß@%local", "ä@pam", "a:b@%local", "100%@local"] {
+            let user = Authid::word_of(name).parse::<Authid>();
+            let Ok(user) = user else { continue };
+            let text = ticket_text(&user, "abc=");
+            let encoded = text.replace('%', "%25").replace(':', "%3A").replace('=', "%3D");
+            for text in [text, encoded] {
+                let ask = ticket_of(&text, None).unwrap();
+                assert!(ask.is_of(&user) && ask.session.token.reveal() == b"abc=", "{text}");
+            }
         }
         for other in [
             ("authorization", "Basic YWxpY2VAbG9jYWw6eA=="),

@@ -167,7 +167,7 @@ impl Faces {
         let Some(ticket) = ticket else {
             return self.admit(connection, credential::carried(headers), takes, trace).await;
         };
-        trace.event.authid = ticket.userid.as_str().into();
+        trace.event.authid = ticket.word();
         let changes_something = !matches!(*method, Method::GET | Method::HEAD);
         let credential = Credential::Ticket { ticket, changes_something };
         let admitted = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await;

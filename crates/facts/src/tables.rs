@@ -40,7 +40,7 @@ pub use identities::{Domain, Group, Password, User};
 pub use leaving::{Leaving, LeavingKey};
 pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
-pub use names::{Name, NameKey, NameKind};
+pub use names::{Name, NameKey, NameKind, called};
 pub use parties::{Member, Who};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};

@@ -280,7 +280,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             self.tokens.insert(authid.clone(), id);
             return Ok(Some(HERE.to_owned()));
         }
-        let Some(hash) = self.files.hashes.hashes.get(&authid.to_string()) else {
+        let Some(hash) = self.files.hashes.hashes.get(&authid.to_proxmox()) else {
             return Ok(Some("token.shadow has no hash of the token's secret".to_owned()));
         };
         if let Err(why) = enfilade_identity::check_hash(hash) {
@@ -319,7 +319,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         };
         let who = match found {
             Some(who) => who,
-            None => match ugid.to_string().parse::<Target>().and_then(|target| who(self.view, &target)) {
+            None => match who(self.view, &Target::from(ugid.clone())) {
                 Ok(who) => who,
                 // The error can say that the realm of a user or token does not exist, although this change creates the realm. So the reason names the
                 // user or token.

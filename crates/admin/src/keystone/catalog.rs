@@ -1,6 +1,6 @@
 //! The catalog: services, regions and endpoints.
 
-use super::names::check_name;
+use super::names::{check_name, check_region_id};
 use super::resource::{Saving, StoredResource, delete};
 use crate::change_context::{ChangeContext, random};
 use crate::error::{Error, missing};
@@ -70,11 +70,7 @@ impl StoredResource for Region {
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         let id = at.id;
-        if id.0.is_empty() || id.0.len() > 255 || id.0.chars().any(char::is_control) {
-            return Err(Error::Invalid(
-                "a region's id must have 1 to 255 bytes and no control characters".to_owned(),
-            ));
-        }
+        check_region_id(&id.0)?;
         check_comment(self.description.as_deref())?;
         // A region must not contain itself, directly or through other regions.
         let mut above = self.parent.clone();
@@ -146,7 +142,7 @@ pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(S
 /// # Errors
 /// When the facts cannot be changed.
 pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
-    check_name("region", id, NAME_CHARS_MAX)?;
+    check_region_id(id)?;
     let key = RegionId(id.to_owned());
     let ((), at) = ctx.commit(&format!("region add {id}"), |view, change| {
         if view.get::<Region>(&key)?.is_none() {

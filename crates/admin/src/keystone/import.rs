@@ -1,7 +1,7 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
 use super::extra::IMMUTABLE;
-use super::names::{check_name, check_role_name};
+use super::names::{check_name, check_region_id, check_role_name};
 use crate::change_context::ChangeContext;
 use crate::error::{Error, missing};
 use crate::import::Imported;
@@ -292,7 +292,13 @@ impl Taking<'_, '_> {
                 ("member of group", format!("{group}: {member}"), self.member(key)?)
             }
             CloudRecord::Grant(key) => ("role assignment", self.grant_in_words(key), self.grant(key)?),
-            CloudRecord::Region(id, row) => ("region", id.0.clone(), self.add(id, row)?),
+            CloudRecord::Region(id, row) => {
+                let left = match check_region_id(&id.0) {
+                    Ok(()) => self.add(id, row)?,
+                    Err(why) => Err(why.to_string()),
+                };
+                ("region", id.0.clone(), left)
+            }
             CloudRecord::Service(id, row) => {
                 ("service", format!("{} {}", row.kind, row.name), self.add(id, row)?)
             }

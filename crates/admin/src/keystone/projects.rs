@@ -220,16 +220,25 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     {
         return Ok(id);
     }
+    // A name may contain `@`, so the whole text is also looked up as a name if no project has this name in this domain.
+    let mut no_domain = None;
     if let Ok(NameInDomain { name, domain }) = text.parse() {
-        let found = view.get::<Name>(&NameKey::project(&domain_id(view, &domain)?, &name))?;
-        return found.map(|name| name.project()).ok_or_else(missing);
+        match domain_id(view, &domain) {
+            Ok(domain) => {
+                if let Some(name) = view.get::<Name>(&NameKey::project(&domain, &name))? {
+                    return Ok(name.project());
+                }
+            }
+            Err(why @ Error::Missing { .. }) => no_domain = Some(why),
+            Err(why) => return Err(why),
+        }
     }
     let mut found = Vec::new();
     for (id, _) in view.list::<Domain>(&[])? {
         found.extend(view.get::<Name>(&NameKey::project(&id, text))?.map(|name| name.project()));
     }
     match found.as_slice() {
-        [] => Err(missing()),
+        [] => Err(no_domain.unwrap_or_else(missing)),
         [id] => Ok(*id),
         _ => Err(Error::Invalid(format!("there is more than one project `{text}`; use NAME@DOMAIN"))),
     }

@@ -53,7 +53,7 @@ pub(super) fn bootstrap(
     let full = wanted.user.to_string();
     let is_new = before.iter().all(|row| row.userid != full);
     let name = wanted.user.name();
-    let has_name = |userid: &str| userid.rsplit_once('@').is_some_and(|(user, _)| user == name);
+    let has_name = |userid: &str| userid.parse::<Userid>().is_ok_and(|user| user.name() == name);
     let others: Vec<&str> = before
         .iter()
         .map(|row| row.userid.as_str())
@@ -171,10 +171,11 @@ pub(super) fn require_domain(home: &Home, name: &Realm) -> anyhow::Result<()> {
 
 /// The project that a command names: NAME, NAME@DOMAIN or the id.
 pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId> {
-    if let Ok(NameInDomain { domain, .. }) = text.parse() {
+    let found = admin::find_project(home.source(), text);
+    if let (Err(_), Ok(NameInDomain { domain, .. })) = (&found, text.parse()) {
         require_domain(home, &domain)?;
     }
-    Ok(admin::find_project(home.source(), text)?)
+    Ok(found?)
 }
 
 /// The name and the domain of a new project.

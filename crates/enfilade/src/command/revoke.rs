@@ -136,7 +136,10 @@ impl Subject {
             deletes: extent.into(),
             users: users.into_iter().collect(),
             projects,
-            again: format!("enfilade user passwd NAME@{domain}"),
+            again: format!(
+                "enfilade user passwd {}",
+                output::word(&Userid::new("NAME", domain.clone())?.to_string())
+            ),
             ..Subject::default()
         })
     }
@@ -158,7 +161,8 @@ impl Subject {
         let owner = home.source().read(|view| user_access(view, &authid.user))??;
         let way = owner.ways.into_iter().find(|way| way.name == authid.to_string());
         let way = way.with_context(|| {
-            format!("there is no token `{authid}`; see `enfilade token list {}`", authid.user)
+            let user = output::word(&authid.user.to_string());
+            format!("there is no token `{authid}`; see `enfilade token list {user}`")
         })?;
         Ok(Subject {
             kind: "token",

@@ -1,9 +1,9 @@
 //! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms) and
 //! `tfa.json` (second factors). They are read for an import and never written. Error messages never quote their content.
 
-use super::section_config::{self, LineError, shown};
+use super::section_config::{self, LineError};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
-use enfilade_facts::vocabulary::{Realm, Userid};
+use enfilade_facts::vocabulary::{Realm, Userid, excerpt};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -56,8 +56,8 @@ pub fn realms(bytes: &[u8]) -> Realms {
             (None, Ok(realm)) => {
                 found.realms.insert(realm, RealmSection { kind: section.kind, comment });
             }
-            (Some(error), _) => found.broken.push((shown(&section.id), error)),
-            (None, Err(why)) => found.broken.push((shown(&section.id), wrong(why.to_string()))),
+            (Some(error), _) => found.broken.push((excerpt(&section.id), error)),
+            (None, Err(why)) => found.broken.push((excerpt(&section.id), wrong(why.to_string()))),
         }
     }
     found.broken.extend(parsed.errors.into_iter().map(|error| (String::new(), error)));
@@ -89,7 +89,7 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
         let kinds: BTreeMap<String, usize> = factors
             .into_iter()
             .filter(|(kind, _)| !STATES.contains(&kind.as_str()))
-            .map(|(kind, entries)| (shown(&kind), count(&entries)))
+            .map(|(kind, entries)| (excerpt(&kind), count(&entries)))
             .filter(|(_, count)| *count > 0)
             .collect();
         if !kinds.is_empty() {

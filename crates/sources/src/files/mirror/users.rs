@@ -333,7 +333,7 @@ impl Comparison<'_, '_, '_, '_> {
             return token;
         };
         let mut fault = None;
-        match (secrets.hashes.get(&authid.to_string()), secrets.broken.get(authid)) {
+        match (secrets.hashes.get(&authid.to_proxmox()), secrets.broken.get(authid)) {
             (_, Some(error)) => {
                 let had = !matches!(token.verifier, Verifier::Missing);
                 let found = self.draft.fault(before.as_ref(), (error.line, &error.reason), had);
