@@ -170,8 +170,10 @@ impl Faces {
         trace.event.authid = ticket.word();
         let changes_something = !matches!(*method, Method::GET | Method::HEAD);
         let credential = Credential::Ticket { ticket, changes_something };
-        let admitted = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await;
-        admitted.inspect(|_| connection.anonymous.release())
+        let visit = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await?;
+        connection.anonymous.release();
+        trace.event.authid = visit.principal().authid.to_word();
+        Ok(visit)
     }
 }
 

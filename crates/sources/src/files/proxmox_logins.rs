@@ -3,7 +3,7 @@
 
 use super::section_config::{self, LineError};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
-use enfilade_facts::vocabulary::{Realm, Userid, excerpt};
+use enfilade_facts::vocabulary::{Authid, Realm, Userid, excerpt};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -81,8 +81,8 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     };
     let mut found = SecondFactors::new();
     for (userid, factors) in users {
-        let userid =
-            userid.parse().map_err(|_| wrong("expected names of the form USER@REALM below `users`"))?;
+        let user = Authid::from_proxmox(&userid).ok().filter(|authid| authid.token.is_none());
+        let user = user.ok_or_else(|| wrong("expected names of the form USER@REALM below `users`"))?.user;
         let Value::Object(factors) = factors else {
             return Err(wrong("expected an object below each user's name"));
         };
@@ -93,7 +93,7 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
             .filter(|(_, count)| *count > 0)
             .collect();
         if !kinds.is_empty() {
-            found.insert(userid, kinds);
+            found.insert(user, kinds);
         }
     }
     Ok(found)
