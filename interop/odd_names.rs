@@ -2,7 +2,7 @@
 //! through Identity v3, the command line and WebDAV.
 
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{Server, WITHOUT_PENALTIES};
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES};
 use serde_json::{Value, json};
 
 const PASSWORD: &str = "the administrator's";
@@ -343,4 +343,19 @@ fn each_spelling_of_a_name_has_the_same_delay() {
     assert_eq!(server.log().matches("\"authid\":\"%C3%A4@%pam\"").count(), 3, "{}", server.log());
     server.cli(&["penalties", "clear", "ä@pam"]);
     assert!(server.cli(&["penalties", "list"]).is_empty());
+}
+
+#[test]
+fn commands_to_copy_name_any_domain() {
+    let cloud = Cloud::start();
+    let (realm, spelling) = ("it's & co", "NAME@%it%27s%20%26%20co");
+    let domain = cloud.made("/domains", &json!({ "domain": { "name": realm } }))["id"].clone();
+    cloud.made("/users", &json!({ "user": { "name": "a", "domain_id": domain, "password": LONG } }));
+    let mut command = std::process::Command::new(BINARY);
+    command.arg("--data").arg(cloud.server.data()).args(["revoke", "domain", realm, "--everything"]);
+    let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(said.contains(&format!("enfilade user passwd '{spelling}'")), "{said}");
+    let user = spelling.replace("NAME", "a");
+    let set = cloud.server.cli_output(&["user", "passwd", &user, "--password-stdin"], LONG);
+    assert!(set.status.success(), "{set:?}");
 }

@@ -19,6 +19,7 @@ use crate::limits::{
 use crate::revision::{At, Revision};
 use crate::tables::{self, Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
+use crate::vocabulary::shortened;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -159,11 +160,8 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    // The longest names fit. A text that does not fit ends with `…`, which no spelling of a name contains at its end.
-    let short = |text: &str| match text.floor_char_boundary(LOG_TEXT_BYTES_MAX) {
-        end if end < text.len() => format!("{}…", text.get(..end).unwrap_or_default()),
-        _ => text.to_owned(),
-    };
+    // The longest names fit.
+    let short = |text: &str| shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };
     let pieces: Vec<&[Write]> = match writes.len() {

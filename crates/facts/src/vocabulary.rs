@@ -32,7 +32,7 @@ pub use role::Role;
 pub use secret::Secret;
 pub use sid::Sid;
 pub use store_path::{PathRefused, StorePath, check_entry_name};
-pub use unseen::{excerpt, is_unseen, visible, visible_lines};
+pub use unseen::{excerpt, is_unseen, shortened, visible, visible_lines};
 
 /// A short text, which needs no allocation up to 23 bytes.
 pub type Word = smol_str::SmolStr;

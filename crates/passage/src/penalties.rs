@@ -6,7 +6,7 @@
 //! by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::{Authid, Word};
+use enfilade_facts::vocabulary::{Authid, Word, shortened};
 use enfilade_facts::{Clocks, MemoKey, MemoSeed};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv6Addr};
@@ -165,7 +165,7 @@ impl Penalties {
             });
         }
         let failures = self.with(self.key_of(said), |entry| {
-            entry.subject = Some(Subject::Name(shown(said).into()));
+            entry.subject = Some(Subject::Name(shortened(said, NAME_BYTES_MAX).into()));
             entry.count(now);
             entry.failures
         });
@@ -276,14 +276,6 @@ impl Penalties {
             }
             None => change(&mut Entry::default()),
         }
-    }
-}
-
-/// A name in the list.
-fn shown(name: &str) -> String {
-    match name.floor_char_boundary(NAME_BYTES_MAX) {
-        end if end < name.len() => format!("{}…", name.get(..end).unwrap_or_default()),
-        _ => name.to_owned(),
     }
 }
 

@@ -120,7 +120,7 @@ async fn a_login_ends_the_delays_of_its_own_name_only() {
     password(&house, "correct horse");
     let (penalties, now) = (house.house.penalties(), house.clock.now());
     for name in ["alice@local", "alice@local!test", "bob@local"] {
-        penalties.failed([192, 0, 2, 7].into(), &name, now);
+        penalties.failed([192, 0, 2, 7].into(), name, now);
     }
     let delayed = || {
         let mut names: Vec<_> = penalties.list(now).iter().map(|one| one.subject.to_string()).collect();

@@ -73,6 +73,15 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool + Copy) -> Cow<'_, str> 
     Cow::Owned(shown)
 }
 
+/// The text, or its beginning and `…` if it is longer than `max` bytes. The beginning of a name can be another name, so a cut is marked. No spelling of a
+/// user, group or token ends with `…`.
+pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
+    match text.floor_char_boundary(max) {
+        end if end < text.len() => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// The longest part of a text that an error quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 80;
 
@@ -112,6 +121,7 @@ mod tests {
         }
         assert_eq!(visible_lines("a\n\tb\u{200b}"), "a\n\tb\\u{200b}");
         assert_eq!(excerpt("a\n\u{202e}\"'\\b"), "a%0A%E2%80%AE\"'\\b");
+        assert_eq!((shortened("éé", 3).as_ref(), shortened("éé", 4).as_ref()), ("é…", "éé"));
         assert_eq!(excerpt(&"é".repeat(81)), format!("{}…", "é".repeat(80)));
     }
 
