@@ -137,7 +137,7 @@ fn a_user_has_any_name_on_every_face() {
     }
     // The command line lists a spelling for each, which names the user everywhere.
     for row in cloud.server.cli(&["user", "list"]) {
-        let userid = row["userid"].as_str().unwrap().to_owned();
+        let userid = row["user"].as_str().unwrap().to_owned();
         if userid.ends_with("@%Gr%C3%B6%C3%9Fe%20%26%20S%C3%B6hne%20GmbH") {
             assert!(userid.bytes().all(|byte| byte.is_ascii_graphic()), "{userid}");
             spellings.push(userid);
@@ -214,8 +214,8 @@ fn no_user_is_taken_for_a_group() {
     cloud.made("/users", &json!({ "user": { "name": "bob", "domain_id": cloud.local(), "password": LONG } }));
     cloud.server.cli(&["group", "member", "add", "staff", "bob@local"]);
     let listed: Vec<Value> = cloud.server.cli(&["user", "list"]);
-    assert!(listed.iter().any(|row| row["userid"] == staff), "{listed:?}");
-    assert!(listed.iter().all(|row| !row["userid"].as_str().unwrap().starts_with('@')), "{listed:?}");
+    assert!(listed.iter().any(|row| row["user"] == staff), "{listed:?}");
+    assert!(listed.iter().all(|row| !row["user"].as_str().unwrap().starts_with('@')), "{listed:?}");
     // The role belongs to the user, and no member of the group has it.
     for (login, status) in [(staff, 207), ("@staff@local", 207), ("bob@local", 404)] {
         let login = format!("{login}:{LONG}");
