@@ -164,9 +164,14 @@ fn backups(installation: &Installation) -> Finding {
                 last.file.display()
             ),
         ),
-        Some(last) => {
-            well(what, format!("`{}`, and {} older backups", last.file.display(), record.made.len() - 1))
-        }
+        Some(last) => well(
+            what,
+            format!(
+                "`{}`, and {}",
+                last.file.display(),
+                output::counted(record.made.len() - 1, "older backup", "older backups")
+            ),
+        ),
     }
 }
 
@@ -268,7 +273,10 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
             "certificates",
             format!("no usable certificate in `{path}`: add one with `enfilade certs add`"),
         ),
-        usable => well("certificates", format!("{usable} usable certificates in `{path}`")),
+        usable => well(
+            "certificates",
+            format!("{} in `{path}`", output::counted(usable, "usable certificate", "usable certificates")),
+        ),
     });
     findings
 }
@@ -315,7 +323,7 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("because of {stale} readers whose processes had ended, old pages stayed in use and the file grew; these readers are now removed"),
+            format!("the file grew, because old pages stayed in use by readers whose processes had ended: {stale}; these readers are now removed"),
         ));
     }
     findings.push(match unshipped {
@@ -334,7 +342,7 @@ fn attempts(data: &Path) -> Finding {
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
         Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} failures in this hour and the hour before; no address is blocked"))
+            well(what, format!("{failed} failed in this hour and the hour before; no address is blocked"))
         }
         Ok(Attempted { failed, barred }) => warning(
             what,
