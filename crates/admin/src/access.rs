@@ -1,6 +1,7 @@
 //! The roles of a user, and the ways in: password, API tokens, application credentials, EC2 keys, trusts. The list also contains ways in that door 2
 //! refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
+use crate::change_context::random;
 use crate::error::Error;
 use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
@@ -67,7 +68,10 @@ impl Way {
     /// # Errors
     /// The refusal that a client with the right secret gets.
     pub fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
-        let opens = |opener| enfilade_identity::check_opener(view, now, opener, context);
+        let opens = |opener| {
+            let own = random().map_err(|_| Refusal::Busy)?;
+            enfilade_identity::check_opener(view, now, opener, own, context)
+        };
         match &self.record {
             WayRecord::Password => enfilade_identity::check_secret(view, now, self.user, None),
             WayRecord::Token(id, _) => {

@@ -4,7 +4,7 @@
 use crate::account::AccountState;
 use crate::context::Context;
 use crate::crypt;
-use crate::fernet::payload::Audit;
+use crate::fernet::payload::{Audit, AuditId};
 use crate::grant::grant_session;
 use crate::judge::{judge_claim, userid};
 use crate::refuse::Refusal;
@@ -78,7 +78,8 @@ pub enum Opener {
     Key(BlobId),
 }
 
-/// Checks that a session can be issued with this record.
+/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. As for an issued session, it is random: a
+/// fixed id could be the id of a mark.
 ///
 /// # Errors
 /// The refusal of the session.
@@ -86,6 +87,7 @@ pub fn check_opener(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
     opener: Opener,
+    own: AuditId,
     context: &Context<'_>,
 ) -> Result<(), Refusal> {
     let (view, revocations) = (&View::new(view), &context.sessions.revocations);
@@ -116,7 +118,7 @@ pub fn check_opener(
         lent,
         issued_at,
         expires_at: i64::MAX,
-        audit: Audit { own: [0; 16], chain },
+        audit: Audit { own, chain },
     };
     judge_claim(view, now, &claim, revocations).map(drop)
 }
