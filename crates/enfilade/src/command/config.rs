@@ -3,8 +3,10 @@
 use super::reference;
 use crate::cli::{self, Subject};
 use crate::config::{self, example, settings, without_effect};
-use crate::home::data_directory;
-use crate::output;
+use crate::home::{data_directory, roots_of};
+use crate::reserved::{exposed_warnings, refuse_exposed_backups, reserved};
+use crate::{certificates, output, owner};
+use anyhow::{Context as _, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,14 +19,20 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     match command {
         cli::Config::Check { file: named } => {
-            let data = data_directory(data)?;
-            check(&data, named.as_deref().or(file), json)?;
+            let file = named.as_deref().or(file);
+            let directory = data_directory(data.clone())?;
+            // Without a directory and a file, there is nothing to check but the environment: the name is probably mistyped.
+            if data.is_some() && file.is_none() && !directory.exists() {
+                bail!(
+                    "`{}` does not exist, nothing was checked: give the data directory with --data, or the file as `enfilade config check FILE`",
+                    directory.display()
+                );
+            }
+            check(&directory, file, json)?;
         }
         cli::Config::Show { changed } => show(&data_directory(data)?, file, changed, json)?,
         cli::Config::Reference { word } => {
-            for subject in [Subject::Configuration, Subject::Limits] {
-                reference::run(Some(subject), word.as_deref(), json)?;
-            }
+            reference::run(&[Subject::Configuration, Subject::Limits], word.as_deref(), json)?;
         }
         cli::Config::Example => output::line(example()?.trim_end()),
     }
@@ -34,7 +42,14 @@ pub(super) fn run(
 fn check(data: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let config = config::read(data, file)?;
     let path = config::path(data, file);
+    // Root could read certificates that the server cannot read.
+    owner::become_owner(data)?;
+    certificates::examine(&config.tls, data)
+        .with_context(|| format!("configuration `{}`: the server cannot start", path.display()))?;
+    let roots = roots_of(data, &config);
+    refuse_exposed_backups(data, &config, roots.clone())?;
     let mut warnings = without_effect(&config);
+    warnings.extend(exposed_warnings(reserved(data, &config, file), roots));
     warnings.extend(config::unread_variables(config::variables()));
     let text = match path.exists() {
         true => format!("configuration `{}` is valid", path.display()),

@@ -5,9 +5,10 @@ mod names;
 use super::NEW_ADMINISTRATOR;
 use crate::backup::schedule;
 use crate::config::without_effect;
+use crate::files::without_password;
 use crate::home::{Installation, file_set};
-use crate::{acme, clock, output, owner, time_service, token_key};
-use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
+use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
+use enfilade_admin::{BadCertificate, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::Datastore;
@@ -15,7 +16,7 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_tls::{CertificateFile, Digest, Tickets};
+use enfilade_tls::CertificateFile;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -70,7 +71,8 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
             findings.extend(files(installation, &lmdb));
             findings.push(token_key(installation, &lmdb));
             findings.push(session_keys(installation, &lmdb));
-            findings.push(administrators(&lmdb));
+            findings.push(administrators(&installation.data, &lmdb));
+            findings.extend(unused(installation, &lmdb));
             findings.extend(tokens(&lmdb));
             findings.extend(datastores(installation, &lmdb));
             findings.push(attempts(&installation.data));
@@ -234,35 +236,22 @@ fn acls(data: &Path) -> Finding {
 }
 
 fn certificates_of(installation: &Installation) -> Vec<Finding> {
-    let there = installation.config.tls.place(&installation.data);
-    let path = there.path().display().to_string();
-    let looked = || {
-        let terms = CertificateTerms::new(Tickets::default(), installation.config.tls.issuers.as_deref())?;
-        let seed = crate::home::seed().map_err(|why| why.to_string())?;
-        let files = CertificateFiles::new(there, Digest::new(&seed), terms);
-        let looked = files
-            .look(installation.config.tls.rules(), None, clock::nanos())
-            .map_err(|why| why.to_string())?;
-        let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
-        let bad = [looked.bad, verified.bad].concat();
-        Ok::<_, String>((looked.certificates.after(verified.out), bad, verified.warnings))
-    };
-    let (certificates, bad, warnings) = match looked() {
-        Ok(found) => found,
-        Err(why) => {
-            // If the directory or crt-list of certificates does not exist, `serve` makes a certificate. If the directory or crt-list exists but
-            // cannot be read, the server does not start.
-            return vec![match Path::new(&path).exists() {
-                true => error("certificates", format!("`{path}`: {why}")),
-                false => warning(
-                    "certificates",
-                    format!(
-                        "`{path}`: {why}; if this is the default directory, `enfilade serve` makes it with a certificate"
-                    ),
-                ),
-            }];
+    let what = "certificates";
+    let tls = &installation.config.tls;
+    let path = tls.place(&installation.data).path().display().to_string();
+    let (files, looked) = match certificates::examine(tls, &installation.data) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            return vec![warning(
+                what,
+                format!("`{path}` does not exist yet: `enfilade serve` makes it with a certificate"),
+            )];
         }
+        Err(why) => return vec![error(what, format!("the server cannot start: {why:#}"))],
     };
+    let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
+    let bad = [looked.bad, verified.bad].concat();
+    let (certificates, warnings) = (looked.certificates.after(verified.out), verified.warnings);
     let now = clock::now().unix_seconds;
     let said = |bad: BadCertificate| warning("certificate", format!("`{}`: {}", bad.file, bad.why));
     let mut findings: Vec<Finding> = bad.into_iter().chain(warnings).map(said).collect();
@@ -270,11 +259,11 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     findings.extend(ends.map(|says| warning("certificate", says)));
     findings.push(match certificates.count() {
         0 => error(
-            "certificates",
-            format!("no usable certificate in `{path}`: add one with `enfilade certs add`"),
+            what,
+            format!("no usable certificate in `{path}`: {}", certificates::how_to_add(files.place())),
         ),
         usable => well(
-            "certificates",
+            what,
             format!("{} in `{path}`", output::counted(usable, "usable certificate", "usable certificates")),
         ),
     });
@@ -419,13 +408,26 @@ fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
 }
 
 /// Whether somebody can administer the server over HTTP.
-fn administrators(lmdb: &Lmdb) -> Finding {
+fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "administrators";
-    match enfilade_admin::has_administrator(lmdb, clock::now().unix_seconds) {
-        Ok(true) => well(what, "a user has the role Admin on /"),
-        Ok(false) => warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}")),
-        Err(why) => error(what, why.to_string()),
+    let found = match enfilade_admin::administrators(lmdb, clock::now().unix_seconds) {
+        Ok(found) => found,
+        Err(why) => return error(what, why.to_string()),
+    };
+    match (found.iter().find(|one| one.can_log_in), without_password(&found, data)) {
+        (Some(one), _) => well(what, format!("{} has the role Admin on / and can log in", one.name)),
+        (None, Some(says)) => warning(what, says),
+        (None, None) => {
+            warning(what, format!("no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"))
+        }
     }
+}
+
+/// The files of a Proxmox server next to `user.cfg` that are not in use.
+fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    let (data, reserved) = (&installation.data, ReservedPaths::new(installation.reserved()));
+    let unused = placed::unused(data, lmdb, &file_set(data, &installation.config), &reserved);
+    unused.into_iter().map(|unused| warning(unused.file, unused.says)).collect()
 }
 
 /// A warning for each API token with a malformed hash: the server refuses every secret for such a token.

@@ -79,7 +79,17 @@ pub(crate) fn without_effect(config: &Config) -> Vec<String> {
         ),
     ];
     let useless = rules.into_iter().filter(|(holds, _)| *holds).map(|(_, says)| says.to_owned());
-    useless.chain(bound_twice(config)).collect()
+    useless.chain(unread_roots(config)).chain(bound_twice(config)).collect()
+}
+
+/// A warning if the CA certificates that verify the ACME authority cannot be read. The server starts, but obtains no certificate.
+fn unread_roots(config: &Config) -> Option<String> {
+    let roots = config.tls.acme_roots.as_ref().filter(|_| config.tls.acme.is_some())?;
+    let why = std::fs::File::open(roots).err()?;
+    Some(format!(
+        "`tls.acme_roots`: `{}` cannot be read, so no certificate is obtained: {why}; correct the path",
+        roots.display()
+    ))
 }
 
 /// Warnings about addresses that are configured for two listeners.
