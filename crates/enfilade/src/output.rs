@@ -13,6 +13,13 @@ pub(crate) fn line(text: &str) {
 
 pub(crate) use crate::notes::{is_for_people, note};
 
+/// Whether standard output and standard error are the same file, pipe or socket.
+pub(crate) fn is_one_stream() -> bool {
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let [out, err] = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+    matches!((out, err), (Ok(out), Ok(err)) if identity(out) == identity(err))
+}
+
 /// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {
     line(&value.to_string());
@@ -60,6 +67,18 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     }
 }
 
+/// The maximum number of names in one sentence.
+const NAMED_MAX: usize = 5;
+
+/// Some names, such as `a, b and 7 more`.
+pub(crate) fn some(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// A number with its noun, such as `1 session` or `2 sessions`.
 pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
@@ -80,6 +99,12 @@ pub(crate) fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_list_of_names_ends_with_a_number() {
+        assert_eq!(some(&["a", "b"]), "a, b");
+        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    }
 
     #[test]
     fn a_name_in_a_command_is_one_word_of_the_shell() {

@@ -75,7 +75,15 @@ const REST_BYTES_MAX: usize = 1024;
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
-    stream.read_exact(&mut head).await?;
+    let [first, rest @ ..] = &mut head;
+    if stream.read(std::slice::from_mut(first)).await? == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::ConnectionAborted,
+            "the connection ended before its first byte",
+        ));
+    }
+    let ended = |_| wrong("the connection ended within the PROXY header");
+    stream.read_exact(rest).await.map_err(ended)?;
     let [signature @ .., command, family, high, low] = head;
     if signature != SIGNATURE || command >> 4 != 2 {
         return Err(wrong("the connection does not begin with a PROXY header of version 2"));
@@ -85,7 +93,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
         return Err(wrong("the PROXY header is too long"));
     }
     let mut rest = vec![0; length];
-    stream.read_exact(&mut rest).await?;
+    stream.read_exact(&mut rest).await.map_err(ended)?;
     match (command & 15, family) {
         (0, _) => Ok(peer),
         (1, 0x11) => address::<4, 12>(&rest, |ip| Ipv4Addr::from(ip).into())
@@ -96,6 +104,11 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
         (1, _) => Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
     }
+}
+
+/// The error for a connection that sent no complete header in time.
+pub(super) fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no complete PROXY header of version 2 arrived in time")
 }
 
 /// Reads the source address and port. The order is: source address, destination address, source port, destination port.

@@ -1,0 +1,105 @@
+//! The space of the file systems of the data directory and of the datastores, for the metrics.
+//!
+//! A file system that does not answer, such as that of a dead NFS server, blocks whoever asks. So each file system is asked in a thread of its own, and
+//! is asked again only after it has answered.
+
+use crate::home::Home;
+use enfilade_faces::{DATASTORES_SHOWN_MAX, Disk, Faces};
+use enfilade_facts::Read as _;
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_passage::House;
+use rustix::fs::statvfs;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+
+/// How often the file systems are asked.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long the answers are awaited. Later answers count as those of the next turn.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A datastore, or the data directory (`None`).
+type Owner = Option<DatastoreName>;
+
+/// Starts the thread that asks.
+pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
+    let (data, faces) = (home.data.clone(), faces.clone());
+    std::thread::Builder::new().name("disks".into()).spawn(move || {
+        let mut asked = BTreeMap::new();
+        loop {
+            let places = places(&data, faces.house());
+            asked.retain(|owner, _| places.contains_key(owner));
+            for (owner, place) in places {
+                asked.entry(owner).or_insert_with(|| ask(place));
+            }
+            std::thread::park_timeout(PATIENCE);
+            faces.metrics().set_disks(take_answers(&mut asked));
+            std::thread::park_timeout(EVERY);
+        }
+    })?;
+    Ok(())
+}
+
+/// The directories to ask about. If the file system of a datastore is not mounted, its directory is in another file system, and is left out.
+fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
+    let mut stores = house.datastores();
+    stores.truncate(DATASTORES_SHOWN_MAX);
+    stores.retain(|store| store.is_mounted != Some(false));
+    let is_meant = |name: &DatastoreName| stores.binary_search_by(|store| store.name.cmp(name)).is_ok();
+    let rows = house.source().read(|view| view.list::<Datastore>(&[]));
+    let rows = rows.ok().and_then(Result::ok).unwrap_or_default();
+    let of_stores = rows.into_iter().filter(|(name, _)| is_meant(name));
+    let of_stores = of_stores.map(|(name, row)| (Some(name.clone()), PathBuf::from(row.root(&name))));
+    of_stores.chain([(None, data.to_owned())]).collect()
+}
+
+fn ask(place: PathBuf) -> Receiver<Option<Disk>> {
+    let (answer, answered) = sync_channel(1);
+    // Without a thread there is no answer, and the next turn asks again.
+    let _ = std::thread::Builder::new().name("disk".into()).spawn(move || {
+        let _ = answer.send(statvfs(&place).ok().map(|found| Disk {
+            size: found.f_blocks.saturating_mul(found.f_frsize),
+            available: found.f_bavail.saturating_mul(found.f_frsize),
+        }));
+    });
+    answered
+}
+
+/// Removes the requests that are answered, and returns the answers.
+fn take_answers(asked: &mut BTreeMap<Owner, Receiver<Option<Disk>>>) -> BTreeMap<Owner, Disk> {
+    let mut disks = BTreeMap::new();
+    asked.retain(|owner, answered| match answered.try_recv() {
+        Err(TryRecvError::Empty) => true,
+        Ok(Some(disk)) => {
+            disks.insert(owner.clone(), disk);
+            false
+        }
+        Ok(None) | Err(TryRecvError::Disconnected) => false,
+    });
+    disks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_does_not_answer_is_absent_and_not_asked_again() {
+        let name: DatastoreName = "dead".parse().unwrap();
+        let (_never, silent) = sync_channel(1);
+        let mut asked = BTreeMap::from([(None, ask("/".into())), (Some(name.clone()), silent)]);
+        let began = std::time::Instant::now();
+        let disks = loop {
+            let disks = take_answers(&mut asked);
+            if !disks.is_empty() {
+                break disks;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(disks[&None].size > disks[&None].available && !disks.contains_key(&Some(name.clone())));
+        assert_eq!(asked.keys().collect::<Vec<_>>(), [&Some(name)]);
+    }
+}
