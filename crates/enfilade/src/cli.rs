@@ -21,7 +21,7 @@ pub(crate) use reference::Subject;
 pub(crate) use times::{future, moment, seconds};
 
 use crate::listen::Addresses;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
@@ -183,6 +183,7 @@ pub(crate) struct Serve {
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
     /// Create a user
+    #[command(alias = "create")]
     Add {
         /// NAME@REALM
         user: Userid,
@@ -219,6 +220,7 @@ pub(crate) enum User {
         password_stdin: bool,
     },
     /// Change a user
+    #[command(group = changes(["expires", "comment", "uid", "gid", "default_project"]))]
     Set {
         /// NAME@REALM
         user: Userid,
@@ -244,6 +246,7 @@ pub(crate) enum User {
         user: Userid,
     },
     /// Remove a user with all tokens, memberships and roles; a later user of the same name gets none of them
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME@REALM
         user: Userid,
@@ -263,6 +266,7 @@ pub(crate) enum User {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
     /// Create a group
+    #[command(alias = "create")]
     Add {
         /// NAME, or NAME@REALM
         group: GroupName,
@@ -279,6 +283,7 @@ pub(crate) enum Group {
     /// Show all groups and their members
     List,
     /// Remove a group, its memberships and its roles
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
@@ -325,7 +330,7 @@ pub(crate) struct Assignment {
 #[group(required = true, multiple = false)]
 pub(crate) struct On {
     /// On a path: /, /datastore/NAME, or a path below it
-    #[arg(long)]
+    #[arg(long, value_parser = role_path)]
     pub(crate) path: Option<RolePath>,
     /// On a project: NAME, NAME@DOMAIN or its id
     #[arg(long)]
@@ -386,6 +391,7 @@ pub(crate) enum RoleCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
     /// Create a token; its secret is shown once
+    #[command(alias = "add")]
     Create {
         /// USER@REALM!NAME
         token: Authid,
@@ -419,6 +425,9 @@ pub(crate) enum Token {
         token: Authid,
     },
     /// Change a token
+    #[command(group = changes([
+        "enable", "disable", "expires", "comment", "end_grace", "own_roles", "owner_roles",
+    ]))]
     Set {
         /// USER@REALM!NAME
         token: Authid,
@@ -462,6 +471,7 @@ pub(crate) enum Token {
         all: bool,
     },
     /// Delete a token; the next request with it is refused
+    #[command(aliases = ["remove", "rm"])]
     Delete {
         /// USER@REALM!NAME
         token: Authid,
@@ -471,6 +481,7 @@ pub(crate) enum Token {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Datastore {
     /// Create a datastore
+    #[command(alias = "add")]
     Create {
         /// The datastore
         name: DatastoreName,
@@ -498,6 +509,10 @@ pub(crate) enum Datastore {
         name: DatastoreName,
     },
     /// Change a datastore's properties
+    #[command(group = changes([
+        "comment", "project", "quota", "mounted_at", "acls", "visible_by", "check_traverse", "moves", "copies",
+        "properties",
+    ]))]
     Set {
         /// The datastore
         name: DatastoreName,
@@ -559,6 +574,7 @@ pub(crate) enum Datastore {
         path: String,
     },
     /// Remove a datastore from the configuration; its content is not deleted
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// The datastore
         name: DatastoreName,
@@ -577,6 +593,22 @@ pub(crate) struct Explain {
     /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
+}
+
+/// The options of a command that changes a record. The command needs at least one of them, so that it never reports a change that it did not make.
+fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
+    ArgGroup::new("changes").args(options).required(true).multiple(true)
+}
+
+/// The path of a role. For the bare name of a datastore, the error names the path that is probably meant.
+fn role_path(text: &str) -> Result<RolePath, String> {
+    text.parse::<RolePath>().map_err(|why| {
+        let meant = format!("/datastore/{}", text.trim_start_matches('/'));
+        match meant.parse::<RolePath>() {
+            Ok(meant) if !text.is_empty() && !text.starts_with("/datastore/") => format!("{why}; is `{meant}` meant?"),
+            _ => why.to_string(),
+        }
+    })
 }
 
 fn property(text: &str) -> Result<(String, String), String> {

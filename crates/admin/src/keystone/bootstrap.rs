@@ -83,7 +83,7 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
     grant_role(ctx, &who, &On::System, &new.role)?;
     let (service, _) = add_service(ctx, "identity", &new.service)?;
     for (interface, url) in &new.urls {
-        add_endpoint(ctx, &service, *interface, new.region.as_deref(), url)?;
+        add_endpoint(ctx, &service.id, *interface, new.region.as_deref(), url)?;
     }
     Ok(project)
 }

@@ -15,6 +15,10 @@ impl StoredResource for Domain {
     const NAME: &'static str = "domain";
     const KIND: ResourceKind = ResourceKind::Domain;
 
+    fn called(&self) -> &str {
+        self.name.as_str()
+    }
+
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_comment(self.description.as_deref())?;
         at.take_name(|row| NameKey::domain(&row.name), self, *at.id.bytes())
@@ -51,6 +55,8 @@ pub struct DomainSummary {
     pub name: Realm,
     /// Whether users of the domain may log in.
     pub enabled: bool,
+    /// The description of the domain: the comment of the realm.
+    pub description: Option<String>,
 }
 
 /// Creates a domain; its id is random unless one is given.
@@ -88,7 +94,8 @@ pub fn add_domain(
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.
 pub fn set_domain(ctx: &ChangeContext<'_>, name: &Realm, enabled: bool) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("domain set {name}"), |view, change| {
+    let verb = if enabled { "enable" } else { "disable" };
+    let ((), at) = ctx.commit(&format!("domain {verb} {name}"), |view, change| {
         let id = domain_id(view, name)?;
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
         change.replace(&id, &row, &Domain { enabled, ..row.clone() });
@@ -131,7 +138,12 @@ pub fn list_domains(source: &dyn Source) -> Result<Vec<DomainSummary>, Error> {
     let mut domains: Vec<_> = source
         .read(|view| view.list::<Domain>(&[]))??
         .into_iter()
-        .map(|(id, row)| DomainSummary { id, name: row.name, enabled: row.enabled })
+        .map(|(id, row)| DomainSummary {
+            id,
+            name: row.name,
+            enabled: row.enabled,
+            description: row.description,
+        })
         .collect();
     domains.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(domains)

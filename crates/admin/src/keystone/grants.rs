@@ -6,7 +6,6 @@ use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user
 use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Group, NamedRole, Project, User};
 use enfilade_facts::vocabulary::{ProjectId, Realm, RoleId, UserId};
 use enfilade_facts::{At, Read, Source, View};
-use std::collections::BTreeSet;
 
 /// The scope of a role assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +16,17 @@ pub enum On {
     Domain(Realm),
     /// The whole system.
     System,
+}
+
+impl On {
+    /// The scope as the log of changes names it.
+    fn said(&self, view: &View<'_>) -> Result<String, Error> {
+        match self {
+            On::Project(id) => name_of_scope(view, &GrantScope::Project(*id)),
+            On::Domain(realm) => Ok(format!("domain {realm}")),
+            On::System => Ok("system".to_owned()),
+        }
+    }
 }
 
 /// A role assignment, for listing.
@@ -57,7 +67,8 @@ fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey
 /// # Errors
 /// When the user, group, scope or role does not exist, or the facts cannot be changed.
 pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("role {role} for {who}"), |view, change| {
+    let on_it = ctx.facts.read(|view| on.said(view))??;
+    let ((), at) = ctx.commit(&format!("role assign {role} to {who} on {on_it}"), |view, change| {
         change.put(&key_of(view, who, on, role)?, &Grant);
         Ok(())
     })?;
@@ -69,7 +80,8 @@ pub fn grant_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) ->
 /// # Errors
 /// When the role assignment does not exist, or the facts cannot be changed.
 pub fn take_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
-    let ((), at) = ctx.commit(&format!("role {role} from {who}"), |view, change| {
+    let on_it = ctx.facts.read(|view| on.said(view))??;
+    let ((), at) = ctx.commit(&format!("role remove {role} from {who} on {on_it}"), |view, change| {
         let key = key_of(view, who, on, role)?;
         if view.get::<Grant>(&key)?.is_none() {
             let hint = "see `enfilade role list --named`";
@@ -169,25 +181,5 @@ pub fn held_roles(
     source.read(|view| {
         let held = enfilade_identity::roles_of(view, user, project, None)?;
         Ok(held.into_iter().map(|role| (role.id, role.name)).collect())
-    })?
-}
-
-/// The ids of the roles that are assigned to a user on a project, directly or by a group, without implied roles.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn roles_on_project(
-    source: &dyn Source,
-    user: &UserId,
-    project: &ProjectId,
-) -> Result<Vec<String>, Error> {
-    source.read(|view| {
-        let scope = GrantScope::Project(*project);
-        let mut roles = BTreeSet::new();
-        for grantee in super::describe::grantees_of(view, user)? {
-            let given = view.list::<Grant>(&GrantKey::of_on(&grantee, &scope))?;
-            roles.extend(given.into_iter().map(|(key, _)| key.role.to_string()));
-        }
-        Ok(roles.into_iter().collect())
     })?
 }

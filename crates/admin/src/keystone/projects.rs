@@ -1,5 +1,6 @@
 //! Projects.
 
+use super::grants::name_of_scope;
 use super::leaving::{forget_project, of_project};
 use super::names::check_name;
 use super::resource::{Saving, StoredResource, put_and_end};
@@ -9,8 +10,8 @@ use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
-    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, ResourceKind, Reverse,
-    ReverseKey,
+    Binding, Datastore, Domain, GrantScope, Leaving, LeavingKey, Name, NameKey, Profile, Project,
+    ResourceKind, Reverse, ReverseKey,
 };
 use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -19,6 +20,10 @@ impl StoredResource for Project {
     const NAME: &'static str = "project";
     const KIND: ResourceKind = ResourceKind::Project;
     const DELETE: &'static str = "remove";
+
+    fn called(&self) -> &str {
+        &self.name
+    }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_name("project", &self.name)?;
@@ -218,13 +223,21 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
         return found.map(Name::project).ok_or_else(missing);
     }
     let mut found = Vec::new();
-    for (id, _) in view.list::<Domain>(&[])? {
-        found.extend(view.get::<Name>(&NameKey::project(&id, text))?.map(Name::project));
+    for (id, domain) in view.list::<Domain>(&[])? {
+        let project = view.get::<Name>(&NameKey::project(&id, text))?.map(Name::project);
+        found.extend(project.map(|project| (format!("{text}@{}", domain.name), project)));
     }
+    found.sort();
     match found.as_slice() {
         [] => Err(missing()),
-        [id] => Ok(*id),
-        _ => Err(Error::Invalid(format!("there is more than one project `{text}`; use NAME@DOMAIN"))),
+        [(_, id)] => Ok(*id),
+        all => {
+            let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+            Err(Error::Invalid(format!(
+                "several projects have the name `{text}`; expected one of: {}",
+                names.join(", ")
+            )))
+        }
     }
 }
 
@@ -234,7 +247,15 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
 /// When the project no longer exists, or the facts cannot be changed.
 pub fn set_project(ctx: &ChangeContext<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
     check_comment(edit.description.as_deref())?;
-    let ((), at) = ctx.commit(&format!("project set {id}"), |view, change| {
+    let said = ctx.facts.read(|view| name_of_scope(view, &GrantScope::Project(*id)))??;
+    let parts = [
+        edit.enabled.map(|enabled| if enabled { "enabled" } else { "disabled" }),
+        edit.description
+            .as_ref()
+            .map(|text| if text.is_empty() { "description removed" } else { "description" }),
+    ];
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    let ((), at) = ctx.commit(&format!("{said} set: {}", parts.join(", ")), |view, change| {
         let row = view.get::<Project>(id)?.ok_or_else(|| dangling("project", id))?;
         let mut edited = row.clone();
         edited.enabled = edit.enabled.unwrap_or(row.enabled);

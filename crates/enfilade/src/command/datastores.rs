@@ -1,15 +1,15 @@
 //! `enfilade datastore`.
 
-use super::or_dash;
+use super::{changes, or_dash, set_or_removed};
 use crate::cli::{Datastore, Quantity};
 use crate::home::Home;
 use crate::{operations, output, owner};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::Revision;
 use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{
-    AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, StorePath,
+    AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
 use enfilade_passage::Active;
 use enfilade_sources::mounts;
@@ -28,6 +28,8 @@ struct Profile {
     checks_traverse: Option<bool>,
     moved_inherits: Option<bool>,
     copy_keeps: Option<bool>,
+    /// The project that the datastore is bound to.
+    project: Option<Option<ProjectId>>,
 }
 
 impl Profile {
@@ -81,27 +83,37 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 mounted_at: mounted_at.map(|point| Some(point).filter(|point| point != "none")),
                 acls,
                 visible: visible_by,
-                checks_traverse: check_traverse.map(|word| word == "yes"),
-                moved_inherits: moves.map(|word| word == "inherit"),
-                copy_keeps: copies.map(|word| word == "keep"),
+                checks_traverse: check_traverse.as_deref().map(|word| word == "yes"),
+                moved_inherits: moves.as_deref().map(|word| word == "inherit"),
+                copy_keeps: copies.as_deref().map(|word| word == "keep"),
+                // The project is looked up before anything changes, so that a mistyped name changes nothing.
+                project: match project.as_deref() {
+                    None => None,
+                    Some("") => Some(None),
+                    Some(project) => Some(Some(super::keystone::find_project(home, project)?)),
+                },
             };
-            let is_beside = project.is_some() || profile.changes_anything();
-            if !is_beside && comment.is_none() && properties.is_empty() {
-                bail!(
-                    "nothing to set; give --comment, --project, --quota, --mounted-at, --acls, --visible-by, --check-traverse, --moves, --copies or --property"
-                );
-            }
-            if let Some(project) = &project {
-                let id = match project.as_str() {
-                    "" => None,
-                    project => Some(super::keystone::find_project(home, project)?),
-                };
-                keystone::bind_datastore(&home.change_context(), &name, id)?;
-            }
+            let parts = [
+                set_or_removed("comment", comment.as_deref()),
+                set_or_removed("project", project.as_deref()),
+                profile
+                    .quota
+                    .map(|quota| format!("quota {}", quota.map_or_else(|| "none".to_owned(), output::bytes))),
+                profile
+                    .mounted_at
+                    .as_ref()
+                    .map(|point| format!("mounted at {}", point.as_deref().unwrap_or("none"))),
+                acls.map(|acls| format!("acls {acls}")),
+                visible_by.map(|rights| format!("visible by {rights}")),
+                check_traverse.map(|word| format!("check traverse {word}")),
+                moves.map(|word| format!("moves {word}")),
+                copies.map(|word| format!("copies {word}")),
+            ];
+            let of_file = properties.iter().map(|(key, value)| set_or_removed(key, Some(value)));
+            let text = changes(&format!("datastore {name}"), parts.into_iter().chain(of_file));
             let comment = comment.map(|text| ("comment".to_owned(), text));
             let set = comment.into_iter().chain(properties);
             let set = set.map(|(key, value)| (key, Some(value).filter(|text| !text.is_empty())));
-            let text = format!("datastore {name} changed");
             (name, DatastoreEdit::Set(set.collect()), text)
         }
         Datastore::Operations { name } => return operations(home, name.as_ref(), json),
@@ -141,6 +153,9 @@ fn apply(
     }
     if profile.changes_anything() {
         enfilade_admin::edit_profile(&home.change_context(), name, |after| profile.change(after))?;
+    }
+    if let Some(project) = profile.project {
+        keystone::bind_datastore(&home.change_context(), name, project)?;
     }
     let at = home.source().at();
     if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, edit) {

@@ -1,6 +1,6 @@
 //! `enfilade bootstrap`, `domain`, `project` and `catalog`.
 
-use super::{enabled, or_dash, similar};
+use super::{changes, enabled, or_dash, set_or_removed, similar};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
 use crate::example;
 use crate::home::{Home, IfMissing, Installation, config_of};
@@ -27,12 +27,16 @@ pub(super) fn bootstrap(
     let password = prompt::new_password(new.password_stdin)?;
     rules.check_form(&password)?;
     let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
+    // Only --public-url replaces all URLs. Without it, the URLs of an earlier bootstrap stay.
+    let kept = if new.public_url.is_none() { urls_of(home, &new)? } else { Urls::default() };
     let address = home.config.tls.listen.for_client();
     let is_local = new.public_url.is_none()
+        && kept.public.is_none()
         && ["127.", "localhost:", "[::1]"].iter().any(|own| address.starts_with(own));
-    let public = new.public_url.unwrap_or_else(|| format!("https://{address}/v3"));
-    let internal = new.internal_url.unwrap_or_else(|| public.clone());
-    let administrators = new.admin_url.unwrap_or_else(|| public.clone());
+    let public =
+        new.public_url.or_else(|| kept.public.clone()).unwrap_or_else(|| format!("https://{address}/v3"));
+    let internal = new.internal_url.or(kept.internal).unwrap_or_else(|| public.clone());
+    let administrators = new.admin_url.or(kept.admin).unwrap_or_else(|| public.clone());
     let keys = home.fernet_keys();
     init_keys(&keys)?;
     let wanted = admin::Bootstrap {
@@ -70,6 +74,11 @@ pub(super) fn bootstrap(
         "user {full} {made}; the user has the role {} on project {} and on the system",
         wanted.role, wanted.project
     ));
+    if let Some(kept) = kept.public {
+        output::line(&format!(
+            "the catalog keeps the public URL {kept} of an earlier bootstrap; to change it, add --public-url https://HOST:PORT/v3"
+        ));
+    }
     if is_local {
         output::line(&format!(
             "the catalog contains the URL {public}, which works only on this machine: for other machines add --public-url https://HOST:PORT/v3"
@@ -78,6 +87,33 @@ pub(super) fn bootstrap(
     tell_same_name(home, &wanted.user, &others);
     tell_bootstrap_example(home, &wanted, &public);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The URLs of the identity service in the catalog.
+#[derive(Default)]
+struct Urls {
+    public: Option<String>,
+    internal: Option<String>,
+    admin: Option<String>,
+}
+
+/// The URLs that an earlier bootstrap stored for the same service and region.
+fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<Urls> {
+    let mut urls = Urls::default();
+    let services = admin::list_catalog(home.source())?;
+    let is_it =
+        |row: &&admin::CatalogSummary| row.service.kind == "identity" && row.service.name == new.service;
+    for entry in services.into_iter().filter(|row| is_it(&row)).flat_map(|row| row.endpoints) {
+        if entry.endpoint.region.as_deref() == Some(&new.region) {
+            let url = match entry.endpoint.interface {
+                Interface::Public => &mut urls.public,
+                Interface::Internal => &mut urls.internal,
+                Interface::Admin => &mut urls.admin,
+            };
+            *url = Some(entry.endpoint.url);
+        }
+    }
+    Ok(urls)
 }
 
 /// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
@@ -203,8 +239,15 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             let id = find(&project)?;
             let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
             let at = admin::set_project(&home.change_context(), &id, &edit)?;
-            let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {project} changed"));
+            let value = json!({
+                "project": id.to_string(), "enabled": edit.enabled, "description": edit.description, "revision": at.revision.0,
+            });
+            let enabled = edit.enabled.map(|enabled| match enabled {
+                true => "enabled".to_owned(),
+                false => "disabled; its sessions have ended, and its application credentials and trusts are refused until it is enabled again".to_owned(),
+            });
+            let description = set_or_removed("description", edit.description.as_deref());
+            output::done(json, &value, &changes(&format!("project {project}"), [description, enabled]));
         }
         Project::Remove { project } => {
             let id = find(&project)?;
@@ -263,6 +306,7 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
                     "-".into(),
                     "-".into(),
                     "-".into(),
+                    "-".into(),
                     service.id.to_string(),
                 ];
                 rows.extend(service.endpoints.is_empty().then_some(first));
@@ -275,27 +319,32 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
                         row.interface.to_string(),
                         region,
                         row.url.clone(),
+                        entry.id.to_string(),
                         service.id.to_string(),
                     ]
                 }));
             }
             if !json {
-                output::table(&["TYPE", "NAME", "INTERFACE", "REGION", "URL", "SERVICE"], &rows);
+                output::table(&["TYPE", "NAME", "INTERFACE", "REGION", "URL", "ENDPOINT", "SERVICE"], &rows);
             }
         }
         Catalog::Service { kind, name } => {
-            let (id, at) = admin::add_service(&home.change_context(), &kind, &name)?;
-            let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("service {name} ({kind}) created: {id}"));
+            let (admin::AddedService { id, is_new }, at) =
+                admin::add_service(&home.change_context(), &kind, &name)?;
+            let value = json!({ "id": id.to_string(), "created": is_new, "revision": at.revision.0 });
+            let made = if is_new { "created" } else { "already exists, nothing was changed" };
+            output::done(json, &value, &format!("service {name} ({kind}) {made}: {id}"));
         }
         Catalog::Endpoint { service, interface, url, region } => {
+            let service = admin::find_service(home.source(), &service)?;
             let (id, at) =
                 admin::add_endpoint(&home.change_context(), &service, interface, region.as_deref(), &url)?;
             let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("the {interface} endpoint is {url}: {id}"));
         }
         Catalog::RemoveService { service } => {
-            let at = admin::remove_service(&home.change_context(), &service)?;
+            let id = admin::find_service(home.source(), &service)?;
+            let at = admin::remove_service(&home.change_context(), &id)?;
             output::done(json, &json!({ "revision": at.revision.0 }), &format!("service {service} removed"));
         }
         Catalog::RemoveEndpoint { endpoint } => {

@@ -229,12 +229,10 @@ impl Subject {
         }
     }
 
-    /// The commands that end the remaining sessions and delete the remaining credentials and trusts.
-    fn next(&self) -> String {
-        let delete = format!(
-            "{} ends the remaining sessions and permanently deletes the remaining credentials",
-            self.delete()
-        );
+    /// The commands that end the remaining sessions, if there are any, and delete the remaining credentials and trusts.
+    fn next(&self, has_sessions: bool) -> String {
+        let sessions = if has_sessions { "ends the remaining sessions and " } else { "" };
+        let delete = format!("{} {sessions}permanently deletes the remaining credentials", self.delete());
         match (&self.owner, self.kind) {
             (Some(owner), "session" | "chain") => {
                 let owner = output::word(&owner.to_string());
@@ -376,7 +374,7 @@ impl Outcome {
         Some(match &subject.deletes {
             _ if count > 0 => {
                 let verb = if count == 1 { "works" } else { "work" };
-                format!("{} still {verb}: {}", joined(&working), subject.next())
+                format!("{} still {verb}: {}", joined(&working), subject.next(self.sessions_left > 0))
             }
             _ if !self.left.is_empty() => {
                 let refused = joined(&parts(self.left.iter().map(|(way, _)| way)));

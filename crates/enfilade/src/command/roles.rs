@@ -3,27 +3,31 @@
 use super::keystone::{find_project, require_domain};
 use super::{defined_in, enabled, has_administrator, similar, warn_without_administrator};
 use crate::cli::{Assignment, On, RoleCommand};
-use crate::home::Home;
+use crate::clock;
+use crate::home::{Home, seed};
 use crate::output::{self, counted};
 use anyhow::bail;
+use enfilade_admin::Target;
 use enfilade_admin::keystone::{
-    self, RoleUse, add_implication, add_role, grant_role, list_grants, list_named_roles, remove_named_role,
-    role_use, take_role,
+    self, RoleUse, define_role, grant_role, list_grants, list_named_roles, remove_named_role, role_use,
+    take_role,
 };
-use enfilade_facts::At;
 use enfilade_facts::tables::NamedRole;
-use enfilade_facts::vocabulary::{DatastoreName, RoleId, RolePath};
+use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
+use enfilade_facts::{At, Read as _};
+use enfilade_identity::{IdentityMemo, who_would};
 use serde_json::{Value, json};
 use std::fmt;
 
 pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
-    let said = |assignment: &Assignment, at: At, text: &str| {
+    let said = |assignment: &Assignment, at: At, text: &str, without_effect: Option<&str>| {
         let on = &assignment.on;
         let value = json!({
             "path": on.path.as_ref().map(ToString::to_string), "project": on.project,
             "domain": on.domain.as_ref().map(ToString::to_string), "system": on.system,
-            "auth_id": assignment.auth_id, "role": assignment.role, "revision": at.revision.0,
+            "auth_id": assignment.auth_id, "role": assignment.role, "without_effect": without_effect,
+            "revision": at.revision.0,
         });
         output::done(json, &value, text);
     };
@@ -34,11 +38,19 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 require_datastore(home, &name)?;
             }
             let (who, ctx) = (auth_id.parse()?, home.change_context());
-            let at = match &on.path {
-                Some(path) => enfilade_admin::assign_role(&ctx, path, &who, role.parse()?, !no_propagate)?,
-                None => grant_role(&ctx, &who, &named(home, on)?, role)?,
+            let (at, without_effect) = match &on.path {
+                Some(path) => {
+                    let role = role.parse()?;
+                    let at = enfilade_admin::assign_role(&ctx, path, &who, role, !no_propagate)?;
+                    (at, without_effect(home, &who, path, role)?)
+                }
+                None => (grant_role(&ctx, &who, &named(home, on)?, role)?, None),
             };
-            said(&assignment, at, &format!("{auth_id} has the role {role} on {on}"));
+            let text = match &without_effect {
+                Some(why) => format!("the role {role} on {on} is assigned to {auth_id}, but {why}"),
+                None => format!("{auth_id} has the role {role} on {on}"),
+            };
+            said(&assignment, at, &text, without_effect.as_deref());
         }
         RoleCommand::Remove { assignment } => {
             let Assignment { on, auth_id, role } = &assignment;
@@ -48,14 +60,11 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
                 None => take_role(&ctx, &who, &named(home, on)?, role)?,
             };
-            said(&assignment, at, &format!("{auth_id} no longer has the role {role} on {on}"));
+            said(&assignment, at, &format!("{auth_id} no longer has the role {role} on {on}"), None);
             warn_without_administrator(home, had_administrator)?;
         }
         RoleCommand::Define { name, implies, description } => {
-            let (id, mut at) = add_role(&home.change_context(), &name, description.as_deref())?;
-            for implied in &implies {
-                at = add_implication(&home.change_context(), &name, implied)?;
-            }
+            let (id, at) = define_role(&home.change_context(), &name, description.as_deref(), &implies)?;
             let value = json!({ "role": name, "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("role {name} created"));
         }
@@ -104,6 +113,37 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
     }
     Ok(())
 }
+
+/// Why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role counts.
+fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> anyhow::Result<Option<String>> {
+    let Target::Token(owner, _) = who else { return Ok(None) };
+    let token = who.to_string();
+    let tokens = enfilade_admin::list_tokens(home.source(), Some(owner))?;
+    let Some(found) = tokens.into_iter().find(|row| row.tokenid == token) else { return Ok(None) };
+    if found.limited_to.is_some() {
+        return Ok(Some("it has no effect: the token is limited to its project".to_owned()));
+    }
+    if !found.own_roles {
+        return Ok(Some(format!(
+            "it has no effect: the token has all roles of its owner; to limit it to its own roles: enfilade token set {} --own-roles",
+            output::word(&token)
+        )));
+    }
+    let memo = IdentityMemo::new(seed()?, MEMO_BYTES);
+    let privileges = home.source().read(|view| {
+        let owner = who_would(view, clock::now(), &owner.clone().into(), &memo)?;
+        Ok::<_, anyhow::Error>(enfilade_access::privileges(view, clock::now(), &owner, path)?.0)
+    })?;
+    // A disabled or expired owner has no privileges now, and the token is refused.
+    let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
+    Ok((!is_covered).then(|| {
+        let owner = output::word(&owner.to_string());
+        format!("it has full effect only when its owner also has the privileges of the role there: enfilade role assign --path {} --auth-id {owner} {role}", output::word(path.as_str()))
+    }))
+}
+
+/// The size of the memo for identity checks during one command, in bytes.
+const MEMO_BYTES: usize = 1 << 20;
 
 /// Removes a role. Without `force`, refuses an immutable role, such as a role of `enfilade bootstrap`.
 fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<()> {

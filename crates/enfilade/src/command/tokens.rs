@@ -1,6 +1,6 @@
 //! `enfilade token`.
 
-use super::{defined_in, enabled, or_dash, until};
+use super::{changes, defined_in, enabled as yes_or_no, or_dash, set_or_removed, until};
 use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
@@ -60,7 +60,15 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let edit = TokenEdit { enabled, expires, comment, end_grace, own_roles };
             let at = enfilade_admin::set_token(&home.change_context(), owner, name, &edit)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("token {token} changed"));
+            let grace = end_grace.then(|| "the replaced secret is refused from now on".to_owned());
+            let parts = [
+                enabled.map(|enabled| if enabled { "enabled" } else { "disabled" }.to_owned()),
+                expires.map(|expires| format!("expires {}", until(expires))),
+                set_or_removed("comment", edit.comment.as_deref()),
+                grace,
+                own_roles.map(|own| if own { "own roles" } else { "all roles of its owner" }.to_owned()),
+            ];
+            output::done(json, &value, &changes(&format!("token {token}"), parts));
         }
         Token::Show { token } => {
             let (owner, _) = parts(&token)?;
@@ -102,7 +110,7 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
             let used = last_used.of(&token.id).map(|used| output::time(used.unix_seconds));
             vec![
                 token.tokenid,
-                enabled(token.enabled),
+                yes_or_no(token.enabled),
                 until(token.expires),
                 roles,
                 or_dash(used),
@@ -174,12 +182,11 @@ fn create_for_project(
     let owner = users.iter().find(|row| row.userid == owner.to_string());
     let owner =
         owner.with_context(|| format!("the user of `{token}` does not exist; see `enfilade user list`"))?.id;
+    let held = keystone::held_roles(source, &owner, &id)?;
+    require_held(&held, &role, &token.user, project)?;
     let roles = match role.is_empty() {
-        true => keystone::roles_on_project(source, &owner, &id)?,
-        false => {
-            require_held(&keystone::held_roles(source, &owner, &id)?, &role, &token.user, project)?;
-            role
-        }
+        true => held.into_iter().map(|(id, _)| id.to_string()).collect(),
+        false => role,
     };
     let new = keystone::NewApplicationCredential {
         owner,
@@ -204,13 +211,20 @@ fn create_for_project(
     Ok(())
 }
 
-/// Refuses a role that the owner of a new application credential does not have on its project.
+/// Refuses a role that the owner of a new application credential does not have on its project, and an owner without any role there: each login with the
+/// credential would be refused.
 fn require_held(
     held: &[(RoleId, String)],
     wanted: &[String],
     owner: &Userid,
     project: &str,
 ) -> anyhow::Result<()> {
+    if held.is_empty() && wanted.is_empty() {
+        let (owner, project) = (output::word(&owner.to_string()), output::word(project));
+        bail!(
+            "{owner} has no role on project {project}, so every login with the token would be refused; assign a role first with `enfilade role assign --project {project} --auth-id {owner} ROLE`"
+        );
+    }
     let is_held = |role: &&String| held.iter().any(|(id, name)| name == *role || id.to_string() == **role);
     let Some(role) = wanted.iter().find(|role| !is_held(role)) else { return Ok(()) };
     let names: Vec<&str> = held.iter().map(|(_, name)| name.as_str()).collect();
@@ -254,7 +268,7 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
     for (what, value) in [
         ("token", token.tokenid.clone()),
         ("id", token.id.to_string()),
-        ("enabled", enabled(token.enabled)),
+        ("enabled", yes_or_no(token.enabled)),
         ("made", output::time(token.created)),
         ("expires", until(token.expires)),
         ("roles", roles(token, "own roles, limited to the owner's roles", "the owner's roles")),

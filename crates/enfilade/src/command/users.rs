@@ -1,11 +1,14 @@
 //! `enfilade user`.
 
-use super::{defined_in, enabled, has_administrator, or_dash, until, warn_without_administrator};
+use super::{
+    changes, defined_in, enabled, has_administrator, or_dash, set_or_removed, similar, until,
+    warn_without_administrator,
+};
 use crate::cli::User;
 use crate::clock;
 use crate::home::Home;
 use crate::{first_start, output, prompt};
-use anyhow::ensure;
+use anyhow::bail;
 use enfilade_admin::{NewUser, UserEdit, keystone};
 use enfilade_facts::vocabulary::Userid;
 use enfilade_facts::{At, Read as _};
@@ -17,6 +20,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let wanted = password || password_stdin;
             let password = wanted.then(|| prompt::new_password(password_stdin)).transpose()?;
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
+            require_realm(home, &new.userid)?;
             let (id, at) = enfilade_admin::add_user(&home.change_context(), &new)?;
             let value =
                 json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
@@ -40,13 +44,16 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
         User::Set { user, expires, comment, uid, gid, default_project } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
-            ensure!(
-                edit != UserEdit::default() || default_project.is_some(),
-                "nothing to change: give --expires, --comment, --uid, --gid or --default-project"
-            );
             let at = set(home, &user, &edit, default_project.as_deref())?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} changed"));
+            let parts = [
+                expires.map(|expires| format!("expires {}", until(expires))),
+                set_or_removed("comment", edit.comment.as_deref()),
+                uid.map(|uid| format!("uid {uid}")),
+                gid.map(|gid| format!("gid {gid}")),
+                set_or_removed("default project", default_project.as_deref()),
+            ];
+            output::done(json, &value, &changes(&format!("user {user}"), parts));
         }
         User::Access { user } => super::access::run(home, &user, json)?,
         User::Remove { user } => {
@@ -113,8 +120,22 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Refuses a new user in a realm that does not exist, such as a user with the name of an email address. The error names both commands that can be meant.
+fn require_realm(home: &Home, user: &Userid) -> anyhow::Result<()> {
+    let realms = enfilade_admin::list_realms(home.source())?;
+    if realms.iter().any(|realm| realm == user.realm().as_str()) {
+        return Ok(());
+    }
+    let meant = similar(realms.iter().map(String::as_str), user.realm().as_str());
+    let local = output::word(&format!("{}@local", user.name()));
+    bail!(
+        "there is no realm `{realm}`{meant}; use the built-in realm: `enfilade user add {local}`; or create the realm first: `enfilade domain add {realm}`",
+        realm = user.realm()
+    )
+}
+
 /// Refuses a user that does not exist, before the operator is asked for a password.
-fn require(home: &Home, user: &Userid) -> anyhow::Result<()> {
+pub(super) fn require(home: &Home, user: &Userid) -> anyhow::Result<()> {
     let is_there = home.source().read(|view| enfilade_admin::user_access(view, user).map(drop))?;
     Ok(is_there?)
 }
@@ -128,16 +149,18 @@ fn password(is_there: bool, until: i64) -> String {
 }
 
 fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str>) -> anyhow::Result<At> {
+    // The project is looked up first, so that a mistyped name changes nothing.
+    let project = match default_project {
+        None => None,
+        Some("") => Some(None),
+        Some(project) => Some(Some(super::keystone::find_project(home, project)?)),
+    };
     let mut at = home.source().at();
-    if let Some(project) = default_project {
-        let id = match project {
-            "" => None,
-            project => Some(super::keystone::find_project(home, project)?),
-        };
-        at = keystone::set_default_project(&home.change_context(), user, id)?;
-    }
     if *edit != UserEdit::default() {
         at = enfilade_admin::set_user(&home.change_context(), user, edit)?;
+    }
+    if let Some(project) = project {
+        at = keystone::set_default_project(&home.change_context(), user, project)?;
     }
     Ok(at)
 }

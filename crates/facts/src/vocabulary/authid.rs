@@ -110,9 +110,13 @@ impl FromStr for Userid {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed::new("user id", text, expected);
         if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
-            return Err(wrong("expected `user@realm` of 3 to 64 bytes"));
+            return Err(wrong("expected `user@realm` of 3 to 64 bytes, such as `alice@local`"));
         }
-        let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
+        let (name, realm) =
+            text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`, such as `alice@local`"))?;
+        if realm.contains('!') {
+            return Err(wrong("expected a user, `user@realm`; `!` begins the name of an API token"));
+        }
         // Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
         let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != ':' && c != '/';
         if name.is_empty() || !name.chars().all(allowed) {
@@ -148,9 +152,13 @@ impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after it begins the token name.
-        let at = text
-            .rfind('@')
-            .ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
+        let at = text.rfind('@').ok_or_else(|| {
+            Malformed::new(
+                "auth id",
+                text,
+                "expected `user@realm` or `user@realm!token`, such as `alice@local`",
+            )
+        })?;
         match text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang)) {
             Some((user, token)) => {
                 Ok(Authid { user: user.parse()?, token: Some(token.get(1..).unwrap_or_default().parse()?) })
