@@ -1,6 +1,6 @@
 //! `enfilade explain` and `acl review` agree with real responses, and the sticky bit prevents deletion by other users.
 
-use crate::curl::curl;
+use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
 use serde_json::Value;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -37,6 +37,7 @@ fn explain_and_review_ask_for_every_directory_on_the_way() {
 fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
     let server = Server::start();
     server.cli(&["user", "add", "bob@local"]);
+    server.add_token("bob@local!test");
     assert_eq!(explain(&server, &["bob@local", "main", "/", "read"]).as_deref(), Some("access AC01"));
     server.cli(&["datastore", "maintenance", "main", "offline"]);
     // Users without a role do not learn that the datastore is closed.
@@ -45,6 +46,75 @@ fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
     let said = server.cli_output(&["explain", "bob@local", "nowhere"], "").stdout;
     assert!(String::from_utf8_lossy(&said).contains("there is no such datastore"));
     assert_eq!(explain(&server, &["admin@local", "main", "/", "read"]).as_deref(), Some("datastore DS02"));
+}
+
+/// What an explanation says to do next: the last step of it.
+fn next(server: &Server, arguments: &[&str]) -> String {
+    let output = server.cli_output(&[&["explain"], arguments].concat(), "");
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let refused = said["doors"].as_array().unwrap().iter().rfind(|door| door["verdict"] == "refuse");
+    refused.map(|door| door["next"].as_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+#[test]
+fn an_application_credential_and_a_session_have_the_roles_of_their_project() {
+    let server = Server::start();
+    server.cli(&["role", "define", "reader"]);
+    server.cli(&["project", "add", "plain@local"]);
+    server.cli(&["user", "add", "zoe@local"]);
+    server.cli(&["role", "assign", "--project", "plain@local", "--auth-id", "zoe@local", "reader"]);
+    let made = server.cli(&["token", "create", "zoe@local!ci", "--project", "plain@local"]);
+    let ci = format!("zoe@local!ci:{}", made[0]["value"].as_str().unwrap());
+    let status = || curl(&server, &ci, "/dav/main/", &PROPFIND_0).status;
+    let ask = ["zoe@local!ci", "main"];
+    assert_eq!((status(), explain(&server, &ask).as_deref()), (404, Some("access AC01")));
+    assert!(
+        next(&server, &ask).contains("enfilade datastore set main --project "),
+        "{}",
+        next(&server, &ask)
+    );
+    server.cli(&["datastore", "set", "main", "--project", "plain@local"]);
+    assert_eq!((status(), explain(&server, &ask)), (207, None));
+    // The password or an API token of the user has no roles on the project; a session for the project has them.
+    server.add_token("zoe@local!test");
+    assert_eq!(explain(&server, &["zoe@local", "main"]).as_deref(), Some("access AC01"));
+    assert_eq!(explain(&server, &["zoe@local", "main", "--project", "plain@local"]), None);
+    assert_eq!(
+        explain(&server, &["zoe@local", "main", "/", "write", "--project", "plain@local"]).as_deref(),
+        Some("access AC03")
+    );
+}
+
+#[test]
+fn nobody_can_log_in_after_everything_of_a_user_was_revoked() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastoreReader");
+    assert_eq!(explain(&server, &["alice@local", "main"]), None);
+    server.cli(&["revoke", "user", "alice@local", "--everything"]);
+    assert_eq!(curl(&server, &alice, "/dav/main/", &PROPFIND_0).status, 401);
+    assert_eq!(explain(&server, &["alice@local", "main"]).as_deref(), Some("identity ID04"));
+    assert_eq!(explain(&server, &["alice@local!test", "main"]).as_deref(), Some("identity ID04"));
+    assert!(next(&server, &["alice@local", "main"]).contains("enfilade user passwd alice@local"));
+}
+
+#[test]
+fn a_new_file_is_judged_by_its_directory() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastoreReader");
+    let put = |path: &str| curl(&server, &alice, path, &["--data", "x", "--request", "PUT"]).status;
+    assert_eq!(put("/dav/main/new"), 403);
+    let ask = ["alice@local", "main", "/new", "write-data"];
+    assert_eq!(explain(&server, &ask).as_deref(), Some("access AC03"));
+    assert_eq!(put("/dav/main/no/new"), 409);
+    assert_eq!(
+        explain(&server, &["alice@local", "main", "/no/new", "write"]).as_deref(),
+        Some("content CT02")
+    );
+    // The next step is a command that works.
+    let step = next(&server, &ask);
+    let command = step.split("enfilade ").nth(1).unwrap_or_else(|| panic!("{step}"));
+    server.cli(&command.split(' ').collect::<Vec<_>>());
+    assert_eq!((explain(&server, &ask), put("/dav/main/new")), (None, 201), "{step}");
 }
 
 #[test]

@@ -8,26 +8,79 @@ use crate::memo::IdentityMemo;
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
 use crate::session::{HeldRole, Scope};
+use crate::standing;
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
-/// The principal that `authid` has after a login with the correct secret: for explanations and reviews.
+/// The principal that `authid` has after a login with the correct secret: for explanations and reviews. If `project` is given, the principal of a
+/// session for the project that is issued after this login.
 ///
 /// # Errors
-/// The refusals of a login with the correct secret.
+/// The refusals of a login with the correct secret, and of a session for the project. Whether a secret exists is not checked ([`lacks_secret`]).
 pub fn who_would(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
     authid: &Authid,
+    project: Option<&ProjectId>,
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
     let view = View::new(view);
+    let account = account_of(&view, now, authid)?;
+    let principal = principal(&view, &account, memo)?;
+    let Some(project) = project else { return Ok(principal) };
+    if !judge::is_open(&view, project)? {
+        return Err(Refusal::NoScope("the project is deleted or disabled"));
+    }
+    let credential = account.credential.as_ref().map(|(id, _)| id);
+    let roles = judge::roles_on(&view, &account.id, Scope::Project(*project), credential)?;
+    let reach = match principal.reach {
+        Reach::Nothing => Reach::Nothing,
+        _ => Reach::Project { project: *project, roles: roles.into_iter().map(|role| role.name).collect() },
+    };
+    Ok(Principal { reach, ..principal })
+}
+
+/// The refusal of every login as `authid`, if nobody can know a secret for it: a token without a secret, or a user without a password. A user without
+/// a password can still have a working token; then there is no refusal, because a token without roles of its own has the rights of its user.
+///
+/// # Errors
+/// The refusals of [`who_would`], if the user or token is not valid at all.
+pub fn lacks_secret(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    authid: &Authid,
+) -> Result<Option<Refusal>, Refusal> {
+    let own = View::new(view);
+    let account = account_of(&own, now, authid)?;
+    let why =
+        match standing::check_secret(view, now, account.id, account.credential.as_ref().map(|(id, _)| *id)) {
+            Ok(()) => return Ok(None),
+            Err(why @ Refusal::Facts(_)) => return Err(why),
+            Err(_) if account.verifiers(now).is_empty() && account.credential.is_some() => {
+                Refusal::Unknown(authid.clone())
+            }
+            Err(_) if account.verifiers(now).is_empty() => Refusal::NoPassword(authid.clone()),
+            Err(why) => why,
+        };
+    if account.credential.is_none() && account.verifiers(now).is_empty() {
+        for id in own.tokens_of(&account.id)? {
+            let is_like_user =
+                own.credential(&id)?.is_some_and(|token| !token.own_roles) && own.delegation(&id)?.is_none();
+            if is_like_user && standing::check_secret(view, now, account.id, Some(id)).is_ok() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(why))
+}
+
+fn account_of(view: &View<'_>, now: Clocks, authid: &Authid) -> Result<AccountState, Refusal> {
     let unknown = || Refusal::Unknown(authid.clone());
-    let (user, token) = account::ids_of(&view, authid)?.ok_or_else(unknown)?;
-    let account = AccountState::of(&view, authid, user, token)?.ok_or_else(unknown)?;
-    account.check(&view, now)?;
-    principal(&view, &account, memo)
+    let (user, token) = account::ids_of(view, authid)?.ok_or_else(unknown)?;
+    let account = AccountState::of(view, authid, user, token)?.ok_or_else(unknown)?;
+    account.check(view, now)?;
+    Ok(account)
 }
 
 /// The principals that sessions of this user can have now. The first is the user in person. If `project` is given, the principals of sessions for the

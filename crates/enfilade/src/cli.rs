@@ -590,9 +590,13 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL
+    /// The right, with a name as in `acl set`: a download needs read-data; read also includes execute, the attributes and the ACL.
+    /// write-data on a path that leads to nothing is the creation of a file, add-subdirectory that of a directory
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
+    /// A session of the user for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
+    #[arg(long)]
+    pub(crate) project: Option<String>,
 }
 
 /// The options of a command that changes a record. The command needs at least one of them, so that it never reports a change that it did not make.

@@ -1,5 +1,8 @@
 //! Explanations: what each door would decide for a principal, and by which rule. An explanation goes through the doors like a request (`walk.rs`,
 //! `reach.rs`), and records their answers. Door 4 grants no permit for an explanation.
+//!
+//! The principal of an explanation is the one of a request with the named credential: the password of a user, the secret of a token or application
+//! credential, or a session of the user for a project.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -7,11 +10,12 @@ use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Judgement, NodeKind, Subject, Wanted};
-use enfilade_content::{Blocking, Node, Root};
+use enfilade_content::{Blocking, Root};
+use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, ProjectId, StorePath};
 use enfilade_facts::{Door, Read, Refuse, View};
-use enfilade_identity::Principal;
+use enfilade_identity::{Principal, Reach};
 
 /// The answer of one door.
 #[derive(Clone, Debug)]
@@ -22,17 +26,47 @@ pub struct DoorAnswer {
     pub opens: bool,
     /// The code of the refusal, if the door refuses.
     pub code: Option<&'static str>,
+    /// The refusal, if the door refuses.
+    pub why: Option<Refusal>,
     /// What the door found, or why it refuses, in one line.
     pub says: String,
     /// The roles and ACL entries, in the order in which the door checked them.
     pub walk: Vec<String>,
 }
 
-/// The answers of the doors, up to the first refusal.
+/// The answers of the doors, up to the first refusal. If nobody can log in as the principal because it has no secret, the answers of the next doors
+/// follow: those after a login, if it gets a secret.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The answers, in the order of the walk.
     pub doors: Vec<DoorAnswer>,
+    /// What would help against the last refusal.
+    pub remedy: Remedy,
+}
+
+/// What would help the principal against a refusal of door 4.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Remedy {
+    /// Only what the table of refusals says.
+    #[default]
+    OfTheCode,
+    /// Another credential: no role counts for this one.
+    OtherCredential,
+    /// Binding the datastore to the project for which the credential or session is.
+    Binding(ProjectId),
+    /// A role on this project that grants the rights.
+    RoleOnProject(ProjectId, AccessMask),
+    /// A role on the path that grants the rights. If `of_token`, the token and its owner both need it.
+    Role {
+        /// The path.
+        path: StorePath,
+        /// The missing rights.
+        missing: AccessMask,
+        /// Whether the principal is a token with roles of its own.
+        of_token: bool,
+    },
+    /// An ACL of the path that grants the rights.
+    Acl(StorePath, AccessMask),
 }
 
 impl Explanation {
@@ -76,24 +110,37 @@ fn questions<'p>(
 }
 
 impl House {
-    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`.
+    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, what would happen
+    /// in a session of `authid` for the project.
     pub fn explain(
         &self,
         authid: &Authid,
+        project: Option<&ProjectId>,
         datastore: &DatastoreName,
         path: &StorePath,
         right: AccessMask,
     ) -> Explanation {
-        let mut explaining = Explaining { house: self, doors: Vec::new() };
-        // The walk ends at the first refusal, so the refusal is the last answer in the explanation.
-        let _ = explaining.walk(authid, datastore, path, right);
-        Explanation { doors: explaining.doors }
+        let mut explaining = Explaining { house: self, doors: Vec::new(), remedy: Remedy::default() };
+        // The walk ends at a refusal, so this refusal is the last answer in the explanation.
+        let _ = explaining.walk((authid, project), datastore, path, right);
+        Explanation { doors: explaining.doors, remedy: explaining.remedy }
     }
 
-    pub(crate) fn who_would(&self, authid: &Authid) -> Result<Principal, Refusal> {
+    pub(crate) fn who_would(
+        &self,
+        authid: &Authid,
+        project: Option<&ProjectId>,
+    ) -> Result<Principal, Refusal> {
         let memo = &self.parts.identity_memo;
         let now = self.now();
-        Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
+        let would = |view: &View<'_>| enfilade_identity::who_would(view, now, authid, project, memo);
+        Ok(self.parts.source.read(would)??)
+    }
+
+    fn lacks_secret(&self, authid: &Authid) -> Result<Option<Refusal>, Refusal> {
+        let now = self.now();
+        let lacks = |view: &View<'_>| enfilade_identity::lacks_secret(view, now, authid);
+        Ok(self.parts.source.read(lacks)??.map(Refusal::from))
     }
 }
 
@@ -101,72 +148,171 @@ impl House {
 struct Explaining<'h> {
     house: &'h House,
     doors: Vec<DoorAnswer>,
+    remedy: Remedy,
 }
 
 impl Explaining<'_> {
     fn walk(
         &mut self,
-        authid: &Authid,
+        (authid, project): (&Authid, Option<&ProjectId>),
         name: &DatastoreName,
         path: &StorePath,
         right: AccessMask,
     ) -> Result<(), ()> {
-        let principal = self.answer(Door::Identity, self.house.who_would(authid), |principal| {
-            format!("{} is user {}, groups: {}", principal.authid, principal.user, principal.groups.len())
-        })?;
+        let who = self.house.who_would(authid, project).or_else(|why| self.refused(why, Vec::new()))?;
+        match self.house.lacks_secret(authid).or_else(|why| self.refused(why, Vec::new()))? {
+            // The other doors judge what the principal could do with a secret, because an operator may give roles before the secret.
+            Some(why) => {
+                let _ = self.refused::<()>(why, Vec::new());
+            }
+            None => self.opens(Door::Identity, said_of(&who), Vec::new()),
+        }
         let reads = AccessMask::READ.covers(right);
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
-        let entered = self.house.enter(&mut Explain(&principal), name, kind);
-        let permit = self.answer(Door::Datastore, entered.map(|(permit, ())| permit), |permit| {
-            let (kind, root) = (permit.kind(), permit.root());
-            format!("datastore {name} exists and is open for {kind}; its content is in {root}")
-        })?;
+        let entered = self.house.enter(&mut Explain(&who), name, kind);
+        if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
+            self.remedy = self.house.role_for(&who, name, StorePath::root(), right);
+        }
+        let (permit, ()) = entered.or_else(|why| self.refused(why, Vec::new()))?;
+        let (kind, at) = (permit.kind(), permit.root());
+        let says = format!("datastore {name} exists and is open for {kind}; its content is in {at}");
+        self.opens(Door::Datastore, says, Vec::new());
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;
-        let mut onlooker = Onlooker::new(self.house, &principal, (&permit, &root));
+        let mut onlooker = Onlooker::new(self.house, &who, (&permit, &root));
         let outcome = onlooker.request(path, right);
-        let (target, why) = match outcome {
-            Ok(node) => ((path.clone(), node.subject()), None),
+        let (target, outcome) = match outcome {
+            Ok(found) => (found.judged.clone(), Ok(found)),
             Err(why) => match onlooker.refused.take() {
-                Some(refused) => (refused, Some(why)),
+                Some(refused) => (refused, Err(why)),
                 None => return self.refused(why, Vec::new()),
             },
         };
-        let judged = onlooker.judgement(&target);
-        let walk = judged.map(|judged| judged.walk.iter().map(ToString::to_string).collect());
-        let walk = walk.unwrap_or_default();
-        if let Some(why) = why {
-            return self.refused(why, walk);
+        let judged = onlooker.judgement(&target).ok();
+        let walk = judged.iter().flat_map(|judged| &judged.walk).map(ToString::to_string).collect();
+        match outcome {
+            Ok(found) => {
+                self.opens(Door::Access, format!("{right} is granted"), walk);
+                self.opens(Door::Content, found.says(path), Vec::new());
+                Ok(())
+            }
+            Err(why) => {
+                if let (Some(judged), Refusal::Access(refused)) = (judged, why.parts().1) {
+                    self.remedy = self.house.remedy(&who, &permit, target.0, &judged, refused);
+                }
+                self.refused(why, walk)
+            }
         }
-        let opens = |door, says, walk| DoorAnswer { door, opens: true, code: None, says, walk };
-        self.doors.push(opens(Door::Access, format!("{right} is granted"), walk));
-        self.doors.push(opens(Door::Content, format!("{path} exists"), Vec::new()));
-        Ok(())
     }
 
-    fn answer<T>(
-        &mut self,
-        door: Door,
-        outcome: Result<T, Refusal>,
-        says: impl FnOnce(&T) -> String,
-    ) -> Result<T, ()> {
-        let found = outcome.or_else(|why| self.refused(why, Vec::new()))?;
-        self.doors.push(DoorAnswer { door, opens: true, code: None, says: says(&found), walk: Vec::new() });
-        Ok(found)
+    fn opens(&mut self, door: Door, says: String, walk: Vec<String>) {
+        self.doors.push(DoorAnswer { door, opens: true, code: None, why: None, says, walk });
     }
 
     /// Records a refusal as the last answer.
     fn refused<T>(&mut self, why: Refusal, walk: Vec<String>) -> Result<T, ()> {
         let (door, code, says) = (why.door(), Some(why.code()), why.to_string());
-        self.doors.push(DoorAnswer { door, opens: false, code, says, walk });
+        self.doors.push(DoorAnswer { door, opens: false, code, why: Some(why), says, walk });
         Err(())
+    }
+}
+
+/// Who the principal is, in one line.
+fn said_of(who: &Principal) -> String {
+    let reach = match &who.reach {
+        Reach::Everything => String::new(),
+        Reach::Project { roles, .. } if roles.is_empty() => {
+            ", for one project, without a role there".to_owned()
+        }
+        Reach::Project { roles, .. } => format!(", for one project, with the roles {}", roles.join(", ")),
+        Reach::Nothing => ", without any role in a datastore".to_owned(),
+    };
+    format!("{} is user {}, groups: {}{reach}", who.authid, who.user, who.groups.len())
+}
+
+impl House {
+    /// The role that would give this principal the missing rights.
+    fn role_for(
+        &self,
+        who: &Principal,
+        name: &DatastoreName,
+        path: StorePath,
+        missing: AccessMask,
+    ) -> Remedy {
+        match &who.reach {
+            Reach::Nothing => Remedy::OtherCredential,
+            Reach::Project { project, .. } => {
+                let bound = self.parts.source.read(|view| enfilade_access::bound_to(view, name));
+                match bound {
+                    Ok(Ok(Some(bound))) if bound == *project => Remedy::RoleOnProject(*project, missing),
+                    _ => Remedy::Binding(*project),
+                }
+            }
+            Reach::Everything => Remedy::Role { path, missing, of_token: who.narrowed_to.is_some() },
+        }
+    }
+
+    /// What would help against a refusal of door 4 about an object.
+    fn remedy(
+        &self,
+        who: &Principal,
+        permit: &DatastorePermit,
+        path: StorePath,
+        judged: &Judgement,
+        refused: &enfilade_access::Refusal,
+    ) -> Remedy {
+        let missing = match refused {
+            enfilade_access::Refusal::NotGranted { missing, .. } => *missing,
+            enfilade_access::Refusal::Hidden { .. } => permit.access().visible & !judged.granted,
+            _ => return Remedy::OfTheCode,
+        };
+        match judged.rights.covers(missing) {
+            true => Remedy::Acl(path, missing),
+            false => self.role_for(who, permit.name(), path, missing),
+        }
+    }
+}
+
+/// What a request would act on.
+struct FoundOrNew {
+    /// The object whose roles and ACL decided.
+    judged: (StorePath, Subject),
+    /// What would be created, if nothing has the name yet.
+    creates: Option<NodeKind>,
+}
+
+impl FoundOrNew {
+    fn says(&self, path: &StorePath) -> String {
+        match self.creates {
+            None => format!("{path} exists"),
+            Some(NodeKind::File) => format!("{path} does not exist; the request would create the file"),
+            Some(NodeKind::Directory) => format!("{path} does not exist; MKCOL would create the directory"),
+        }
+    }
+}
+
+/// What a request for this right would create, if the path leads to nothing.
+fn creates(right: AccessMask) -> Option<NodeKind> {
+    match right {
+        _ if right.covers(AccessMask::DELETE) => None,
+        _ if right.covers(AccessMask::WRITE_DATA) => Some(NodeKind::File),
+        AccessMask::ADD_SUBDIRECTORY => Some(NodeKind::Directory),
+        _ => None,
     }
 }
 
 impl Onlooker<'_> {
     /// Opens the target, and asks door 4 all questions of a request for this right. Returns the target if door 4 grants all of them.
-    fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<Node, Refusal> {
+    fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<FoundOrNew, Refusal> {
+        if let (Some(kind), false) = (creates(right), path.is_root()) {
+            let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
+            if self.present_or_taken(path, &directory, name, kind)?.is_none() {
+                self.may_create(path, &directory, kind).map_err(Refusal::of_parent(path))?;
+                let above = path.split().map(|(above, _)| above).unwrap_or_default();
+                return Ok(FoundOrNew { judged: (above, directory.subject()), creates: Some(kind) });
+            }
+        }
         // An object that is to be deleted is opened through its directory, because its deletion is also judged on the directory.
         let (node, parent) = match right.covers(AccessMask::DELETE) {
             true => {
@@ -186,7 +332,7 @@ impl Onlooker<'_> {
                 wanted => self.ask(&Ask { path, target, wanted })?,
             }
         }
-        Ok(node)
+        Ok(FoundOrNew { judged: (path.clone(), node.subject()), creates: None })
     }
 
     /// The judgement of door 4 on a target, with its steps.

@@ -32,9 +32,19 @@ const WORDS = {
   507: "no space is left",
 };
 
+// With these statuses the server sends its reason; without a reason it sends only this text.
+const BARE = { 409: "conflict", 503: "service unavailable" };
+
+function words(status, text) {
+  const said = text.trim();
+  if (status in BARE && said && said !== BARE[status]) return said;
+  return WORDS[status] ?? `the server says ${status}`;
+}
+
 async function ask(method, path, headers = {}) {
   const answer = await fetch(path, { method, headers, redirect: "manual", cache: "no-store" });
-  if (!answer.ok || answer.status === 207) throw Object.assign(new Error(WORDS[answer.status === 207 ? 409 : answer.status] ?? `the server says ${answer.status}`), { status: answer.status });
+  if (answer.status === 207) throw Object.assign(new Error(WORDS[409]), { status: 207 });
+  if (!answer.ok) throw Object.assign(new Error(words(answer.status, await answer.text())), { status: answer.status });
   return answer;
 }
 
@@ -100,7 +110,7 @@ function upload(file) {
       bar.remove();
       if (request.status === 201 || request.status === 204) { line.textContent = `${file.name}: uploaded`; return resolve(); }
       line.className = "bad";
-      line.textContent = `${file.name}: ${WORDS[request.status] ?? `the server says ${request.status}`}`;
+      line.textContent = `${file.name}: ${words(request.status, request.responseText)}`;
       if (request.status === 403) {
         const button = element("button", "Why?");
         button.onclick = () => why(here, "add-file");
