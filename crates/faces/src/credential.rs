@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enfilade_facts::vocabulary::{Authid, Realm, Secret, percent_decoded};
+use enfilade_facts::vocabulary::{Authid, Malformed, Realm, Secret, percent_decoded};
 use enfilade_passage::{
     CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
 };
@@ -137,7 +137,7 @@ impl Carried<'_> {
                 "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
             )),
             _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => {
-                basic(rest).map(Credential::Secret)
+                basic(rest)
             }
             _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
             _ => Err(malformed(
@@ -178,27 +178,38 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     secret_of(authid, &Zeroizing::new(secret))
 }
 
-/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
-fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
+/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong one:
+/// the answer is 401, so that a browser asks its user again instead of repeating it.
+fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
     let decoded = Zeroizing::new(decoded);
     let mut parts = decoded.splitn(2, |byte| *byte == b':');
-    let (Some(authid), Some(secret)) = (parts.next(), parts.next()) else {
+    let (Some(name), Some(secret)) = (parts.next(), parts.next()) else {
         return Err(malformed("the Basic credential has no `:` between user and password"));
     };
-    let authid = std::str::from_utf8(authid).map_err(|_| malformed("the user name is not UTF-8"))?;
-    secret_of(login(authid)?, secret)
+    let name = String::from_utf8_lossy(name);
+    match (login(&name), Secret::new(secret)) {
+        (Ok(authid), Some(secret)) => Ok(Credential::Secret(SecretAsk { authid, secret })),
+        (login, secret) => {
+            let nobody = Authid::of_nobody(&name);
+            // The failures of a known name with an impossible secret count for this name.
+            let named = login.unwrap_or_else(|_| nobody.clone()).to_string();
+            let secret = secret.or_else(|| Secret::new(b"-"));
+            let secret = secret.ok_or_else(|| malformed("the Basic credential has no secret"))?;
+            Ok(Credential::NamedSecret(SecretAsk { authid: nobody, secret }, named))
+        }
+    }
 }
 
 /// Adds the realm `local` to a name without a realm: a browser asks for a user name, and people type `alice`.
-fn login(name: &str) -> Result<Authid, Refusal> {
+fn login(name: &str) -> Result<Authid, Malformed> {
     let whole = match name.split_once('!') {
         _ if name.contains('@') => name.to_owned(),
         Some((user, token)) => format!("{user}@{}!{token}", Realm::local()),
         None => format!("{name}@{}", Realm::local()),
     };
-    whole.parse().map_err(|why| malformed(&format!("{why}")))
+    whole.parse()
 }
 
 fn secret_of(authid: Authid, secret: &[u8]) -> Result<SecretAsk, Refusal> {
@@ -249,7 +260,23 @@ mod tests {
         {
             assert_eq!(of(text).unwrap().authid.to_string(), name);
         }
-        assert!(matches!(of("Basic Ong="), Err(Refusal::Malformed(_))));
+        // What nobody can have: `:x`, `al ice:x`, `alice@:x`, `alice@x:x`, `@local:x`, `a/b:x`, a name that is not UTF-8, and `alice@local:`.
+        for (value, named) in [
+            ("Basic Ong=", "@(not allowed)"),
+            ("Basic YWwgaWNlOng=", "al ice@(not allowed)"),
+            ("Basic YWxpY2VAOng=", "alice@@(not allowed)"),
+            ("Basic YWxpY2VAeDp4", "alice@x@(not allowed)"),
+            ("Basic QGxvY2FsOng=", "@local@(not allowed)"),
+            ("Basic YS9iOng=", "a/b@(not allowed)"),
+            ("Basic /zp4", "\u{fffd}@(not allowed)"),
+            ("Basic YWxpY2VAbG9jYWw6", "alice@local"),
+        ] {
+            let Ok(Credential::NamedSecret(ask, said)) = extract(&headers(&[("authorization", value)])) else {
+                panic!("{value}")
+            };
+            assert_eq!(said, named);
+            assert!(ask.authid.user.realm().as_str().parse::<Realm>().is_err(), "{value}");
+        }
         for wrong in [
             "Basic",
             "Basic ",
@@ -258,7 +285,6 @@ mod tests {
             "Basic  YWxpY2VAbG9jYWw6eA==",
             "Basic YWxpY2VAbG9jYWw6eA== ",
             "Basic YWxpY2VAbG9jYWw=",
-            "Basic YWxpY2VAbG9jYWw6",
             "Bearer",
             "Bearer=abc",
         ] {

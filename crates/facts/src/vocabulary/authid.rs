@@ -175,6 +175,15 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
+    /// For a text that cannot be the name of an account: the name of an account that never exists, because no realm has this name. Door 2 refuses it
+    /// like every unknown name.
+    pub fn of_nobody(text: &str) -> Authid {
+        const BYTES_MAX: usize = limits::USERID_BYTES_MAX;
+        let shown = text.get(..text.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
+        let name: String = shown.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        Authid { user: Userid { name: name.as_str().into(), realm: Realm("(not allowed)".into()) }, token: None }
+    }
+
     /// The authid as text. It is built without format arguments, because every request's log line contains it.
     pub fn to_word(&self) -> Word {
         let Userid { name, realm } = &self.user;
