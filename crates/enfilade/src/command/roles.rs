@@ -131,7 +131,7 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
     }
     let memo = IdentityMemo::new(seed()?, MEMO_BYTES);
     let privileges = home.source().read(|view| {
-        let owner = who_would(view, clock::now(), &owner.clone().into(), &memo)?;
+        let owner = who_would(view, clock::now(), &owner.clone().into(), None, &memo)?;
         Ok::<_, anyhow::Error>(enfilade_access::privileges(view, clock::now(), &owner, path)?.0)
     })?;
     // A disabled or expired owner has no privileges now, and the token is refused.
