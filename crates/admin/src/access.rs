@@ -315,27 +315,38 @@ pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error
     Ok(users.into_iter().collect())
 }
 
-/// Whether a user has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired.
+/// The usual administrators, in the order in which they are listed.
+const USUAL_ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Default"];
+
+/// A user with the role Admin on `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Administrator {
+    /// The name of the user.
+    pub name: Userid,
+    /// Whether the user has a password, or an API token with all roles of the user.
+    pub can_log_in: bool,
+}
+
+/// Every user who has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired. The usual administrators come first.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
+pub fn administrators(source: &dyn Source, now: i64) -> Result<Vec<Administrator>, Error> {
     source.read(|view| {
-        let is_live = |user: &User| user.enabled && (user.expires == 0 || now < user.expires);
         // If no user has the name, the result is `None`.
         let named = |user: &Userid| match user_id(view, user) {
             Ok(id) => Ok(Some(id)),
             Err(Error::Missing { .. }) => Ok(None),
             Err(why) => Err(why),
         };
-        let (mut users, mut groups): (Vec<UserId>, Vec<GroupId>) = (Vec::new(), Vec::new());
+        let (mut users, mut groups): (BTreeSet<UserId>, Vec<GroupId>) = (BTreeSet::new(), Vec::new());
         users.extend(named(&Userid::root_pam())?);
         for (key, row) in view.list::<Assignment>(&AssignmentKey::node_prefix("/"))? {
             if !row.roles.iter().any(|(role, _)| *role == Role::Admin) {
                 continue;
             }
             match key.who {
-                Who::User(id) => users.push(id),
+                Who::User(id) => drop(users.insert(id)),
                 Who::Named(Ugid::Authid(authid)) if authid.token.is_none() => {
                     users.extend(named(&authid.user)?);
                 }
@@ -347,13 +358,52 @@ pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
         for group in groups {
             users.extend(members(view, group)?);
         }
+        let mut found = Vec::new();
         for id in users {
-            if view.get::<User>(&id)?.is_some_and(|user| is_live(&user)) {
-                return Ok(true);
+            let Some(user) = view.get::<User>(&id)? else { continue };
+            if is_live(user.enabled, user.expires, now)
+                && let Some(name) = name_of_user(view, &id)?
+            {
+                found.push(Administrator { name, can_log_in: can_log_in(view, &id, &user, now)? });
             }
         }
-        Ok(false)
+        let usual = |name: &Userid| USUAL_ADMINISTRATORS.iter().position(|usual| *usual == name.to_string());
+        found.sort_by_key(|found| (usual(&found.name).unwrap_or(usize::MAX), found.name.clone()));
+        Ok(found)
     })?
+}
+
+fn is_live(enabled: bool, expires: i64, now: i64) -> bool {
+    enabled && (expires == 0 || now < expires)
+}
+
+/// Whether the user can log in with all its roles: it is enabled, and has a password or an API token that has the roles of its owner.
+pub(crate) fn can_log_in(view: &View<'_>, id: &UserId, user: &User, now: i64) -> Result<bool, Error> {
+    let is_open = view.get::<Domain>(&user.domain)?.is_some_and(|domain| domain.enabled);
+    if !is_open || !is_live(user.enabled, user.expires, now) {
+        return Ok(false);
+    }
+    if user.password.is_some() {
+        return Ok(true);
+    }
+    for (_, name) in view.list::<Name>(&NameKey::tokens_of(id))? {
+        let id = name.credential();
+        let Some(token) = view.get::<Credential>(&id)? else { continue };
+        let has_secret = !matches!(token.verifier, Verifier::Missing);
+        let has_all_roles = !token.own_roles && view.get::<Delegation>(&id)?.is_none();
+        if has_secret && has_all_roles && is_live(token.enabled, token.expires, now) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a user who can log in has the role Admin on `/`.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
+    Ok(administrators(source, now)?.iter().any(|found| found.can_log_in))
 }
 
 /// The users and projects of a domain.

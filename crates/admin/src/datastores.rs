@@ -4,6 +4,7 @@ mod chunks;
 mod describe;
 
 pub(crate) use chunks::is_chunk_store;
+pub use chunks::writable_chunk_stores;
 pub use describe::{
     DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
 };

@@ -7,7 +7,9 @@ mod source;
 mod stores;
 
 pub use proxmox::import_proxmox;
-pub use source::ProxmoxTerms;
+pub use source::{ProxmoxFiles, ProxmoxTerms};
+
+use crate::error::Error;
 
 /// The result for one record of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,11 @@ impl Imported {
         Imported { differs, ..self }
     }
 
+    /// Whether the record was left out because it exists here already.
+    pub fn exists_here(&self) -> bool {
+        self.left_out.as_deref() == Some(HERE)
+    }
+
     /// The kind and the name.
     pub fn what(&self) -> String {
         format!("{} {}", self.kind, self.name).trim_end().to_owned()
@@ -52,3 +59,10 @@ impl Imported {
 
 /// The reason for which an existing record is left out.
 const HERE: &str = "the record already exists in this store";
+
+/// The error for a store in which every SID is in use, so that it can have no more users and groups.
+pub(crate) fn no_sid_left() -> Error {
+    Error::Invalid(
+        "every SID of this store is in use, so nothing was imported in this step: remove users or groups that are not needed, then import again".into(),
+    )
+}

@@ -2,16 +2,15 @@
 
 use crate::home::Home;
 use crate::look::look;
-use crate::{clock, example, output};
-use enfilade_admin::{Imported, ProxmoxTerms, import_proxmox};
+use crate::{clock, example, output, placed};
+use enfilade_admin::Administrator;
 use enfilade_faces::{Faces, FileLook};
-use enfilade_facts::tables::FileName;
 use enfilade_passage::PenaltyCounts;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
-use enfilade_sources::files::proxmox_logins::SHADOW;
 use enfilade_sources::lmdb::Lmdb;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,26 +63,24 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs if there are unused passwords of a Proxmox server next to `user.cfg`. They are not used because the server does not follow `shadow.json`.
-pub(crate) fn tell_passwords(home: &Home) {
-    let has = |name: &str| home.files.directory().join(name).exists();
-    if !has(SHADOW) || !has(FileName::Users.as_str()) {
-        return;
-    }
-    let directory = home.files.directory().display().to_string();
-    let command = example::command(home, &format!("import proxmox {}", example::quoted(&directory)));
-    let terms = ProxmoxTerms { pretend: true, without_second_factor: false };
-    let is_new = |item: &&Imported| item.kind == "password" && item.left_out.is_none();
-    match import_proxmox(&home.change_context(), &home.files, terms) {
-        Ok((items, _)) => match items.iter().filter(is_new).count() {
-            0 => {}
-            1 => output::note(&format!("{SHADOW} has 1 password that is not in use: run `{command}`")),
-            count => {
-                output::note(&format!("{SHADOW} has {count} passwords that are not in use: run `{command}`"))
-            }
-        },
-        Err(why) => output::note(&format!("warning: the passwords of {SHADOW} cannot be imported: {why}")),
-    }
+/// Logs which files of a Proxmox server next to `user.cfg` are not in use, and whether an administrator can log in.
+pub(crate) fn tell_unused(home: &Home) {
+    let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
+    unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));
+    let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds);
+    let without = administrators.ok().and_then(|all| without_password(&all, &home.data));
+    without.iter().for_each(|says| output::note(&format!("warning: {says}")));
+}
+
+/// Why no administrator can log in, and what to do; `None` if one can, or if there is none.
+pub(crate) fn without_password(administrators: &[Administrator], data: &Path) -> Option<String> {
+    let first = administrators.first().filter(|_| !administrators.iter().any(|one| one.can_log_in))?;
+    let name = example::quoted(&first.name.to_string());
+    let passwd = example::command_of(data, &format!("user passwd {name}"));
+    Some(format!(
+        "{} has all rights but no password, and no other administrator can log in: run `{passwd}`",
+        first.name
+    ))
 }
 
 /// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.

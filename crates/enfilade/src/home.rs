@@ -100,7 +100,7 @@ impl Installation {
         refuse_unusable(&data)?;
         match if_missing {
             IfMissing::Create => {
-                refuse_foreign(&data)?;
+                check_new(&data)?;
                 make_directory(&data, None)?;
             }
             IfMissing::Refuse if is_house(&data) => {}
@@ -159,6 +159,12 @@ fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
         bail!("`{}` is a file, not a directory: give the data directory with --data", data.display());
     }
     owner::check(data)
+}
+
+/// Refuses a path at which no data directory may be created; creates nothing.
+pub(crate) fn check_new(data: &Path) -> anyhow::Result<()> {
+    refuse_unusable(data)?;
+    refuse_foreign(data)
 }
 
 /// Names of files and directories that an operator may put into a new data directory. If one of them exists, [`refuse_foreign`] accepts the

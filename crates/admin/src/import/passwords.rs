@@ -1,17 +1,19 @@
 //! Decides which users of a Proxmox Backup Server get a password on this server, and says why the other users get no password.
 
 use super::Imported;
-use super::source::{Files, ProxmoxTerms};
+use super::source::{ProxmoxFiles, ProxmoxTerms};
 use enfilade_facts::vocabulary::Userid;
 use std::collections::BTreeMap;
 
 /// The realm whose passwords are in `shadow.json`.
 const REALM_OF_SHADOW: &str = "pbs";
 
+const NO_SUCH_USER: &str = "user.cfg has no such user";
+
 /// The passwords of the source, and the options of the import.
 #[derive(Clone, Copy)]
 pub(super) struct Passwords<'f> {
-    pub(super) files: &'f Files,
+    pub(super) files: &'f ProxmoxFiles,
     pub(super) terms: ProxmoxTerms,
 }
 
@@ -51,6 +53,12 @@ impl<'f> Passwords<'f> {
         }
     }
 
+    /// Whether the user has this hash in `shadow.json`.
+    pub(super) fn is(&self, user: &Userid, hash: &str) -> bool {
+        let known = self.files.passwords.as_ref().filter(|_| user.realm().as_str() == REALM_OF_SHADOW);
+        known.is_some_and(|known| matches!(known.get(user.name()), Some(Some(there)) if there == hash))
+    }
+
     /// Whether `shadow.json` has an entry for the user.
     pub(super) fn has(&self, user: &Userid) -> bool {
         let known = self.files.passwords.as_ref();
@@ -63,7 +71,7 @@ impl<'f> Passwords<'f> {
             self.files.passwords.iter().flatten().map(|(name, _)| format!("{name}@{REALM_OF_SHADOW}"));
         let is_user = |id: &String| id.parse().is_ok_and(|id| self.files.users.entries.contains_key(&id));
         let nobody = known.filter(|id| !is_user(id));
-        nobody.map(|id| Imported::left("password", id, "user.cfg has no such user")).collect()
+        nobody.map(|id| Imported::left("password", id, NO_SUCH_USER)).collect()
     }
 
     /// A result for each user with a second factor, because no second factor is checked here.
@@ -72,7 +80,7 @@ impl<'f> Passwords<'f> {
             let is_user =
                 self.files.users.entries.contains_key(&user.clone().into()) || *user == Userid::root_pam();
             let then = match self.of(user) {
-                _ if !is_user => "user.cfg has no such user",
+                _ if !is_user => NO_SUCH_USER,
                 Ok(_) => "the user can log in with the password alone",
                 Err(_) if self.has(user) => "the user's password was left out, too",
                 Err(_) => "no password was imported for the user",

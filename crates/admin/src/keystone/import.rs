@@ -3,8 +3,8 @@
 use super::extra::IMMUTABLE;
 use super::names::check_name;
 use crate::change_context::ChangeContext;
-use crate::error::{Error, missing};
-use crate::import::Imported;
+use crate::error::Error;
+use crate::import::{Imported, no_sid_left};
 use crate::resolve::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
@@ -16,7 +16,7 @@ use enfilade_facts::vocabulary::{
     UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, Source, View};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Display;
 
 /// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
@@ -154,13 +154,14 @@ pub fn import_cloud(
         _ => None,
     });
     let domains: HashMap<DomainId, Realm> = domains.collect();
-    let (names, mut done) = (names_of(things, &domains), 0);
+    let (names, ways, mut done) = (names_of(things, &domains), Ways::of(things), 0);
     // Later records refer to earlier records. So with `pretend`, all records are put into one change, and this change is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
-            let (domains, names) = (&domains, &names);
-            let mut taking = Taking { view, change, domains, names, space: None, taken: Vec::new() };
+            let (domains, names, ways) = (&domains, &names, &ways);
+            let mut taking =
+                Taking { view, change, domains, names, ways, space: None, taken: HashSet::new() };
             let mut report = Vec::with_capacity(some.len());
             for thing in some {
                 let imported = taking.one(thing)?;
@@ -219,6 +220,48 @@ fn expiry(password: &Password, now: i64) -> Option<String> {
     })
 }
 
+/// The ways by which users of the source have roles on projects.
+struct Ways {
+    groups: BTreeMap<UserId, Vec<GroupId>>,
+    grants: BTreeMap<Grantee, Vec<GrantKey>>,
+    projects: BTreeMap<ProjectId, (DomainId, Option<ProjectId>)>,
+}
+
+impl Ways {
+    fn of(things: &[CloudRecord]) -> Self {
+        let mut ways = Ways { groups: BTreeMap::new(), grants: BTreeMap::new(), projects: BTreeMap::new() };
+        for thing in things {
+            match thing {
+                CloudRecord::Member(MembershipKey { member: Member::User(user), group }) => {
+                    ways.groups.entry(*user).or_default().push(*group);
+                }
+                CloudRecord::Grant(key) => ways.grants.entry(key.who).or_default().push(*key),
+                CloudRecord::Project(id, row) => drop(ways.projects.insert(*id, (row.domain, row.parent))),
+                _ => {}
+            }
+        }
+        ways
+    }
+
+    /// The assignments that give a role on the project to the user, or to this group of the user.
+    fn grants(&self, who: Grantee, project: ProjectId) -> impl Iterator<Item = &GrantKey> {
+        let (domain, mut above) =
+            self.projects.get(&project).map_or((None, None), |(domain, parent)| (Some(*domain), *parent));
+        let mut outer = Vec::new();
+        while let Some(id) = above.filter(|id| !outer.contains(id)) {
+            outer.push(id);
+            above = self.projects.get(&id).and_then(|(_, parent)| *parent);
+        }
+        let reaches = move |key: &&GrantKey| match &key.scope {
+            GrantScope::Project(id) => *id == project,
+            GrantScope::BelowProject(id) => outer.contains(id),
+            GrantScope::BelowDomain(id) => Some(*id) == domain,
+            GrantScope::Domain(_) | GrantScope::System => false,
+        };
+        self.grants.get(&who).into_iter().flatten().filter(reaches)
+    }
+}
+
 /// The change for one commit, while it is built.
 struct Taking<'a, 'v> {
     view: &'a View<'v>,
@@ -227,9 +270,10 @@ struct Taking<'a, 'v> {
     domains: &'a HashMap<DomainId, Realm>,
     /// The names of records in the source, for the report.
     names: &'a HashMap<[u8; 16], String>,
+    ways: &'a Ways,
     space: Option<(SidSpace, SidSpace)>,
     /// The keys of the records that this change creates.
-    taken: Vec<Vec<u8>>,
+    taken: HashSet<Vec<u8>>,
 }
 
 type Left = Result<(), String>;
@@ -323,7 +367,7 @@ impl Taking<'_, '_> {
         if self.has::<R>(key)? {
             return Ok(Err("the record already exists in this store".to_owned()));
         }
-        self.taken.push(mark::<R>(key));
+        self.taken.insert(mark::<R>(key));
         self.change.expect_absent::<R>(key).put(key, row);
         Ok(Ok(()))
     }
@@ -508,6 +552,25 @@ impl Taking<'_, '_> {
         )))
     }
 
+    /// Whether an assignment of the source that gives the user a role on the project is in this store.
+    fn has_role(&self, user: &UserId, project: ProjectId) -> Result<bool, Error> {
+        let ways = self.ways;
+        let mut grantees = vec![Grantee::User(*user)];
+        for group in ways.groups.get(user).into_iter().flatten() {
+            if self.has::<Membership>(&MembershipKey { member: Member::User(*user), group: *group })? {
+                grantees.push(Grantee::Group(*group));
+            }
+        }
+        for who in grantees {
+            for key in ways.grants(who, project) {
+                if self.has::<Grant>(key)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     fn credential(&mut self, id: &CredentialId, row: &CloudCredential) -> Result<Left, Error> {
         let name: TokenName = match row.name.parse() {
             Ok(name) => name,
@@ -515,6 +578,9 @@ impl Taking<'_, '_> {
         };
         if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
             return Ok(Err("the credential's user or project does not exist in this store".to_owned()));
+        }
+        if !self.has_role(&row.owner, row.delegation.project)? {
+            return Ok(Err("the credential's user has no role on its project in this store".to_owned()));
         }
         let key = NameKey::token(&row.owner, &name);
         let credential = Credential {
@@ -546,7 +612,7 @@ impl Taking<'_, '_> {
                 (space, space)
             }
         };
-        let (sid, rest) = now.take().ok_or_else(|| missing("SID", "free"))?;
+        let (sid, rest) = now.take().ok_or_else(no_sid_left)?;
         self.space = Some((before, rest));
         Ok(sid)
     }

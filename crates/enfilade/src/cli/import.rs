@@ -6,8 +6,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Import {
     /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing records do
-    /// not change, but a user without a password gets one. A chunk store becomes read-only. To keep editing the files, put them into the data
-    /// directory and import from the data directory: such an import reads only passwords and realms
+    /// not change, but a user without a password gets one. Roles that would reach other records of this server are left out. A chunk store becomes
+    /// read-only. To keep editing the files, put them into the data directory and import from the data directory: such an import reads only passwords
+    /// and realms
     Proxmox {
         /// The directory of the files, for instance a copy of /etc/proxmox-backup
         directory: PathBuf,

@@ -167,6 +167,10 @@ fn apply(
     };
     output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
     if let DatastoreEdit::Create { path, .. } = edit {
+        let mounts = mounts::now().unwrap_or_default();
+        let warnings = datastore_warnings(home.source(), &mounts, &home.reserved)?;
+        let of_new = warnings.iter().filter(|found| found.name == *name);
+        of_new.for_each(|found| output::note(&format!("warning: {}", found.says)));
         owner::warning_of(Path::new(path), &home.data).inspect(|says| output::note(says));
     }
     Ok(())

@@ -182,14 +182,22 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             if json {
                 domains.iter().for_each(|row| {
                     let (name, id) = (row.name.to_string(), row.id.to_keystone());
-                    output::json_line(&json!({ "domain": name, "id": id, "enabled": row.enabled }));
+                    output::json_line(&json!({ "domain": name, "id": id, "enabled": row.enabled, "description": row.description }));
                 });
                 return Ok(());
             }
             let row = |row: admin::DomainSummary| {
-                vec![row.name.to_string(), enabled(row.enabled), row.id.to_keystone()]
+                vec![
+                    row.name.to_string(),
+                    enabled(row.enabled),
+                    row.id.to_keystone(),
+                    or_dash(row.description),
+                ]
             };
-            output::table(&["DOMAIN", "ENABLED", "ID"], &domains.into_iter().map(row).collect::<Vec<_>>());
+            output::table(
+                &["DOMAIN", "ENABLED", "ID", "DESCRIPTION"],
+                &domains.into_iter().map(row).collect::<Vec<_>>(),
+            );
         }
     }
     Ok(())

@@ -2,10 +2,11 @@
 
 use super::cloud::{Api, Cloud};
 use super::dump;
-use super::report::{Report, Step, some};
+use super::report::{Report, Step};
 use crate::example;
 use crate::home::Home;
-use crate::output::counted;
+use crate::operations;
+use crate::output::{counted, some};
 use crate::progress::Progress;
 use anyhow::{Context as _, ensure};
 use enfilade_admin::Imported;
@@ -28,12 +29,10 @@ pub(super) struct Terms<'a> {
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
-    /// Whether the import only shows what it would do, and changes nothing.
-    pub(super) pretend: bool,
 }
 
-pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<Report> {
-    let pretend = terms.pretend;
+/// Reads the records over the API, and the passwords from the dump.
+pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
     let passwords = match terms.passwords {
         None => HashMap::new(),
         Some(file) => {
@@ -43,15 +42,24 @@ pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (things, mut report) = runtime.block_on(ask(name, &passwords))?;
+    runtime.block_on(ask(name, &passwords))
+}
+
+pub(super) fn run(
+    home: &Home,
+    name: &str,
+    terms: &Terms<'_>,
+    Asked { things, left }: &Asked,
+    pretend: bool,
+) -> anyhow::Result<Report> {
     if !terms.leave_out_taken {
-        refuse_taken(home, &things)?;
+        refuse_taken(home, things)?;
     }
+    let mut report = left.clone();
     let mut progress = Progress::start("importing");
     let all = things.len() as u64;
-    report.extend(import_cloud(&home.change_context(), &things, pretend, |done| {
-        progress.at(done as u64, all)
-    })?);
+    report
+        .extend(import_cloud(&home.change_context(), things, pretend, |done| progress.at(done as u64, all))?);
     let at = home.change_context().facts.at();
     let mut report = Report { items: report, at, pretend, notes: Vec::new(), next: Vec::new() };
     if !pretend && example::make_first_keys(home)? {
@@ -59,7 +67,7 @@ pub(super) fn run(home: &Home, name: &str, terms: &Terms<'_>) -> anyhow::Result<
     }
     report.next = next(home, name, terms, &report);
     if !pretend {
-        report.next.extend(identity_endpoints(home, &things)?);
+        report.next.extend(identity_endpoints(home, things)?);
     }
     Ok(report)
 }
@@ -149,9 +157,10 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
         let commands = vec![command(&format!("token regenerate {}", example::quoted(first)))];
         next.push(Step { why, commands });
     }
+    let now = if operations::is_served(&home.data) { " (a server runs now: stop it first)" } else { "" };
     let why = format!(
         "tokens that Keystone issued stay valid only with its keys: copy /etc/keystone/fernet-keys of its server to `{}` while no server runs \
-         here, then check them",
+         here{now}, then check them",
         home.fernet_keys().directory().display()
     );
     let commands = vec![command("keys check")];
@@ -161,7 +170,7 @@ fn next(home: &Home, name: &str, terms: &Terms<'_>, report: &Report) -> Vec<Step
 
 /// The records that were read so far, and the records that cannot be imported.
 #[derive(Default)]
-struct Asked {
+pub(super) struct Asked {
     things: Vec<CloudRecord>,
     left: Vec<Imported>,
 }
@@ -208,10 +217,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
 /// The number of lists to request, for the display of progress. The lists of a single domain, group or user do not count.
 const LISTS: u64 = 9;
 
-async fn ask(
-    name: &str,
-    passwords: &HashMap<String, Password>,
-) -> anyhow::Result<(Vec<CloudRecord>, Vec<Imported>)> {
+async fn ask(name: &str, passwords: &HashMap<String, Password>) -> anyhow::Result<Asked> {
     let mut api = Api::login(Cloud::named(name)?).await?;
     let (mut asked, mut progress) = (Asked::default(), Progress::start("reading the API"));
     let domains = api.list("domains", "domains").await?;
@@ -264,7 +270,7 @@ async fn ask(
     credentials(&mut api, &mut asked, &users).await?;
     progress.at(8, LISTS);
     others(&mut api, &mut asked).await?;
-    Ok((asked.things, asked.left))
+    Ok(asked)
 }
 
 /// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent.

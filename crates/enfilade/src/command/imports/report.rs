@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 
 /// The maximum number of records of one kind in a table for people. With `--json`, all records are listed.
 const LISTED_MAX: usize = 20;
-/// The maximum number of names in one sentence.
-const NAMED_MAX: usize = 5;
 
 /// A step for the operator after the import.
 pub(super) struct Step {
@@ -131,25 +129,5 @@ impl Report {
     pub(super) fn names(&self, kind: &str, is_so: impl Fn(&Imported) -> bool) -> Vec<&str> {
         let found = self.items.iter().filter(|item| item.kind == kind && is_so(item));
         found.map(|item| item.name.as_str()).collect()
-    }
-}
-
-/// Some names, such as `a, b and 7 more`.
-pub(super) fn some(names: &[&str]) -> String {
-    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_list_of_names_ends_with_a_number() {
-        assert_eq!(some(&["a", "b"]), "a, b");
-        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
     }
 }
