@@ -50,11 +50,12 @@ fn enfilade(data: &Path, arguments: &[&str]) -> (bool, String) {
 #[test]
 fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     let scratch = Scratch::new();
-    let data = scratch.path().join("data");
+    let data = scratch.path().join("above/data");
     // An address for documentation (RFC 5737), which no machine has.
     let (is_well, said) =
         enfilade(&data, &["serve", "--listen", "192.0.2.1:8443", "--ops-listen", "127.0.0.1:0"]);
     assert!(!is_well && said.contains("does not have the address"), "{said}");
+    assert!(!scratch.path().join("above").exists(), "a start that failed created something");
     let (is_well, said) = enfilade(&data, &["user", "list"]);
     assert!(!is_well && said.contains("is not a data directory"), "{said}");
     // Makes a store with users and nothing else, as after a first start that failed.

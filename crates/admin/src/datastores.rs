@@ -2,19 +2,22 @@
 
 mod chunks;
 mod describe;
+mod exposed;
 
 pub(crate) use chunks::is_chunk_store;
 pub use chunks::writable_chunk_stores;
+pub(crate) use describe::overlap;
 pub use describe::{
     DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
 };
-pub(crate) use describe::{overlap, roots};
+pub use exposed::{Exposed, exposed, roots, roots_in_file};
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
 use crate::object_acl::open_to_roles;
 use crate::roles::remove_roles_on;
 use crate::users::check_comment;
+use enfilade_content::real_path;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, RolePath, StorePath,
@@ -162,13 +165,10 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
     let others = roots(ctx.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
     // The path with its symbolic links resolved, as far as it exists, is checked, too.
-    let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
-    let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
-    let real = real.unwrap_or_else(|| path.to_owned());
+    let real = real_path(path);
     let shared = || overlap(path, others.iter().cloned()).or_else(|| overlap(&real, others.iter().cloned()));
-    let own = || ctx.reserved.overlap_of_path(path).or_else(|| ctx.reserved.overlap_of_path(&real));
     let taken = || {
-        own().map(|own| {
+        ctx.reserved.overlap_of_path(path).map(|own| {
             let (path, own) = (path.display(), own.display());
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })

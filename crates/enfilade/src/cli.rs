@@ -95,9 +95,9 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// Back up all data of the server: facts, keys, certificates, configuration and edited files; servers may run
+    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers may run
     Backup(Backup),
-    /// Restore a backup of all data of the server into an empty or new data directory
+    /// Restore facts, keys, certificates, configuration and edited files from a backup into an empty or new data directory
     Restore(Restore),
     /// The configuration: check it, show it, look up its keys
     #[command(subcommand)]
@@ -554,7 +554,7 @@ pub(crate) enum Datastore {
         /// read-only, offline, unmount, s3-refresh, delete, or none to open it again
         #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
         mode: String,
-        /// A message for refused clients
+        /// A message for refused clients; an empty value removes it [default: the message of the present mode]
         #[arg(long)]
         message: Option<String>,
         /// Wait until all operations that the mode forbids have ended, in every server of the machine
@@ -609,7 +609,9 @@ fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
         let meant = format!("/datastore/{}", text.trim_start_matches('/'));
         match meant.parse::<RolePath>() {
-            Ok(meant) if !text.is_empty() && !text.starts_with("/datastore/") => format!("{why}; is `{meant}` meant?"),
+            Ok(meant) if !text.is_empty() && !text.starts_with("/datastore/") => {
+                format!("{why}; is `{meant}` meant?")
+            }
             _ => why.to_string(),
         }
     })

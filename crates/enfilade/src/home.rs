@@ -4,14 +4,15 @@ use crate::access_log::NoLog;
 use crate::config::{self, Config};
 use crate::look::look;
 use crate::owner;
-use crate::reserved::{DATASTORES, reserved};
+use crate::reserved::{DATASTORES, Roots, data_alone, refuse_exposed, reserved};
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{
     CertificatePlace, ChangeContext, KeyTerms, PasswordRules, Reserved, ReservedPaths, TokenKey,
-    judge_token_key, record_token_key,
+    judge_token_key, real_path, record_token_key, remove_lost_hashes,
 };
+use enfilade_facts::tables::FileName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
@@ -164,7 +165,8 @@ fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
 /// Refuses a path at which no data directory may be created; creates nothing.
 pub(crate) fn check_new(data: &Path) -> anyhow::Result<()> {
     refuse_unusable(data)?;
-    refuse_foreign(data)
+    refuse_foreign(data)?;
+    refuse_served(data, &[]).context("nothing was created")
 }
 
 /// Names of files and directories that an operator may put into a new data directory. If one of them exists, [`refuse_foreign`] accepts the
@@ -203,6 +205,25 @@ fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+/// Refuses a data directory in a datastore of another server of this machine: the users of that server could read the keys. Known are the servers of
+/// `others`, of the default data directory, and of each data directory above this one.
+pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()> {
+    let data = real_path(&std::path::absolute(data)?);
+    let default = data_directory(None).ok().map(|default| real_path(&default));
+    let houses = data.ancestors().skip(1).chain(default.as_deref().filter(|default| *default != data));
+    for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
+        let config = config::read(house, None).unwrap_or_default();
+        refuse_exposed(data_alone(&data), house, roots_of(house, &config))?;
+    }
+    Ok(())
+}
+
+/// The datastores that `datastore.cfg` of a data directory defines; none if this user cannot read the file.
+pub(crate) fn roots_of(data: &Path, config: &Config) -> Roots {
+    let text = file_set(data, config).read(FileName::Datastores).ok().flatten();
+    enfilade_admin::roots_in_file(&text.unwrap_or_default())
 }
 
 /// The author of changes by this command, for the audit log.
@@ -270,22 +291,23 @@ impl Home {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
 
-    /// Accepts the loss of the key for token hashes. Makes a key if there is none, and records the existing or new key in the facts. Returns how many
-    /// tokens need a new secret.
+    /// Accepts the loss of the key for token hashes. Makes a key if there is none, and records the existing or new key in the facts. Removes the
+    /// hashes of the lost key, and returns the names of their tokens, which need a new secret.
     ///
     /// # Errors
     /// Fails if the key cannot be created or recorded.
-    pub(crate) fn accept_lost_token_key(&self) -> anyhow::Result<u64> {
+    pub(crate) fn accept_lost_token_key(&self) -> anyhow::Result<Vec<String>> {
         let made = key::load_or_make(&token_key::path(&self.data), self.config.facts.group)?;
         let key = HashKey::new(made.bytes());
         let judged = judge_token_key(self.source(), self.loaded_key().as_ref())?;
+        let tokens = match judged {
+            TokenKey::Lost { .. } => remove_lost_hashes(&self.change_context())?,
+            TokenKey::Known | TokenKey::Unrecorded => Vec::new(),
+        };
         if judged != TokenKey::Known {
             record_token_key(&self.change_context(), &key)?;
         }
-        Ok(match judged {
-            TokenKey::Lost { tokens, .. } => tokens,
-            TokenKey::Known | TokenKey::Unrecorded => 0,
-        })
+        Ok(tokens)
     }
 
     pub(crate) fn source(&self) -> &dyn Source {

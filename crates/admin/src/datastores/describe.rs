@@ -89,12 +89,6 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// Every datastore with the path of its content.
-pub(crate) fn roots(source: &dyn Source) -> Result<Vec<(DatastoreName, String)>, Error> {
-    let stores = source.read(|view| view.list::<Datastore>(&[]))??;
-    Ok(stores.into_iter().map(|(name, row)| (name.clone(), row.root(&name))).collect())
-}
-
 /// An error text that names the datastore with which a path shares files.
 pub(crate) fn overlap(
     path: &Path,

@@ -2,6 +2,7 @@
 
 use super::{Made, Target, make};
 use crate::home::{Home, Installation, make_directory};
+use crate::reserved::refuse_exposed_backups;
 use crate::{clock, output};
 use anyhow::Context;
 use enfilade_faces::Faces;
@@ -159,6 +160,7 @@ fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBu
     let backup = &installation.config.backup;
     let directory = backup.directory.clone().map(PathBuf::from);
     let directory = directory.context("`[backup] directory` is not set")?;
+    refuse_exposed_backups(&installation.data, &installation.config, enfilade_admin::roots(lmdb)?)?;
     make_directory(&directory, None)?;
     remove_abandoned(&directory, clock::now().unix_seconds);
     let recipients = &backup.recipients.0;
@@ -173,8 +175,11 @@ fn run(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<(Made, PathBu
     Ok((made, file))
 }
 
-/// Deletes the oldest backups of the record until `keep` are left. A missing file is no error: somebody else deleted it.
+/// Deletes the oldest backups in the directory of the newest one until `keep` are left. A missing file is no error: somebody else deleted it. Backups
+/// in a directory that was configured before stay, and leave the record.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
+    let directory = record.made.last().and_then(|newest| newest.file.parent()).map(Path::to_owned);
+    record.made.retain(|kept| kept.file.parent() == directory.as_deref());
     while keep < record.made.len() {
         let file = &record.made.first().context("the record of backups has no entry")?.file;
         match std::fs::remove_file(file) {
@@ -234,5 +239,21 @@ mod tests {
         assert_eq!(record.made, [kept("3")]);
         let there: Vec<bool> = ["2", "3", "of-the-operator"].map(|name| file(name).exists()).to_vec();
         assert_eq!(there, [false, true, true]);
+    }
+
+    #[test]
+    fn backups_in_a_directory_that_was_configured_before_stay() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let kept = |name: &str| {
+            let file = scratch.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, name).unwrap();
+            Kept { file, unix_seconds: 1 }
+        };
+        let (old, older, new) = (kept("before/1"), kept("before/2"), kept("after/3"));
+        let mut record = Record { made: vec![old.clone(), older.clone(), new.clone()], failed: None };
+        forget(&mut record, 1).unwrap();
+        assert_eq!(record.made, [new]);
+        assert!(old.file.exists() && older.file.exists());
     }
 }

@@ -61,9 +61,23 @@ impl Backup {
     /// # Errors
     /// [`BackupError`].
     pub fn verify(self) -> Result<Manifest, BackupError> {
-        self.read(&mut |entry, from| {
-            io::copy(from, &mut io::sink()).map(drop).map_err(|why| damaged(entry, why))
-        })
+        self.verify_and_take("").map(|(manifest, _)| manifest)
+    }
+
+    /// As [`Backup::verify`]. Also returns the content of one file, if the backup has a file of this name.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn verify_and_take(self, name: &str) -> Result<(Manifest, Option<Vec<u8>>), BackupError> {
+        let mut taken = None;
+        let manifest = self.read(&mut |entry, from| {
+            let read = match entry.path == name {
+                true => from.read_to_end(taken.insert(Vec::new())).map(drop),
+                false => io::copy(from, &mut io::sink()).map(drop),
+            };
+            read.map_err(|why| damaged(entry, why))
+        })?;
+        Ok((manifest, taken))
     }
 
     /// Calls `receive` for each file. The read of a file fails if the file differs from its entry in the manifest.

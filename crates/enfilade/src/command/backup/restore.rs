@@ -4,14 +4,17 @@ use super::fit;
 use crate::backup::FACTS;
 use crate::cli::Restore;
 use crate::config::{self, Config};
-use crate::home::data_directory;
+use crate::home::{data_directory, refuse_served};
 use crate::progress::Progress;
+use crate::reserved::{DATASTORES, data_alone, refuse_exposed};
 use crate::upkeep::audit;
 use crate::{clock, output, prompt};
 use anyhow::{Context, bail, ensure};
+use enfilade_facts::tables::FileName;
 use enfilade_sources::backup::age::{Key, identities};
 use enfilade_sources::backup::{Backup, Manifest, NewDirectory, Owners, unpack_into};
 use enfilade_sources::copy;
+use enfilade_sources::files::atomic::sync_directory;
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::json;
 use std::fs::File;
@@ -19,7 +22,7 @@ use std::io::BufReader;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Restores a backup. Nothing is changed before the whole backup was read and verified.
+/// Restores a backup. Nothing is written before the whole backup was read and verified.
 pub(in crate::command) fn restore(
     data: Option<PathBuf>,
     command: &Restore,
@@ -39,8 +42,14 @@ pub(in crate::command) fn restore(
         );
         return Ok(());
     }
-    let backup = backup.with_context(unchanged)?;
     let data = place(data_directory(data)?).with_context(unchanged)?;
+    let (manifest, datastores) = backup
+        .and_then(|backup| backup.verify_and_take(FileName::Datastores.as_str()))
+        .with_context(unchanged)?;
+    refuse_served(&data, &[&data, &manifest.data]).with_context(unchanged)?;
+    let of_backup = enfilade_admin::roots_in_file(&datastores.unwrap_or_default());
+    refuse_exposed(data_alone(&data), &manifest.data, of_backup).with_context(unchanged)?;
+    let backup = Backup::open(source, key.as_ref()).with_context(unchanged)?;
     let restored = into(&data, backup, command).with_context(unchanged)?;
     tell(&data, &restored, json);
     Ok(())
@@ -84,6 +93,8 @@ struct Restored {
     manifest: Manifest,
     config: Config,
     aside: Option<PathBuf>,
+    /// The directory of datastores in the data directory, if its content was kept.
+    kept: Option<PathBuf>,
     steps: Vec<String>,
 }
 
@@ -104,10 +115,36 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     let manifest = unpack_into(backup, new)?;
     let config = config::read(new, None).context("the configuration of the backup cannot be used")?;
     restore_facts(new, &config, command)?;
-    let steps = fit::check(data, new, &config, &manifest)?;
+    let mut steps = fit::check(data, new, &config, &manifest)?;
     made.give_to(Owners { owner, group: config.facts.group }, &manifest)?;
     let aside = made.put_in_place(clock::now().unix_seconds)?;
-    Ok(Restored { manifest, config, aside, steps })
+    let mut kept = None;
+    if let Some(aside) = &aside {
+        let (from, to) = (aside.join(DATASTORES), data.join(DATASTORES));
+        match keep_content(&from, &to) {
+            Ok(true) => kept = Some(to),
+            Ok(false) => {}
+            Err(why) => steps.push(format!(
+                "the content of datastores is now in `{}`, and cannot be moved back ({why}): move it to `{}` before you start a server",
+                from.display(),
+                to.display()
+            )),
+        }
+        steps.extend(fit::other_authority(aside, data));
+    }
+    Ok(Restored { manifest, config, aside, kept, steps })
+}
+
+/// Moves the directory of datastores from the old data directory into the new one: a backup has no content of datastores. Returns whether there is
+/// such a directory.
+fn keep_content(from: &Path, to: &Path) -> std::io::Result<bool> {
+    if std::fs::symlink_metadata(from).is_err() {
+        return Ok(false);
+    }
+    std::fs::rename(from, to)?;
+    // The content is in its place also if a sync fails.
+    let _ = sync_directory(to).and_then(|()| sync_directory(from));
+    Ok(true)
 }
 
 /// The user and the group of an existing data directory, if root restores: the new directory gets the same owner.
@@ -167,13 +204,14 @@ fn described(manifest: &Manifest) -> serde_json::Value {
 }
 
 fn tell(data: &Path, restored: &Restored, json: bool) {
-    let Restored { manifest, config, aside, steps } = restored;
+    let Restored { manifest, config, aside, kept, steps } = restored;
     let mut value = described(manifest);
     if let Some(value) = value.as_object_mut() {
         value.insert("data".into(), json!(data));
         // Credentials that were revoked after this second are valid again.
         value.insert("revocations_until".into(), json!(manifest.unix_seconds));
         value.insert("set_aside".into(), json!(aside));
+        value.insert("kept".into(), json!(kept));
         value.insert("next".into(), json!(steps));
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
@@ -182,13 +220,15 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
         output::time(manifest.unix_seconds)
     ));
     lines.extend(aside.iter().map(|aside| format!("the old data directory is in `{}`", aside.display())));
-    if !steps.is_empty() {
-        lines.push("next:".into());
-        lines.extend(steps.iter().map(|step| format!("  - {step}")));
-    }
-    lines.push(format!("check:    enfilade --data '{}' doctor", data.display()));
+    lines.extend(
+        kept.iter()
+            .map(|kept| format!("the content of datastores was kept: it is still in `{}`", kept.display())),
+    );
+    lines.push("next:".into());
+    lines.extend(steps.iter().map(|step| format!("  - {step}")));
+    lines.push(format!("  - check: enfilade --data '{}' doctor", data.display()));
     lines.push(format!(
-        "then:     enfilade --data '{}' serve   (listens on {}, as `[tls] listen` says)",
+        "  - start: enfilade --data '{}' serve   (listens on {}, as `[tls] listen` says)",
         data.display(),
         config.tls.listen
     ));
