@@ -483,9 +483,14 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
         // There are many tokens and few bad hashes: names are read only for the bad ones.
         let mut bad = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
-            if let Some(hash) = token.verifier.crypt() {
-                bad.extend(enfilade_identity::check_hash(hash).err().map(|why| (id, why.to_string())));
-            }
+            let why = match &token.verifier {
+                Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
+                    enfilade_identity::check_hash(hash).err().map(|why| why.to_string())
+                }
+                Verifier::Missing => Some("it is missing".to_owned()),
+                Verifier::Keyed(_) | Verifier::Certificate(_) => None,
+            };
+            bad.extend(why.map(|why| (id, why)));
             ControlFlow::Continue(())
         })?;
         if bad.is_empty() {
