@@ -63,6 +63,20 @@ pub enum CommitError {
         limit: usize,
     },
     /// The store could not be read or written.
-    #[error(transparent)]
-    Source(#[from] SourceError),
+    #[error("{}", not_changed(.0))]
+    Source(SourceError),
+}
+
+impl From<SourceError> for CommitError {
+    fn from(why: SourceError) -> Self {
+        CommitError::Source(why)
+    }
+}
+
+/// The text for a change that failed: the store could be read, unless a record is damaged.
+fn not_changed(why: &SourceError) -> String {
+    match why {
+        SourceError::Unavailable(why) => format!("facts cannot be changed: {why}"),
+        damaged @ SourceError::Damaged { .. } => damaged.to_string(),
+    }
 }
