@@ -75,6 +75,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
             findings.extend(unused(installation, &lmdb));
             findings.extend(tokens(&lmdb));
             findings.extend(datastores(installation, &lmdb));
+            findings.extend(roles(&lmdb));
             findings.push(attempts(&installation.data));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
@@ -441,6 +442,31 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
         }
         Err(why) => vec![error("tokens", why.to_string())],
     }
+}
+
+/// A warning for each datastore that does not exist and on which roles are assigned. The API of Proxmox and `acl.cfg` accept such paths.
+fn roles(lmdb: &Lmdb) -> Vec<Finding> {
+    let found =
+        enfilade_admin::list_roles(lmdb).and_then(|rows| Ok((rows, enfilade_admin::list_datastores(lmdb)?)));
+    let (rows, stores) = match found {
+        Ok(found) => found,
+        Err(why) => return vec![error("roles", why.to_string())],
+    };
+    let mut unknown: BTreeMap<DatastoreName, usize> = BTreeMap::new();
+    rows.iter()
+        .filter_map(|row| row.path.datastore())
+        .for_each(|name| *unknown.entry(name).or_default() += 1);
+    unknown.retain(|name, _| stores.iter().all(|row| row.name != *name));
+    let says = |(name, count): (DatastoreName, usize)| {
+        let roles = output::counted(count, "role is assigned", "roles are assigned");
+        warning(
+            "roles",
+            format!(
+                "{roles} on /datastore/{name}, but there is no datastore `{name}`; see `enfilade role list`"
+            ),
+        )
+    };
+    unknown.into_iter().map(says).collect()
 }
 
 fn datastores(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
