@@ -1,5 +1,8 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
+mod ways;
+
+use self::ways::Ways;
 use super::extra::IMMUTABLE;
 use super::names::check_name;
 use crate::change_context::ChangeContext;
@@ -16,7 +19,7 @@ use enfilade_facts::vocabulary::{
     UserId, Userid, to_rfc3339,
 };
 use enfilade_facts::{Change, Read, Source, View};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
 /// A record of a Keystone server. Keystone has no SIDs, so imported users and groups get new SIDs.
@@ -218,48 +221,6 @@ fn expiry(password: &Password, now: i64) -> Option<String> {
             to_rfc3339(password.until)
         )
     })
-}
-
-/// The ways by which users of the source have roles on projects.
-struct Ways {
-    groups: BTreeMap<UserId, Vec<GroupId>>,
-    grants: BTreeMap<Grantee, Vec<GrantKey>>,
-    projects: BTreeMap<ProjectId, (DomainId, Option<ProjectId>)>,
-}
-
-impl Ways {
-    fn of(things: &[CloudRecord]) -> Self {
-        let mut ways = Ways { groups: BTreeMap::new(), grants: BTreeMap::new(), projects: BTreeMap::new() };
-        for thing in things {
-            match thing {
-                CloudRecord::Member(MembershipKey { member: Member::User(user), group }) => {
-                    ways.groups.entry(*user).or_default().push(*group);
-                }
-                CloudRecord::Grant(key) => ways.grants.entry(key.who).or_default().push(*key),
-                CloudRecord::Project(id, row) => drop(ways.projects.insert(*id, (row.domain, row.parent))),
-                _ => {}
-            }
-        }
-        ways
-    }
-
-    /// The assignments that give a role on the project to the user, or to this group of the user.
-    fn grants(&self, who: Grantee, project: ProjectId) -> impl Iterator<Item = &GrantKey> {
-        let (domain, mut above) =
-            self.projects.get(&project).map_or((None, None), |(domain, parent)| (Some(*domain), *parent));
-        let mut outer = Vec::new();
-        while let Some(id) = above.filter(|id| !outer.contains(id)) {
-            outer.push(id);
-            above = self.projects.get(&id).and_then(|(_, parent)| *parent);
-        }
-        let reaches = move |key: &&GrantKey| match &key.scope {
-            GrantScope::Project(id) => *id == project,
-            GrantScope::BelowProject(id) => outer.contains(id),
-            GrantScope::BelowDomain(id) => Some(*id) == domain,
-            GrantScope::Domain(_) | GrantScope::System => false,
-        };
-        self.grants.get(&who).into_iter().flatten().filter(reaches)
-    }
 }
 
 /// The change for one commit, while it is built.
@@ -556,7 +517,7 @@ impl Taking<'_, '_> {
     fn has_role(&self, user: &UserId, project: ProjectId) -> Result<bool, Error> {
         let ways = self.ways;
         let mut grantees = vec![Grantee::User(*user)];
-        for group in ways.groups.get(user).into_iter().flatten() {
+        for group in ways.groups_of(user) {
             if self.has::<Membership>(&MembershipKey { member: Member::User(*user), group: *group })? {
                 grantees.push(Grantee::Group(*group));
             }
