@@ -80,3 +80,18 @@ fn not_changed(why: &SourceError) -> String {
         damaged @ SourceError::Damaged { .. } => damaged.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_failed_does_not_say_that_reading_failed() {
+        let why = SourceError::Unavailable("the disk is full: make room".into());
+        assert_eq!(why.to_string(), "facts cannot be read: the disk is full: make room");
+        assert_eq!(
+            CommitError::from(why).to_string(),
+            "facts cannot be changed: the disk is full: make room"
+        );
+    }
+}
