@@ -2,7 +2,7 @@
 
 use crate::curl::{command, curl};
 use crate::operations::house;
-use crate::server::{Scratch, Server};
+use crate::server::{BINARY, Scratch, Server};
 use enfilade_datastore::Ledger;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -241,4 +241,29 @@ fn a_warm_lookup_and_its_drop_make_no_system_call() {
     let (few, many) = (calls(10), calls(100_010));
     // If one lookup in a thousand made a system call, there would be a hundred more.
     assert!(many < few + 50, "{few} calls with 10 lookups, {many} with 100,000 more");
+}
+
+#[test]
+fn another_maintenance_mode_keeps_the_message() {
+    let server = Server::start();
+    let shown = || server.cli(&["datastore", "show", "main"]).remove(0);
+    server.cli(&["datastore", "maintenance", "main", "offline", "--message", "new disks, 50 %"]);
+    server.cli(&["datastore", "maintenance", "main", "read-only"]);
+    assert_eq!(
+        (&shown()["maintenance"], &shown()["message"]),
+        (&"read-only".into(), &"new disks, 50 %".into())
+    );
+    let put = ["--request", "PUT", "--data", "x"];
+    let answer = curl(&server, &format!("admin@local:{}", server.password), "/dav/main/x", &put);
+    let expected = "datastore `main` is in maintenance mode `read-only`, which refuses every write; message: new disks, 50 %\n";
+    assert_eq!((answer.status, answer.text().as_str()), (503, expected));
+    let mut show = Command::new(BINARY);
+    let shown_text =
+        show.arg("--data").arg(server.data()).args(["datastore", "show", "main"]).output().unwrap();
+    let text = String::from_utf8(shown_text.stdout).unwrap();
+    assert!(text.contains("read-only, message: new disks, 50 %"), "{text}");
+    server.cli(&["datastore", "maintenance", "main", "offline", "--message", ""]);
+    assert_eq!(shown()["message"], serde_json::Value::Null);
+    server.cli(&["datastore", "maintenance", "main", "none"]);
+    assert_eq!(shown()["maintenance"], serde_json::Value::Null);
 }

@@ -74,7 +74,7 @@ pub enum Refusal {
     },
     /// A token whose issue time is in the future.
     #[error(
-        "the token's issue time is {seconds} s ahead of this server's clock: synchronise the clocks of all servers"
+        "the token's issue time is {seconds} s ahead of this server's clock, and this server did not issue it: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"
     )]
     TokenFromFuture {
         /// Seconds until the issue time.
@@ -177,7 +177,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "`enfilade token create --certificate FILE`"),
     RefusalRow::new("ID24", Fault::Client, "the signature does not match the EC2 key that is named, or there is no such key", "check access key, secret and clock of the client"),
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
-    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "synchronise the clocks of all servers"),
+    RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, new tokens of a server are up to a minute ahead; if it stays so, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
 ];
 

@@ -43,7 +43,7 @@ pub use administer::{AdminAsk, administer, lends, privileges};
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
 pub use bounds::{Party, manager_gives};
 pub use enumerate::see;
-pub use explain::{Judgement, judge, rights};
+pub use explain::{Judgement, judge, known_names, rights};
 pub use lending::Lending;
 pub use memo::AccessMemo;
 pub use nfs4::Owner;

@@ -7,7 +7,7 @@ use super::{Call, PREFIX, ResourcePath, blocking, blocking_failure, end, href};
 use bytes::Bytes;
 use enfilade_faces::{Aim, Answer, Body, Cut, Trace, counted, percent};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Blocking, Entry, NodeKind, Turn, Visit};
+use enfilade_passage::{Blocking, Entry, Lack, NodeKind, Turn, Visit};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -163,11 +163,30 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     });
     let outcome = told.await.map(|why| {
         let value = serde_json::json!({
-            "granted": why.refused.is_none(), "rights": why.rights.to_string(), "says": why.refused, "walk": why.walk,
+            "granted": why.lack.is_none(), "rights": why.rights.to_string(), "says": why.lack.as_ref().map(said_of),
+            "walk": why.walk,
         });
         answer(value.to_string().into(), "application/json")
     });
     end(trace, outcome, Aim::Target)
+}
+
+/// Why the user does not have a right, and whom to ask.
+fn said_of(lack: &Lack) -> String {
+    match lack {
+        Lack::Acl => "Your role includes it, but the access list (ACL) here does not allow it to you. Ask the owner or the administrator of this server.".to_owned(),
+        Lack::Role(roles) if roles.is_empty() => {
+            "You have no role here. Ask the administrator of this server for one.".to_owned()
+        }
+        Lack::Role(roles) => {
+            let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+            let (roles, do_not) = match names.as_slice() {
+                [one] => (format!("role {one}"), "does"),
+                several => (format!("roles {}", several.join(" and ")), "do"),
+            };
+            format!("Your {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as DatastorePowerUser.")
+        }
+    }
 }
 
 /// A file that the page needs.

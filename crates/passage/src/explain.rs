@@ -9,11 +9,13 @@ use crate::modes::Explain;
 use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{Ask, Judgement, NodeKind, Subject, Wanted};
+use enfilade_access::{Ask, Judgement, NodeKind, Step, Subject, Wanted};
 use enfilade_content::{Blocking, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, ProjectId, StorePath};
+use enfilade_facts::vocabulary::{
+    AccessMask, Authid, DatastoreName, OperationKind, ProjectId, Role, StorePath,
+};
 use enfilade_facts::{Door, Read, Refuse, View};
 use enfilade_identity::{Principal, Reach};
 
@@ -346,14 +348,24 @@ impl Onlooker<'_> {
     }
 }
 
+/// Why the visitor does not have a right on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// These roles of the visitor do not include the right.
+    Role(Vec<Role>),
+    /// The roles include the right, but the ACL or the mode bits do not grant it.
+    Acl,
+}
+
 /// The visitor's rights on an object, as far as the visitor may know them.
 #[derive(Clone, Debug)]
 pub struct OwnRights {
     /// All rights.
     pub rights: AccessMask,
     /// Why door 4 refuses the requested right; `None` if door 4 grants it.
-    pub refused: Option<String>,
-    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL.
+    pub lack: Option<Lack>,
+    /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. Only the visitor and the visitor's groups
+    /// have names; others are SIDs.
     pub walk: Vec<String>,
 }
 
@@ -365,11 +377,12 @@ impl Stay {
     pub fn why(mut self, path: &StorePath, right: AccessMask) -> Result<OwnRights, Refusal> {
         let found = self.find(path, AccessMask::NONE, Blocking)?;
         let subject = found.node.subject();
-        let judgement = self.on_view(|stay, view| {
+        let (judgement, names) = self.on_view(|stay, view| {
             let house = &stay.visit.house;
             let (memo, store) = (&house.parts.access_memo, (stay.datastore.name(), stay.datastore.access()));
             let principal = stay.visit.principal();
-            Ok(enfilade_access::judge(view, house.now(), principal, store, path, &subject, memo)?)
+            let judged = enfilade_access::judge(view, house.now(), principal, store, path, &subject, memo)?;
+            Ok((judged, enfilade_access::known_names(view, principal)?))
         })?;
         let parent = match path.is_root() {
             true => None,
@@ -379,12 +392,44 @@ impl Stay {
         let asked = questions(right, found.kind(), parent.as_ref(), &rules);
         let refusal =
             asked.into_iter().find_map(|wanted| self.may(&Ask { path, target: &subject, wanted }).err());
-        let knows = found.granted().covers(AccessMask::READ_ACL);
-        let refused = refusal.map(|refusal| match knows {
-            true => refusal.to_string(),
-            false => "no role and no entry of the ACL grants the right".to_owned(),
+        let lack = refusal.map(|refusal| match refusal {
+            Refusal::Access(enfilade_access::Refusal::NotGranted { missing, .. })
+                if judgement.rights.covers(missing) =>
+            {
+                Lack::Acl
+            }
+            _ => Lack::Role(judgement.roles.roles.clone()),
         });
-        let walk = if knows { judgement.walk.iter().map(ToString::to_string).collect() } else { Vec::new() };
-        Ok(OwnRights { rights: found.granted(), refused, walk })
+        let named = |step: &Step| {
+            let names = names.iter().map(|(sid, name)| (sid.to_string(), name));
+            names.fold(step.to_string(), |text, (sid, name)| with_name(&text, &sid, name))
+        };
+        let knows = found.granted().covers(AccessMask::READ_ACL);
+        let walk = if knows { judgement.walk.iter().map(named).collect() } else { Vec::new() };
+        Ok(OwnRights { rights: found.granted(), lack, walk })
+    }
+}
+
+/// Replaces a SID in a text by a name. A longer SID that begins with this SID stays.
+fn with_name(text: &str, sid: &str, name: &str) -> String {
+    let mut parts = text.split(sid);
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_whole = !part.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        named.push_str(if is_whole { name } else { sid });
+        named.push_str(part);
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_name;
+
+    #[test]
+    fn a_name_replaces_only_its_own_sid() {
+        let text = "allow S-1-5-10 read, allow S-1-5-101 read, allow S-1-5-10-1 read";
+        let named = with_name(text, "S-1-5-10", "@family@local");
+        assert_eq!(named, "allow @family@local read, allow S-1-5-101 read, allow S-1-5-10-1 read");
     }
 }

@@ -6,11 +6,11 @@ use crate::home::Home;
 use crate::{operations, output, owner};
 use anyhow::{Context, ensure};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
-use enfilade_facts::Revision;
-use enfilade_facts::tables::DatastoreProfile;
+use enfilade_facts::tables::{Datastore as DatastoreRow, DatastoreProfile};
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, ProjectId, StorePath,
 };
+use enfilade_facts::{Read as _, Revision};
 use enfilade_passage::Active;
 use enfilade_sources::mounts;
 use serde_json::json;
@@ -120,9 +120,22 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         Datastore::Unlock { name, path } => return unlock(home, &name, &path, json),
         Datastore::Maintenance { name, mode, message, wait } => {
             waits = wait;
-            let text = format!("datastore {name} is in maintenance mode {mode}");
+            // A change of the mode keeps the message, unless the command gives another one; an empty message removes it.
+            let message = match message {
+                Some(message) => Some(message).filter(|message| !message.is_empty()),
+                None => {
+                    let row = home.source().read(|view| view.get::<DatastoreRow>(&name))??;
+                    row.and_then(|row| row.maintenance?.message)
+                }
+            };
             let maintenance =
                 (mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(&mode), message });
+            let text = match &maintenance {
+                None => format!("datastore {name} is open"),
+                Some(maintenance) => {
+                    format!("datastore {name} is in maintenance mode {}", in_words(maintenance))
+                }
+            };
             (name, DatastoreEdit::Maintenance(maintenance), text)
         }
         Datastore::Remove { name } => {
@@ -138,6 +151,15 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
 }
 
 /// Makes the change, waits for running operations if `waits` is set, and prints the result.
+/// The mode and the message for refused clients.
+fn in_words(maintenance: &Maintenance) -> String {
+    let mode = maintenance.mode.name();
+    match &maintenance.message {
+        Some(message) => format!("{mode}, message: {message}"),
+        None => mode.to_owned(),
+    }
+}
+
 fn apply(
     home: &Home,
     (name, edit, text): (&DatastoreName, &DatastoreEdit, String),
@@ -369,8 +391,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         }));
         return Ok(());
     }
-    let state =
-        row.fault.map(|fault| fault.to_string()).or_else(|| row.maintenance.map(|row| row.to_property()));
+    let state = row.fault.map(|fault| fault.to_string()).or_else(|| row.maintenance.as_ref().map(in_words));
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), output::bytes);
     let mut rows = vec![
         ["state".to_owned(), state.unwrap_or_else(|| "open".to_owned())],

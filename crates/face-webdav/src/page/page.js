@@ -48,12 +48,16 @@ async function ask(method, path, headers = {}) {
   return answer;
 }
 
+// What a user does with each right that this page asks about.
+const DEEDS = { "add-file": "add files here", "add-subdirectory": "make folders here", write: "change this entry", delete: "rename, move or delete this entry" };
+
 async function why(path, right) {
   const box = document.getElementById("dialog");
   box.replaceChildren(element("h2", decodeURIComponent(path)));
   try {
     const told = await (await ask("GET", `${path}?why=${right}`)).json();
-    box.append(element("p", told.granted ? `You may: ${told.rights}.` : `You may not ${right}: ${told.says}.`));
+    const deed = DEEDS[right] ?? right;
+    box.append(element("p", told.granted ? `You may ${deed}. All your rights: ${told.rights}.` : `You may not ${deed}. ${told.says}`));
     if (told.walk.length) box.append(element("pre", told.walk.join("\n")));
   } catch (failure) {
     box.append(element("p", failure.message));
