@@ -150,7 +150,6 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     apply(home, (&name, &edit, text), profile, waits, json)
 }
 
-/// Makes the change, waits for running operations if `waits` is set, and prints the result.
 /// The mode and the message for refused clients.
 fn in_words(maintenance: &Maintenance) -> String {
     let mode = maintenance.mode.name();
@@ -160,6 +159,7 @@ fn in_words(maintenance: &Maintenance) -> String {
     }
 }
 
+/// Makes the change, waits for running operations if `waits` is set, and prints the result.
 fn apply(
     home: &Home,
     (name, edit, text): (&DatastoreName, &DatastoreEdit, String),
