@@ -136,9 +136,7 @@ impl Carried<'_> {
             "PVEAPIToken" => Err(malformed(
                 "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
             )),
-            _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => {
-                basic(rest)
-            }
+            _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => basic(rest),
             _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
             _ => Err(malformed(
                 "the Authorization scheme is unknown; expected `Basic`, `Bearer` or `PBSAPIToken`",
@@ -271,7 +269,8 @@ mod tests {
             ("Basic /zp4", "\u{fffd}@(not allowed)"),
             ("Basic YWxpY2VAbG9jYWw6", "alice@local"),
         ] {
-            let Ok(Credential::NamedSecret(ask, said)) = extract(&headers(&[("authorization", value)])) else {
+            let Ok(Credential::NamedSecret(ask, said)) = extract(&headers(&[("authorization", value)]))
+            else {
                 panic!("{value}")
             };
             assert_eq!(said, named);

@@ -181,7 +181,10 @@ impl Authid {
         const BYTES_MAX: usize = limits::USERID_BYTES_MAX;
         let shown = text.get(..text.floor_char_boundary(BYTES_MAX)).unwrap_or_default();
         let name: String = shown.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        Authid { user: Userid { name: name.as_str().into(), realm: Realm("(not allowed)".into()) }, token: None }
+        Authid {
+            user: Userid { name: name.as_str().into(), realm: Realm("(not allowed)".into()) },
+            token: None,
+        }
     }
 
     /// The authid as text. It is built without format arguments, because every request's log line contains it.
