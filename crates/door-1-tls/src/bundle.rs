@@ -49,12 +49,14 @@ impl Bundle {
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
             (Err(_), Some(key)) => PrivateKeyDer::from_pem_slice(key).map_err(|why| match why {
-                pem::Error::NoItemsFound => "the `.key` file holds no private key".to_owned(),
+                pem::Error::NoItemsFound if !is_encrypted(key) => {
+                    "the `.key` file holds no private key".to_owned()
+                }
                 why => {
                     format!("the `.key` file contains no private key that can be read: {}", unread(key, &why))
                 }
             })?,
-            (Err(pem::Error::NoItemsFound), None) => return Err(WITHOUT_KEY.to_owned()),
+            (Err(pem::Error::NoItemsFound), None) if !is_encrypted(pem) => return Err(WITHOUT_KEY.to_owned()),
             (Err(why), None) => {
                 return Err(format!(
                     "the file contains no private key that can be read: {}",
@@ -89,12 +91,16 @@ impl Bundle {
 pub const WITHOUT_KEY: &str = "it holds no private key, and no `.key` file is next to it";
 
 fn unread(pem: &[u8], why: &pem::Error) -> String {
-    match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
+    match is_encrypted(pem) {
         true => "it is encrypted: `enfilade certs add` installs it in a certificate directory; for a crt-list, `openssl pkey -in NAME.pem -out \
                  NAME.pem.key` writes it without its passphrase next to the bundle"
             .to_owned(),
         false => pem_fault(why),
     }
+}
+
+fn is_encrypted(pem: &[u8]) -> bool {
+    pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED)
 }
 
 /// This word is in the PEM label of an encrypted key, and in the header `Proc-Type: 4,ENCRYPTED` of OpenSSL's traditional form.
