@@ -19,16 +19,9 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     match command {
         cli::Config::Check { file: named } => {
-            let file = named.as_deref().or(file);
-            let directory = data_directory(data.clone())?;
-            // Without a directory and a file, there is nothing to check but the environment: the name is probably mistyped.
-            if data.is_some() && file.is_none() && !directory.exists() {
-                bail!(
-                    "`{}` does not exist, nothing was checked: give the data directory with --data, or the file as `enfilade config check FILE`",
-                    directory.display()
-                );
-            }
-            check(&directory, file, json)?;
+            let (file, is_named) = (named.as_deref().or(file), data.is_some());
+            let directory = data_directory(data)?;
+            check(&directory, is_named, file, json)?;
         }
         cli::Config::Show { changed } => show(&data_directory(data)?, file, changed, json)?,
         cli::Config::Reference { word } => {
@@ -39,8 +32,15 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(data: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
+fn check(data: &Path, is_named: bool, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let config = config::read(data, file)?;
+    // Without a directory and a file, only the environment was checked: the name is probably mistyped.
+    if is_named && file.is_none() && !data.exists() {
+        bail!(
+            "`{}` does not exist, so no configuration was checked: give the data directory with --data, or the file as `enfilade config check FILE`",
+            data.display()
+        );
+    }
     let path = config::path(data, file);
     // Root could read certificates that the server cannot read.
     owner::become_owner(data)?;
