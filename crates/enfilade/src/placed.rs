@@ -32,7 +32,7 @@ pub(crate) fn unused(
     }
     let directory = example::quoted(&files.directory().display().to_string());
     let command = example::command_of(data, &format!("import proxmox {directory}"));
-    let terms = ProxmoxTerms { pretend: true, without_second_factor: false };
+    let terms = ProxmoxTerms { pretend: true, ..ProxmoxTerms::default() };
     let read = ProxmoxFiles::read(files, terms).and_then(|read| {
         let ctx = server_change_context(source, files, reserved, clock::now());
         let (items, _) = import_proxmox(&ctx, &read, terms)?;

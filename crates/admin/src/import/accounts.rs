@@ -191,7 +191,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Gives an existing user without a password the password in `shadow.json`.
+    /// Gives an existing user without a password the password in `shadow.json`, unless the user may be another one than the user of this name in the
+    /// source: a stranger could then log in as this user.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
         if let (None, None, Err(why)) = (self.stores, &user.password, self.passwords.of(userid)) {
@@ -201,8 +202,10 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         if !self.passwords.has(userid) {
             return Ok(());
         }
+        let is_same = self.stores.is_none() || self.users.contains_key(userid);
         let left_out = match self.passwords.of(userid) {
             _ if user.password.is_some() => Some("the user already has a password on this server".to_owned()),
+            _ if !is_same => Some(another("the user")),
             Err(why) => Some(why),
             Ok(hash) => {
                 let with = User { password: Some(Password::of(hash.to_owned())), ..user.clone() };
@@ -290,8 +293,12 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(id)
     }
 
-    /// Whether an existing user is certainly the user of this name in the source: it has the same salted hash of a password or of a token's secret.
+    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or it has the same salted hash of a password or
+    /// of a token's secret.
     fn is_same(&self, userid: &Userid, id: &UserId) -> Result<bool, Error> {
+        if self.passwords.terms.same_users {
+            return Ok(true);
+        }
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
         if user.password.is_some_and(|password| self.passwords.is(userid, &password.hash)) {
             return Ok(true);
@@ -310,6 +317,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 
     fn is_same_token(&self, authid: &Authid, id: &CredentialId) -> Result<bool, Error> {
+        if self.passwords.terms.same_users {
+            return Ok(true);
+        }
         let token = self.view.get::<Credential>(id)?.ok_or_else(|| dangling("token", id))?;
         let (Verifier::Crypt(here) | Verifier::Upgrading(here)) = token.verifier else { return Ok(false) };
         Ok(self.files.hashes.hashes.get(&authid.to_string()) == Some(&here))
@@ -426,7 +436,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
 
 /// Why nothing is given to an existing user or token.
 fn another(what: &str) -> String {
-    format!("{what} existed here before the import, and may be another one")
+    format!("{what} existed here before the import, and may be another one; if it is the same, import again with --same-users")
 }
 
 /// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the

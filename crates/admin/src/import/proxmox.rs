@@ -37,7 +37,7 @@ const OTHERS: [(&str, &str); 14] = [
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, except that a user without a password gets the password in `shadow.json`. A user with a second factor gets a password only if
+/// change, except that a user without a password gets the password in `shadow.json` if it is certainly the same user. A user with a second factor gets a password only if
 /// `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles are left out if they would give rights on
 /// other records than in the source: on an existing datastore with another path, or to an existing user.
 ///

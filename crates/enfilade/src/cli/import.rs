@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Import {
     /// Import the realms, users with passwords, tokens, roles and datastores of a Proxmox Backup Server from copies of its files. Existing records do
-    /// not change, but a user without a password gets one. Roles that would reach other records of this server are left out. A chunk store becomes
+    /// not change. Roles that would reach other records of this server are left out. A chunk store becomes
     /// read-only. To keep editing the files, put them into the data directory and import from the data directory: such an import reads only passwords
     /// and realms
     Proxmox {
@@ -19,6 +19,11 @@ pub(crate) enum Import {
         /// users get no password
         #[arg(long)]
         without_second_factor: bool,
+        /// Users and tokens that exist here under the names of the source are those of the source, for example from an earlier import: users without
+        /// a password get that of the source, and new roles and tokens are imported. Without this option, this happens only for users and tokens with
+        /// the same password hash or secret hash as in the source
+        #[arg(long)]
+        same_users: bool,
     },
     /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog and
     /// application credentials. Existing records do not change. The API does not give secrets: application credentials need new ones. Import into an

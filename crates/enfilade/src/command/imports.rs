@@ -54,8 +54,12 @@ enum Records<'c> {
 impl<'c> Records<'c> {
     fn read(command: &'c Import) -> anyhow::Result<Self> {
         Ok(match command {
-            Import::Proxmox { directory, without_second_factor, .. } => {
-                let terms = ProxmoxTerms { pretend: false, without_second_factor: *without_second_factor };
+            Import::Proxmox { directory, without_second_factor, same_users, .. } => {
+                let terms = ProxmoxTerms {
+                    pretend: false,
+                    without_second_factor: *without_second_factor,
+                    same_users: *same_users,
+                };
                 Records::Proxmox(ProxmoxFiles::read(&FileSet::new(directory), terms)?, terms)
             }
             Import::Keystone { os_cloud, passwords, leave_out_taken, .. } => {

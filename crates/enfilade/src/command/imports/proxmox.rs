@@ -35,8 +35,10 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let command = |rest: &str| example::command(home, rest);
     let directory = example::quoted(&directory.display().to_string());
     if terms.pretend {
-        let flag = if terms.without_second_factor { " --without-second-factor" } else { "" };
-        let commands = vec![command(&format!("import proxmox {directory}{flag}"))];
+        let flag = |is_set: bool, flag: &'static str| if is_set { flag } else { "" };
+        let without = flag(terms.without_second_factor, " --without-second-factor");
+        let same = flag(terms.same_users, " --same-users");
+        let commands = vec![command(&format!("import proxmox {directory}{without}{same}"))];
         return Ok(vec![Step { why: "nothing was changed; import with".to_owned(), commands }]);
     }
     let passwd = |name: &str| command(&format!("user passwd {}", example::quoted(name)));
@@ -57,7 +59,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
             factors.len(),
             some(&factors)
         );
-        let all = command(&format!("import proxmox {directory} --without-second-factor"));
+        let all = command(&format!("import proxmox {directory} --without-second-factor --same-users"));
         next.push(Step { why, commands: vec![passwd(first), all] });
     }
     if let Some(first) = others.first() {
