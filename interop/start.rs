@@ -68,7 +68,11 @@ fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     ] {
         let (is_well, said) = enfilade(&data, arguments);
         assert!(is_well, "{arguments:?}: {said}");
-        assert_eq!(said.contains("no user who can log in has the role Admin"), arguments[0] == "role", "{said}");
+        assert_eq!(
+            said.contains("no user who can log in has the role Admin"),
+            arguments[0] == "role",
+            "{said}"
+        );
     }
     let (is_well, said) = enfilade(&data, &["init"]);
     assert!(is_well && said.contains("admin@local"), "{said}");

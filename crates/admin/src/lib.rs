@@ -32,8 +32,8 @@ mod tokens;
 mod users;
 
 pub use access::{
-    Administrator, HeldRole, UserAccess, Way, WayKind, administrators, contents_of_domain, has_administrator, name_of_user, user_access,
-    users_in_group, ways_for, ways_of,
+    Administrator, HeldRole, UserAccess, Way, WayKind, administrators, contents_of_domain, has_administrator,
+    name_of_user, user_access, users_in_group, ways_for, ways_of,
 };
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use certificates::{

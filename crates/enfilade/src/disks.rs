@@ -1,7 +1,7 @@
 //! The space of the file systems of the data directory and of the datastores, for the metrics.
 //!
-//! A file system that does not answer, such as that of a dead NFS server, blocks whoever asks. So each file system is asked in a thread of its own, and
-//! is asked again only after it has answered.
+//! A file system that does not answer, such as that of a dead NFS server, blocks the thread that asks. So each directory is asked in a thread of its
+//! own, one after the other. A directory that does not answer in time is asked again only after it has answered.
 
 use crate::home::Home;
 use enfilade_faces::{DATASTORES_SHOWN_MAX, Disk, Faces};
@@ -12,12 +12,12 @@ use enfilade_passage::House;
 use rustix::fs::statvfs;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How often the file systems are asked.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long the answers are awaited. Later answers count as those of the next turn.
+/// How long an answer is awaited. A later answer is used in the next turn.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A datastore, or the data directory (`None`).
@@ -27,15 +27,9 @@ type Owner = Option<DatastoreName>;
 pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     let (data, faces) = (home.data.clone(), faces.clone());
     std::thread::Builder::new().name("disks".into()).spawn(move || {
-        let mut asked = BTreeMap::new();
+        let mut silent = BTreeMap::new();
         loop {
-            let places = places(&data, faces.house());
-            asked.retain(|owner, _| places.contains_key(owner));
-            for (owner, place) in places {
-                asked.entry(owner).or_insert_with(|| ask(place));
-            }
-            std::thread::park_timeout(PATIENCE);
-            faces.metrics().set_disks(take_answers(&mut asked));
+            faces.metrics().set_disks(ask_all(places(&data, faces.house()), &mut silent));
             std::thread::park_timeout(EVERY);
         }
     })?;
@@ -67,17 +61,23 @@ fn ask(place: PathBuf) -> Receiver<Option<Disk>> {
     answered
 }
 
-/// Removes the requests that are answered, and returns the answers.
-fn take_answers(asked: &mut BTreeMap<Owner, Receiver<Option<Disk>>>) -> BTreeMap<Owner, Disk> {
-    let mut disks = BTreeMap::new();
-    asked.retain(|owner, answered| match answered.try_recv() {
-        Err(TryRecvError::Empty) => true,
-        Ok(Some(disk)) => {
-            disks.insert(owner.clone(), disk);
-            false
+/// Asks about the directories. `silent` has the requests of earlier turns without an answer.
+fn ask_all(
+    places: BTreeMap<Owner, PathBuf>,
+    silent: &mut BTreeMap<Owner, Receiver<Option<Disk>>>,
+) -> BTreeMap<Owner, Disk> {
+    let (mut disks, mut before) = (BTreeMap::new(), std::mem::take(silent));
+    for (owner, place) in places {
+        let (answered, patience) = match before.remove(&owner) {
+            Some(answered) => (answered, Duration::ZERO),
+            None => (ask(place), PATIENCE),
+        };
+        match answered.recv_timeout(patience) {
+            Ok(Some(disk)) => drop(disks.insert(owner, disk)),
+            Err(RecvTimeoutError::Timeout) => drop(silent.insert(owner, answered)),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => {}
         }
-        Ok(None) | Err(TryRecvError::Disconnected) => false,
-    });
+    }
     disks
 }
 
@@ -88,15 +88,13 @@ mod tests {
     #[test]
     fn a_file_system_that_does_not_answer_is_absent_and_not_asked_again() {
         let name: DatastoreName = "dead".parse().unwrap();
-        let (_never, silent) = sync_channel(1);
-        let mut asked = BTreeMap::from([(None, ask("/".into())), (Some(name.clone()), silent)]);
-        // The thread needs a moment.
-        let mut answers = (0..2_000).map(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            take_answers(&mut asked)
-        });
-        let disks = answers.find(|disks| !disks.is_empty()).unwrap();
-        assert!(disks[&None].size > disks[&None].available && !disks.contains_key(&Some(name.clone())));
-        assert_eq!(asked.keys().collect::<Vec<_>>(), [&Some(name)]);
+        let (answer, answered) = sync_channel(1);
+        let mut silent = BTreeMap::from([(Some(name.clone()), answered)]);
+        let places = || BTreeMap::from([(None, "/".into()), (Some(name.clone()), "/".into())]);
+        let disks = ask_all(places(), &mut silent);
+        assert!(disks[&None].size > disks[&None].available && disks.len() == 1);
+        assert_eq!(silent.keys().collect::<Vec<_>>(), [&Some(name.clone())]);
+        answer.send(Some(disks[&None])).unwrap();
+        assert_eq!((ask_all(places(), &mut silent).len(), silent.len()), (2, 0));
     }
 }

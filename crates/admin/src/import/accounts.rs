@@ -436,7 +436,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
 
 /// Why nothing is given to an existing user or token.
 fn another(what: &str) -> String {
-    format!("{what} existed here before the import, and may be another one; if it is the same, import again with --same-users")
+    format!(
+        "{what} existed here before the import, and may be another one; if it is the same, import again with --same-users"
+    )
 }
 
 /// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the

@@ -47,7 +47,7 @@ pub(super) fn run(
 
 /// The records of the source, and the options of their import.
 enum Records<'c> {
-    Proxmox(ProxmoxFiles, ProxmoxTerms),
+    Proxmox(Box<ProxmoxFiles>, ProxmoxTerms),
     Keystone(&'c str, keystone::Terms<'c>, keystone::Asked),
 }
 
@@ -60,7 +60,8 @@ impl<'c> Records<'c> {
                     without_second_factor: *without_second_factor,
                     same_users: *same_users,
                 };
-                Records::Proxmox(ProxmoxFiles::read(&FileSet::new(directory), terms)?, terms)
+                let files = ProxmoxFiles::read(&FileSet::new(directory), terms)?;
+                Records::Proxmox(Box::new(files), terms)
             }
             Import::Keystone { os_cloud, passwords, leave_out_taken, .. } => {
                 let terms =
