@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const RECORDS: u64 = 10_000;
 
 /// Runs a command on a data directory, with a line of input.
-fn run(data: &Path, arguments: &[&str], input: &str) -> Output {
+pub(crate) fn run(data: &Path, arguments: &[&str], input: &str) -> Output {
     use std::io::Write as _;
     let mut command = Command::new(BINARY);
     command.args(["--json", "--data"]).arg(data).args(arguments);
@@ -27,7 +27,7 @@ fn run(data: &Path, arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn said(data: &Path, arguments: &[&str]) -> Value {
+pub(crate) fn said(data: &Path, arguments: &[&str]) -> Value {
     let output = run(data, arguments, "");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -40,11 +40,11 @@ fn refused(data: &Path, arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn names(directory: &Path) -> Vec<String> {
+pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -316,125 +316,6 @@ fn what_cannot_be_restored_changes_nothing() {
     let aside = PathBuf::from(again["set_aside"].as_str().unwrap());
     let users = |data: &Path| String::from_utf8(run(data, &["user", "list"], "").stdout).unwrap();
     assert!(users(&aside).contains("late@local") && !users(&new).contains("late@local"));
-}
-
-/// Keys, and whatever contains keys, never get into a datastore, whose users could read them.
-#[test]
-fn no_command_puts_keys_into_a_datastore() {
-    let server = Server::start();
-    let here = server.scratch.path();
-    let (data, served, link) = (server.data(), here.join("served"), here.join("link"));
-    let file = here.join("f.tar");
-    server.cli(&["datastore", "create", "second", "--path", text(&served)]);
-    server.cli(&["backup", text(&file)]);
-    // A datastore that the backup does not have.
-    let late = here.join("late");
-    server.cli(&["datastore", "create", "late", "--path", text(&late)]);
-    std::os::unix::fs::symlink(&served, &link).unwrap();
-    let beneath_data = data.join("datastores/main");
-    let before = [&served, &late, &beneath_data].map(|directory| names(directory));
-    let is_refused = |data: &Path, arguments: &[&str], environment: &[(&str, &str)]| {
-        // A server that starts would not end by itself.
-        let mut command = Command::new("timeout");
-        command.args(["60", BINARY, "--json", "--data"]).arg(data).args(arguments);
-        let output = command.envs(environment.iter().copied()).output().unwrap();
-        let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            !output.status.success() && why.contains("overlaps with datastore"),
-            "{arguments:?}: {output:?}"
-        );
-        assert_eq!(
-            [&served, &late, &beneath_data].map(|directory| names(directory)),
-            before,
-            "{arguments:?}"
-        );
-        why
-    };
-    for place in
-        [&served, &served.join("new"), &link.join("new"), &late.join("new"), &beneath_data.join("new")]
-    {
-        let why = is_refused(place, &["restore", text(&file)], &[]);
-        assert!(why.contains("nothing was changed"), "{why}");
-    }
-    // Without the original server only the backup knows its datastores.
-    std::fs::rename(&data, here.join("gone")).unwrap();
-    for place in [&served.join("new"), &link.join("new")] {
-        let mut command = Command::new(BINARY);
-        let output = command.args(["--data"]).arg(place).args(["restore", text(&file)]).output().unwrap();
-        assert!(
-            String::from_utf8_lossy(&output.stderr).contains("overlaps with datastore `second`"),
-            "{output:?}"
-        );
-        assert!(!output.status.success() && names(&served).is_empty());
-    }
-    std::fs::rename(here.join("gone"), &data).unwrap();
-
-    let default = [("ENFILADE_DATA", text(&data))];
-    let listen = ["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
-    for place in [&served.join("new"), &link.join("new"), &beneath_data.join("new")] {
-        let why = is_refused(place, &["init"], &default);
-        assert!(why.contains("nothing was created"), "{why}");
-        is_refused(place, &listen, &default);
-    }
-    for place in [&served, &link, &beneath_data] {
-        let file = place.join("x.tar");
-        is_refused(&data, &["backup", text(&file)], &[]);
-        is_refused(&data, &["backup", text(&place.join("x"))], &[]);
-        is_refused(&data, &["facts", "backup", text(&file)], &[]);
-        is_refused(&data, &["facts", "dump", text(&file), "--secrets"], &[]);
-        for directory in [place, &place.join("backups")] {
-            let environment = [("ENFILADE_BACKUP__DIRECTORY", text(directory))];
-            let why = is_refused(&data, &["config", "check"], &environment);
-            assert!(why.contains("`backup.directory`"), "{why}");
-            is_refused(&data, &listen, &environment);
-        }
-    }
-}
-
-/// Restores over a data directory with the usual layout, in which the datastores are in the data directory.
-#[test]
-fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() {
-    let scratch = Scratch::new();
-    let path = |name: &str| scratch.path().join(name);
-    let (data, file) = (path("data"), path("f.tar"));
-    said(&data, &["init"]);
-    said(&data, &["certs", "ca"]);
-    let content = data.join("datastores/main/file");
-    std::fs::write(&content, "content").unwrap();
-    std::fs::write(data.join("enfilade.toml"), format!("[backup]\ndirectory = '{}'\n", path("b").display()))
-        .unwrap();
-    said(&data, &["backup", text(&file)]);
-    // A datastore that its own server refuses does not prevent the restore.
-    let config = std::fs::read_to_string(data.join("datastore.cfg")).unwrap();
-    std::fs::write(data.join("datastore.cfg"), format!("{config}datastore: everything\n\tpath /\n\n"))
-        .unwrap();
-    said(&data, &["backup", text(&file), "--force"]);
-    std::fs::remove_dir_all(data.join("ca")).unwrap();
-    said(&data, &["certs", "ca"]);
-    let restored = said(&data, &["restore", text(&file), "--force"]);
-    assert_eq!(std::fs::read_to_string(&content).unwrap(), "content");
-    assert_eq!(restored["kept"], json!(data.join("datastores")));
-    let aside = PathBuf::from(restored["set_aside"].as_str().unwrap());
-    assert!(aside.join("facts").exists() && !aside.join("datastores").exists());
-    let next = restored["next"].to_string();
-    assert!(next.contains("another local CA") && next.contains("set another directory"), "{next}");
-    let found = String::from_utf8(run(&data, &["doctor"], "").stdout).unwrap();
-    let of_main = found.lines().find(|line| line.contains("datastore main")).unwrap();
-    assert!(!of_main.contains("\"error\""), "{found}");
-
-    // The text for people always ends with the next steps, and says how content is copied together with its ACLs.
-    let told = |data: &Path, arguments: &[&str]| {
-        let output = Command::new(BINARY).arg("--data").arg(data).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let again = told(&data, &["restore", text(&file), "--force"]);
-    let next = again.split_once("\nnext:\n").unwrap_or_else(|| panic!("{again}")).1;
-    assert!(next.contains("  - check: enfilade") && next.contains("  - start: enfilade"), "{again}");
-    assert!(again.contains("the content of datastores was kept"), "{again}");
-    let other = told(&path("other"), &["restore", text(&file)]);
-    assert!(other.contains("rsync -aX"), "{other}");
-    assert!(told(&data, &["backup", text(&path("g.tar"))]).contains("rsync -aX"));
 }
 
 /// The key that made the hashes of API tokens belongs to the facts: neither a backup nor a restore accepts another key.

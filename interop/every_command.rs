@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 
 /// A kind of command, by its needs and effects.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// The command needs no data directory.
     Free,
     /// The command creates a data directory, or a store in it.
@@ -29,7 +29,7 @@ enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-const COMMANDS: [(&str, Kind, &str); 91] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 91] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("bootstrap", Creates, "--password-stdin"),
@@ -141,16 +141,16 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("completions", "prints a text"),
 ];
 
-struct House {
-    scratch: Scratch,
+pub(crate) struct House {
+    pub(crate) scratch: Scratch,
     service: String,
-    endpoint: String,
+    pub(crate) endpoint: String,
     /// The login of a token that no command of the table names.
     login: String,
 }
 
 impl House {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
         let mut house =
             House { scratch, service: String::new(), endpoint: String::new(), login: String::new() };
@@ -182,7 +182,7 @@ impl House {
         house
     }
 
-    fn must(&self, line: &str) -> Value {
+    pub(crate) fn must(&self, line: &str) -> Value {
         let output = self.run(&self.scratch.path().join("data"), line, |_| {});
         assert!(output.status.success(), "{line}: {}", why(&output));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -243,7 +243,7 @@ impl House {
         assert!(self.run(place, "user list", |_| {}).status.success());
     }
 
-    fn revision(&self, data: &Path) -> u64 {
+    pub(crate) fn revision(&self, data: &Path) -> u64 {
         let output = self.run(data, "facts status", |_| {});
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         status["revision"].as_u64().unwrap()
@@ -423,116 +423,8 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
 }
 
 /// Runs a command with output for people. Usage errors are for people, too, also with `--json`.
-fn without_json(data: &Path, line: &str) -> Output {
+pub(crate) fn without_json(data: &Path, line: &str) -> Output {
     Command::new(BINARY).arg("--data").arg(data).args(line.split(' ')).output().unwrap()
-}
-
-/// The error of a command with a mistyped name contains what is probably meant.
-#[test]
-fn the_error_about_a_name_says_what_is_meant() {
-    let house = House::new();
-    let data = house.scratch.path().join("data");
-    house.must("project add demo --domain local");
-    for (line, parts) in [
-        (
-            "user add dave@example.com",
-            ["`enfilade user add dave@local`", "`enfilade domain add example.com`"],
-        ),
-        ("user add dave@loca", ["is `local` meant?", "`enfilade user add dave@local`"]),
-        ("user disable dave@loca", ["there is no realm `loca`", "is `local` meant?"]),
-        ("user disable anm@local", ["there is no user `anm@local`", "is `ann@local` meant?"]),
-        ("user disable ann", ["expected `user@realm`", "such as `alice@local`"]),
-        ("token list ann@local!one", ["expected a user", "`!` begins the name of an API token"]),
-        ("revoke user ann@local!one", ["is an API token", "enfilade revoke token 'ann@local!one'"]),
-        (
-            "role assign --path main --auth-id ann@local Audit",
-            ["role path `main`", "is `/datastore/main` meant?"],
-        ),
-        ("project set demo --disable", ["several projects", "demo@corp, demo@local"]),
-        (
-            "token create ann@local!x --project demo@corp",
-            ["has no role", "enfilade role assign --project demo@corp"],
-        ),
-    ] {
-        let output = without_json(&data, line);
-        let said = why(&output);
-        assert!(!output.status.success(), "{line} said success");
-        assert!(parts.iter().all(|part| said.contains(part)), "{line}: {said}");
-    }
-}
-
-/// A command that changes a record and gets no option would say that it changed something.
-#[test]
-fn a_command_that_changes_a_record_needs_an_option() {
-    let house = House::new();
-    let data = house.scratch.path().join("data");
-    let before = house.revision(&data);
-    let names = COMMANDS.iter().filter(|(name, ..)| name.ends_with(" set") && *name != "acl set");
-    let names: Vec<_> =
-        names.map(|(name, _, arguments)| (name, arguments.split(' ').next().unwrap())).collect();
-    assert_eq!(names.len(), 4, "{names:?}");
-    for (name, subject) in names {
-        let output = without_json(&data, &format!("{name} {subject}"));
-        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
-        assert!(
-            why(&output).contains("--comment") || why(&output).contains("--description"),
-            "{}",
-            why(&output)
-        );
-    }
-    assert_eq!(house.revision(&data), before);
-}
-
-/// The output of a command is what happened.
-#[test]
-fn a_command_says_what_it_changed() {
-    let house = House::new();
-    let data = house.scratch.path().join("data");
-    let says = |line: &str| {
-        let output = without_json(&data, line);
-        assert!(output.status.success(), "{line}: {}", why(&output));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    house.must("token create ann@local!own --own-roles");
-    for (line, part) in [
-        ("project set demo --disable", "project demo: disabled; its sessions have ended"),
-        ("project set demo --enable --description=", "project demo: description removed, enabled"),
-        ("token set ann@local!one --disable --comment x", "token ann@local!one: disabled, comment x"),
-        ("user set ann@local --uid 1000 --comment=", "user ann@local: comment removed, uid 1000"),
-        ("datastore set main --comment x --project demo", "datastore main: comment x, project demo"),
-        ("catalog service image glance", "already exists, nothing was changed"),
-        ("catalog service volume cinder", "service cinder (volume) created"),
-        ("catalog endpoint cinder public https://127.0.0.1/", "the public endpoint is https://127.0.0.1/"),
-        ("catalog remove-service cinder", "service cinder removed"),
-        ("role assign --path / --auth-id ann@local!own Admin", "has full effect only when its owner"),
-        (
-            "role assign --path / --auth-id ann@local!one Admin",
-            "it has no effect: the token has all roles of its owner",
-        ),
-        ("role assign --path / --auth-id ann@local Admin", "ann@local has the role Admin on /"),
-        ("role assign --path / --auth-id ann@local!own Admin", "ann@local!own has the role Admin on /"),
-    ] {
-        let said = says(line);
-        assert!(said.contains(part), "{line}: {said}");
-    }
-    assert!(says("catalog list").contains(&house.endpoint));
-    says("role assign --path /datastore/later --auth-id ann@local DatastoreReader --before-creation");
-    let doctor = without_json(&data, "doctor").stdout;
-    let doctor = String::from_utf8(doctor).unwrap();
-    assert!(
-        doctor.contains("1 role is assigned on /datastore/later, but there is no datastore `later`"),
-        "{doctor}"
-    );
-    says("domain disable corp");
-    says("role assign --project demo@corp --auth-id @staff reviewer");
-    let log = says("facts log");
-    for part in [
-        "project demo@corp set: disabled",
-        "domain disable corp",
-        "role assign reviewer to @staff@local on project demo@corp",
-    ] {
-        assert!(log.contains(part), "{part}: {log}");
-    }
 }
 
 /// The first write, sync or rename of a command finds a full disk.

@@ -120,7 +120,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(1, 0);
     write("list", "a.pem\nb.pem\n");
     until_metrics(0, 0);
-    // A key beside its bundle is lost, and comes back.
+    // The key in the directory of its bundle is lost, and comes back.
     std::fs::remove_file(place.join("a.key")).unwrap();
     until_told(&format!(
         "certificate `{}` cannot be used, and the previous one stays in use until the next start: it holds no private key",

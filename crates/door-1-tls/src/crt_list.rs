@@ -142,7 +142,7 @@ fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, Str
 fn can_match(filter: &str) -> bool {
     let name = filter.strip_prefix("*.").unwrap_or(filter);
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    name.parse::<std::net::IpAddr>().is_ok() || (!name.is_empty() && name.bytes().all(is_letter))
+    name.parse::<core::net::IpAddr>().is_ok() || (!name.is_empty() && name.bytes().all(is_letter))
 }
 
 const NOT_HERE: [(&str, &str); 8] = [

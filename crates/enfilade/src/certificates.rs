@@ -8,7 +8,6 @@ pub(crate) use ticket_keys::follow as follow_ticket_keys;
 
 use crate::config::{Check, Tls as TlsConfig};
 use crate::home;
-use crate::listen::Tls;
 use crate::{clock, output, progress, self_made};
 use anyhow::{Context, bail};
 use enfilade_admin::{
@@ -274,9 +273,8 @@ fn listed(bad: &[BadCertificate]) -> String {
 }
 
 /// Logs bad certificates, at most [`TOLD_MAX`] of them, and what clients get in their place.
-pub(crate) fn tell(bad: &[BadCertificate], served: &Tls) {
+pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: &Keeper) {
     for bad @ BadCertificate { file, why } in bad.iter().take(TOLD_MAX) {
-        let Tls { certificates, keeper } = served;
         let is_in_memory = |file: &CertificateFile| keeper.memo.can_serve(file, &keeper.digest);
         output::note(&match () {
             () if certificates.at_path(file, |_| true).is_none() => format!("warning: {bad}"),

@@ -141,7 +141,7 @@ impl Config {
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 
-    /// Makes relative paths absolute: they begin at the directory of the configuration file, whatever the working directory is.
+    /// Makes relative paths absolute: they begin at the directory of the configuration file, not at the working directory.
     fn begin_paths_at(&mut self, directory: &Path) {
         let Config { tls, identity, facts, .. } = self;
         let paths = [

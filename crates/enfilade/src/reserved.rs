@@ -2,8 +2,9 @@
 //! path.
 
 use crate::config::{self, Config};
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use enfilade_admin::{CertificatePlace, Exposed, Reserved, ReservedPaths, exposed};
+use enfilade_facts::Source;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_tls::CrtList;
 use std::collections::BTreeSet;
@@ -62,6 +63,20 @@ pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyho
         ),
         None => Ok(()),
     }
+}
+
+/// Refuses a file or directory with secrets in a datastore, whose users could read it.
+pub(crate) fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
+    let target = std::path::absolute(target)?;
+    let above = target.parent().unwrap_or(&target);
+    ensure!(
+        above.is_dir(),
+        "`{}`, in which `{}` is to be made, is not a directory: make it with `mkdir -p '{}'`, or give another name",
+        above.display(),
+        target.display(),
+        above.display()
+    );
+    refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
 }
 
 /// Refuses a configured directory of backups that shares files with a datastore.

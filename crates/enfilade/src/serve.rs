@@ -140,11 +140,8 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
-    let log = AccessLog::start(
-        home.last_used()?,
-        home.sessions()?,
-        home.config.limits.0.refusals_logged_per_second,
-    )?;
+    let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
+    let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let shared = operations::shared(home)?;
     let house =
         home.house(home.hash_key()?, log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
@@ -222,13 +219,17 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let _ = drain.send(true);
     empty(&admission, limits.drain_seconds).await;
     watching.abort_all();
-    // This waits for at most a second, because the reader of the log may have stopped reading.
+    write_log(log).await;
+    Ok(())
+}
+
+/// Writes the remaining lines of the log. This waits for at most a second, because the reader of the log may have stopped reading.
+async fn write_log(log: Arc<AccessLog>) {
     let write = move || {
         log.write();
         notes::write();
     };
     let _ = tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(write)).await;
-    Ok(())
 }
 
 /// Waits for the running requests, for at most `drain_seconds`.

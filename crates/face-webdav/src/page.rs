@@ -171,7 +171,7 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// Why the user does not have a right, and whom to ask.
+/// Why the user does not have a right, and which role would give it.
 fn said_of(lack: &Lack) -> String {
     match lack {
         Lack::Acl => "Your role includes it, but the access list (ACL) here does not allow it to you. Ask the owner or the administrator of this server.".to_owned(),

@@ -54,7 +54,8 @@ impl Served {
         faces: Faces,
         tickets: Tickets,
     ) -> Arc<Self> {
-        tell(&bad, &exchange.borrow());
+        let first = exchange.borrow().clone();
+        tell(&bad, &first.certificates, &first.keeper);
         let files = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
         let faults = Mutex::new(Faults { files, ..Faults::default() });
         let served = Served { exchange, faults, ends_told: Mutex::new(0), faces, tickets };
@@ -117,7 +118,8 @@ impl Served {
             found.iter().filter(|found| known.get(&found.file) != Some(&found.why)).cloned().collect();
         faults.files.retain(|file, _| !examined.has(file));
         faults.files.extend(found.into_iter().map(|found| (found.file, found.why)));
-        tell(&fresh, &self.exchange.borrow());
+        let now = self.exchange.borrow().clone();
+        tell(&fresh, &now.certificates, &now.keeper);
         self.measure(faults);
     }
 

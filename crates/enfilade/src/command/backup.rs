@@ -8,7 +8,7 @@ use crate::backup::{Made, Target, make};
 use crate::cli::Backup;
 use crate::home::{Home, Installation};
 use crate::progress::Progress;
-use crate::reserved::{refuse_exposed, written_to};
+use crate::reserved::refuse_place;
 use crate::upkeep::open;
 use crate::{output, prompt};
 use anyhow::{Context, bail, ensure};
@@ -41,20 +41,6 @@ pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> 
     };
     tell(command, &made, json);
     Ok(())
-}
-
-/// Refuses a file or directory with secrets in a datastore, whose users could read it.
-pub(super) fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
-    let target = std::path::absolute(target)?;
-    let above = target.parent().unwrap_or(&target);
-    ensure!(
-        above.is_dir(),
-        "`{}`, in which `{}` is to be made, is not a directory: make it with `mkdir -p '{}'`, or give another name",
-        above.display(),
-        target.display(),
-        above.display()
-    );
-    refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
 }
 
 /// As [`refuse_place`]. Also refuses a backup in the data directory, with which it would be lost.

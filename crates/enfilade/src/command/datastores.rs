@@ -120,16 +120,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         Datastore::Unlock { name, path } => return unlock(home, &name, &path, json),
         Datastore::Maintenance { name, mode, message, wait } => {
             waits = wait;
-            // A change of the mode keeps the message, unless the command gives another one; an empty message removes it.
-            let message = match message {
-                Some(message) => Some(message).filter(|message| !message.is_empty()),
-                None => {
-                    let row = home.source().read(|view| view.get::<DatastoreRow>(&name))??;
-                    row.and_then(|row| row.maintenance?.message)
-                }
-            };
-            let maintenance =
-                (mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(&mode), message });
+            let maintenance = maintenance_of(home, &name, &mode, message)?;
             let text = match &maintenance {
                 None => format!("datastore {name} is open"),
                 Some(maintenance) => {
@@ -148,6 +139,24 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         }
     };
     apply(home, (&name, &edit, text), profile, waits, json)
+}
+
+/// The new maintenance mode of a datastore, or `None` for `none`. A change of the mode keeps the message, unless the command gives another one; an empty
+/// message removes it.
+fn maintenance_of(
+    home: &Home,
+    name: &DatastoreName,
+    mode: &str,
+    message: Option<String>,
+) -> anyhow::Result<Option<Maintenance>> {
+    let message = match message {
+        Some(message) => Some(message).filter(|message| !message.is_empty()),
+        None => {
+            let row = home.source().read(|view| view.get::<DatastoreRow>(name))??;
+            row.and_then(|row| row.maintenance?.message)
+        }
+    };
+    Ok((mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(mode), message }))
 }
 
 /// The mode and the message for refused clients.

@@ -165,8 +165,8 @@ impl Asked<'_> {
                 let path = RolePath::of(datastore, path);
                 let path = word(path.as_str());
                 let role = role_with(*missing);
-                let beside = if *of_token { format!("; the owner {user} needs the right, too") } else { String::new() };
-                format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{beside}")
+                let too = if *of_token { format!("; the owner {user} needs the right, too") } else { String::new() };
+                format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
             }
             Remedy::Acl(path, missing) => {
                 let path = word(&path.to_string());

@@ -1,9 +1,9 @@
 //! `enfilade facts`.
 
-use super::backup::refuse_place;
 use crate::cli::Facts;
 use crate::home::Installation;
 use crate::progress::Progress;
+use crate::reserved::refuse_place;
 use crate::upkeep::{
     audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
 };

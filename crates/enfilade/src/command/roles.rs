@@ -14,7 +14,7 @@ use enfilade_admin::keystone::{
 };
 use enfilade_facts::tables::NamedRole;
 use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
-use enfilade_facts::{At, Read as _};
+use enfilade_facts::{At, Read as _, Source};
 use enfilade_identity::{IdentityMemo, who_would};
 use serde_json::{Value, json};
 use std::fmt;
@@ -69,48 +69,55 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
             output::done(json, &value, &format!("role {name} created"));
         }
         RoleCommand::Undefine { name, force } => undefine(home, &name, force, json)?,
-        RoleCommand::List { named: true } => {
-            let rows = list_grants(source)?;
-            if json {
-                rows.iter().for_each(|row| {
-                    output::json_line(&json!({ "on": row.on, "auth_id": row.who, "role": row.role }));
-                });
-                return Ok(());
-            }
-            let rows: Vec<_> = rows.into_iter().map(|row| vec![row.on, row.who, row.role]).collect();
-            output::table(&["ON", "WHO", "ROLE"], &rows);
-            let roles = list_named_roles(source)?;
-            let name_of =
-                |id| roles.iter().find(|(known, _)| *known == id).map_or("?", |(_, row)| row.name.as_str());
-            let row = |(id, row): &(RoleId, NamedRole)| {
-                let implied: Vec<&str> = row.implies.iter().map(|id| name_of(*id)).collect();
-                let implied = if implied.is_empty() { "-".to_owned() } else { implied.join(", ") };
-                vec![row.name.clone(), implied, id.to_string()]
-            };
-            output::line("");
-            output::table(&["ROLE", "IMPLIES", "ID"], &roles.iter().map(row).collect::<Vec<_>>());
-        }
-        RoleCommand::List { named: false } => {
-            let rows = enfilade_admin::list_roles(source)?;
-            if json {
-                rows.iter().for_each(|row| {
-                    output::json_line(&json!({
-                        "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
-                        "propagate": row.propagate, "kept_in": row.is_mirrored.then_some("acl.cfg"), "fault": row.fault,
-                    }));
-                });
-                return Ok(());
-            }
-            let rows: Vec<Vec<String>> = rows
-                .into_iter()
-                .map(|row| {
-                    let file = defined_in(row.is_mirrored, row.fault.as_deref(), "acl.cfg");
-                    vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), file]
-                })
-                .collect();
-            output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);
-        }
+        RoleCommand::List { named: true } => list_named(source, json)?,
+        RoleCommand::List { named: false } => list_on_paths(source, json)?,
     }
+    Ok(())
+}
+
+/// Lists the role assignments of Identity v3, and the defined roles.
+fn list_named(source: &dyn Source, json: bool) -> anyhow::Result<()> {
+    let rows = list_grants(source)?;
+    if json {
+        rows.iter().for_each(|row| {
+            output::json_line(&json!({ "on": row.on, "auth_id": row.who, "role": row.role }));
+        });
+        return Ok(());
+    }
+    let rows: Vec<_> = rows.into_iter().map(|row| vec![row.on, row.who, row.role]).collect();
+    output::table(&["ON", "WHO", "ROLE"], &rows);
+    let roles = list_named_roles(source)?;
+    let name_of = |id| roles.iter().find(|(known, _)| *known == id).map_or("?", |(_, row)| row.name.as_str());
+    let row = |(id, row): &(RoleId, NamedRole)| {
+        let implied: Vec<&str> = row.implies.iter().map(|id| name_of(*id)).collect();
+        let implied = if implied.is_empty() { "-".to_owned() } else { implied.join(", ") };
+        vec![row.name.clone(), implied, id.to_string()]
+    };
+    output::line("");
+    output::table(&["ROLE", "IMPLIES", "ID"], &roles.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Lists the role assignments on paths.
+fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
+    let rows = enfilade_admin::list_roles(source)?;
+    if json {
+        rows.iter().for_each(|row| {
+            output::json_line(&json!({
+                "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
+                "propagate": row.propagate, "kept_in": row.is_mirrored.then_some("acl.cfg"), "fault": row.fault,
+            }));
+        });
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|row| {
+            let file = defined_in(row.is_mirrored, row.fault.as_deref(), "acl.cfg");
+            vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), file]
+        })
+        .collect();
+    output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);
     Ok(())
 }
 

@@ -156,7 +156,7 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     }
 }
 
-/// A relative path begins at the directory of the file, whatever the working directory of the command is.
+/// A relative path begins at the directory of the file; the working directory of the command does not matter.
 #[test]
 fn a_relative_path_begins_at_the_directory_of_the_file() {
     let scratch = std::env::temp_dir().join(format!("enfilade-paths-{}", std::process::id()));
