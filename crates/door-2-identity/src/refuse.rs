@@ -149,6 +149,13 @@ pub enum Refusal {
     Facts(#[from] SourceError),
 }
 
+impl Refusal {
+    /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
+    pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
+    /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
+    pub const OF_OTHER_PROJECT: &'static str = "the credential is not for this project";
+}
+
 /// Every refusal of this door.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 27] = [

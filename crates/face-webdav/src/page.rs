@@ -178,13 +178,17 @@ fn said_of(lack: &Lack) -> String {
         Lack::Role(roles) if roles.is_empty() => {
             "You have no role here. Ask the administrator of this server for one.".to_owned()
         }
-        Lack::Role(roles) => {
+        Lack::TokenRole(roles) if roles.is_empty() => {
+            "Your token has no role here. Ask the administrator of this server for one.".to_owned()
+        }
+        Lack::Role(roles) | Lack::TokenRole(roles) => {
             let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
             let (roles, do_not) = match names.as_slice() {
                 [one] => (format!("role {one}"), "does"),
                 several => (format!("roles {}", several.join(" and ")), "do"),
             };
-            format!("Your {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as DatastorePowerUser.")
+            let your = if matches!(lack, Lack::TokenRole(_)) { "Your token's" } else { "Your" };
+            format!("{your} {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as DatastorePowerUser.")
         }
     }
 }
@@ -377,6 +381,16 @@ fn push_size(html: &mut String, bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::vocabulary::Role;
+
+    #[test]
+    fn the_page_says_whether_the_role_or_the_token_is_the_limit() {
+        let says = |lack, begins: &str| assert!(said_of(&lack).starts_with(begins), "{}", said_of(&lack));
+        let reader = || vec![Role::DatastoreReader];
+        says(Lack::Role(reader()), "Your role DatastoreReader does not include it.");
+        says(Lack::TokenRole(reader()), "Your token's role DatastoreReader does not include it.");
+        says(Lack::TokenRole(Vec::new()), "Your token has no role here.");
+    }
 
     #[test]
     fn sizes_as_people_read_them() {

@@ -9,7 +9,7 @@ use crate::modes::Explain;
 use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{Ask, Judgement, NodeKind, Step, Subject, Wanted};
+use enfilade_access::{Ask, Judgement, NodeKind, Step, Subject, Wanted, least_role, least_role_on_project};
 use enfilade_content::{Blocking, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
@@ -56,14 +56,18 @@ pub enum Remedy {
     OtherCredential,
     /// Binding the datastore to the project for which the credential or session is.
     Binding(ProjectId),
-    /// A role on this project that grants the rights.
-    RoleOnProject(ProjectId, AccessMask),
+    /// This role on this project: the least one that grants the rights.
+    RoleOnProject(ProjectId, &'static str),
+    /// A new application credential for this project with this role. The roles of the existing one cannot change.
+    NewCredential(ProjectId, &'static str),
+    /// The removal of NoAccess on the path from these names: no other role on the path has an effect for them.
+    WithoutNoAccess(StorePath, Vec<Authid>),
     /// A role on the path that grants the rights. If `of_token`, the token and its owner both need it.
     Role {
         /// The path.
         path: StorePath,
-        /// The missing rights.
-        missing: AccessMask,
+        /// The least role that grants the rights.
+        role: Role,
         /// Whether the principal is a token with roles of its own.
         of_token: bool,
     },
@@ -173,7 +177,9 @@ impl Explaining<'_> {
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let entered = self.house.enter(&mut Explain(&who), name, kind);
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
-            self.remedy = self.house.role_for(&who, name, StorePath::root(), right);
+            // Nothing was opened yet, so only of the root it is known what it is. The roles for a file also suffice for a directory.
+            let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
+            self.remedy = self.house.role_for(&who, name, StorePath::root(), (right, kind));
         }
         let (permit, ()) = entered.or_else(|why| self.refused(why, Vec::new()))?;
         let (kind, at) = (permit.kind(), permit.root());
@@ -201,7 +207,7 @@ impl Explaining<'_> {
             }
             Err(why) => {
                 if let (Some(judged), Refusal::Access(refused)) = (judged, why.parts().1) {
-                    self.remedy = self.house.remedy(&who, &permit, target.0, &judged, refused);
+                    self.remedy = self.house.remedy(&who, &permit, target, &judged, refused);
                 }
                 self.refused(why, walk)
             }
@@ -240,18 +246,31 @@ impl House {
         who: &Principal,
         name: &DatastoreName,
         path: StorePath,
-        missing: AccessMask,
+        (missing, kind): (AccessMask, NodeKind),
     ) -> Remedy {
         match &who.reach {
             Reach::Nothing => Remedy::OtherCredential,
             Reach::Project { project, .. } => {
                 let bound = self.parts.source.read(|view| enfilade_access::bound_to(view, name));
                 match bound {
-                    Ok(Ok(Some(bound))) if bound == *project => Remedy::RoleOnProject(*project, missing),
+                    Ok(Ok(Some(bound))) if bound == *project => {
+                        role_on_project(who, *project, least_role_on_project(missing, kind))
+                    }
                     _ => Remedy::Binding(*project),
                 }
             }
-            Reach::Everything => Remedy::Role { path, missing, of_token: who.narrowed_to.is_some() },
+            Reach::Everything => {
+                let now = self.now();
+                let barred = |view: &View<'_>| enfilade_access::barred(view, now, who, name, &path);
+                match self.parts.source.read(barred) {
+                    Ok(Ok(barred)) if !barred.is_empty() => Remedy::WithoutNoAccess(path, barred),
+                    _ => Remedy::Role {
+                        path,
+                        role: least_role(missing, kind),
+                        of_token: who.narrowed_to.is_some(),
+                    },
+                }
+            }
         }
     }
 
@@ -260,7 +279,7 @@ impl House {
         &self,
         who: &Principal,
         permit: &DatastorePermit,
-        path: StorePath,
+        (path, subject): (StorePath, Subject),
         judged: &Judgement,
         refused: &enfilade_access::Refusal,
     ) -> Remedy {
@@ -271,8 +290,16 @@ impl House {
         };
         match judged.rights.covers(missing) {
             true => Remedy::Acl(path, missing),
-            false => self.role_for(who, permit.name(), path, missing),
+            false => self.role_for(who, permit.name(), path, (missing, subject.kind)),
         }
+    }
+}
+
+/// A role on the project for a session of a user; for an application credential, which has only the roles that it delegates, a new one.
+fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> Remedy {
+    match who.authid.token {
+        Some(_) => Remedy::NewCredential(project, role),
+        None => Remedy::RoleOnProject(project, role),
     }
 }
 
@@ -353,6 +380,8 @@ impl Onlooker<'_> {
 pub enum Lack {
     /// These roles of the visitor do not include the right.
     Role(Vec<Role>),
+    /// These roles of the visitor's token do not include the right. The roles of the token's owner do.
+    TokenRole(Vec<Role>),
     /// The roles include the right, but the ACL or the mode bits do not grant it.
     Acl,
 }
@@ -392,14 +421,7 @@ impl Stay {
         let asked = questions(right, found.kind(), parent.as_ref(), &rules);
         let refusal =
             asked.into_iter().find_map(|wanted| self.may(&Ask { path, target: &subject, wanted }).err());
-        let lack = refusal.map(|refusal| match refusal {
-            Refusal::Access(enfilade_access::Refusal::NotGranted { missing, .. })
-                if judgement.rights.covers(missing) =>
-            {
-                Lack::Acl
-            }
-            _ => Lack::Role(judgement.roles.roles.clone()),
-        });
+        let lack = refusal.map(|refusal| lack_of(refusal, &judgement, (right, subject.kind))).transpose()?;
         let named = |step: &Step| {
             let names = names.iter().map(|(sid, name)| (sid.to_string(), name));
             names.fold(step.to_string(), |text, (sid, name)| with_name(&text, &sid, name))
@@ -408,6 +430,32 @@ impl Stay {
         let walk = if knows { judgement.walk.iter().map(named).collect() } else { Vec::new() };
         Ok(OwnRights { rights: found.granted(), lack, walk })
     }
+}
+
+/// What a refusal of door 4 says about the visitor's rights.
+///
+/// # Errors
+/// A refusal that says nothing about the rights: of another door, or because the facts or the ACL could not be read.
+fn lack_of(
+    refusal: Refusal,
+    judgement: &Judgement,
+    (right, kind): (AccessMask, NodeKind),
+) -> Result<Lack, Refusal> {
+    use enfilade_access::Refusal::{AclDamaged, Facts, NotGranted};
+    let missing = match &refusal {
+        Refusal::Access(Facts(_) | AclDamaged { .. }) => return Err(refusal),
+        Refusal::Access(NotGranted { missing, .. }) if judgement.rights.covers(*missing) => {
+            return Ok(Lack::Acl);
+        }
+        Refusal::Access(NotGranted { missing, .. }) => *missing,
+        Refusal::Access(_) => right,
+        _ => return Err(refusal),
+    };
+    let roles = &judgement.roles;
+    Ok(match roles.limited_by_token(missing, kind) {
+        Some(of_token) => Lack::TokenRole(of_token.to_vec()),
+        None => Lack::Role(roles.roles.clone()),
+    })
 }
 
 /// Replaces a SID in a text by a name. A longer SID that begins with this SID stays.
@@ -424,7 +472,38 @@ fn with_name(text: &str, sid: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::with_name;
+    use super::{Lack, lack_of, with_name};
+    use crate::refuse::Refusal;
+    use enfilade_access::{GivenRoles, Judgement, NodeKind, Refusal as Access};
+    use enfilade_facts::vocabulary::{AccessMask, Role, StorePath};
+
+    #[test]
+    fn only_a_refusal_of_door_4_is_a_lack() {
+        let (reader, admin) = (Role::DatastoreReader, Role::Admin);
+        let judged = |token: Option<Role>| Judgement {
+            roles: GivenRoles {
+                roles: vec![if token.is_some() { admin } else { reader }],
+                of_token: token
+                    .map(|role| Box::new(GivenRoles { roles: vec![role], ..GivenRoles::default() })),
+                ..GivenRoles::default()
+            },
+            rights: AccessMask::READ,
+            skips_acl: false,
+            acl: AccessMask::NONE,
+            granted: AccessMask::NONE,
+            walk: Vec::new(),
+        };
+        let not_granted = |missing| {
+            Refusal::from(Access::NotGranted { path: StorePath::root(), missing, decided_by: String::new() })
+        };
+        let lack =
+            |refusal, judged: &Judgement| lack_of(refusal, judged, (AccessMask::DELETE, NodeKind::File)).ok();
+        let (own, of_token) = (judged(None), judged(Some(reader)));
+        assert_eq!(lack(not_granted(AccessMask::READ_DATA), &own), Some(Lack::Acl));
+        assert_eq!(lack(not_granted(AccessMask::DELETE), &own), Some(Lack::Role(vec![reader])));
+        assert_eq!(lack(not_granted(AccessMask::DELETE), &of_token), Some(Lack::TokenRole(vec![reader])));
+        assert_eq!(lack(enfilade_identity::Refusal::SubjectDeleted.into(), &own), None);
+    }
 
     #[test]
     fn a_name_replaces_only_its_own_sid() {

@@ -6,7 +6,7 @@ use crate::home::Home;
 use crate::output::{self, word};
 use crate::reference::action_of;
 use enfilade_admin::{Names, user_access};
-use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
+use enfilade_facts::vocabulary::{Authid, RolePath, StorePath};
 use enfilade_facts::{Read as _, Refuse as _};
 use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
 use serde_json::json;
@@ -122,13 +122,29 @@ impl Asked<'_> {
             IdentityRefusal::Expired { what: "the token", .. } => {
                 format!("set another time: enfilade token set {token} --expires never")
             }
-            IdentityRefusal::NoScope(_) => {
-                let project = word(self.arguments.project.as_ref()?);
-                format!(
-                    "give a role on the project: enfilade role assign --project {project} --auth-id {user} reader"
-                )
-            }
+            IdentityRefusal::NoScope(why) => self.about_scope(why)?,
             _ => return None,
+        })
+    }
+
+    fn about_scope(&self, why: &str) -> Option<String> {
+        let authid = &self.arguments.authid;
+        let (project, user) = (word(self.arguments.project.as_ref()?), word(&authid.user.to_string()));
+        let new = word(&format!("{}!NAME", authid.user));
+        Some(match why {
+            IdentityRefusal::PROJECT_CLOSED => format!(
+                "enable the project: enfilade project set {project} --enable; or its domain: enfilade domain enable DOMAIN"
+            ),
+            IdentityRefusal::OF_OTHER_PROJECT => {
+                "run explain without --project: a credential is not for another project than its own"
+                    .to_owned()
+            }
+            _ if authid.token.is_some() => format!(
+                "create a new application credential with a role that {user} has: enfilade token create {new} --project {project}"
+            ),
+            _ => format!(
+                "give a role on the project: enfilade role assign --project {project} --auth-id {user} reader"
+            ),
         })
     }
 
@@ -149,6 +165,7 @@ impl Asked<'_> {
     fn about_rights(&self, remedy: &Remedy) -> Option<String> {
         let Explain { authid, datastore, .. } = self.arguments;
         let (who, user) = (word(&authid.to_string()), word(&authid.user.to_string()));
+        let new = word(&format!("{}!NAME", authid.user));
         Some(match remedy {
             Remedy::OfTheCode => return None,
             Remedy::OtherCredential => {
@@ -157,14 +174,25 @@ impl Asked<'_> {
             Remedy::Binding(project) => {
                 format!("bind the datastore to the project: enfilade datastore set {datastore} --project {project}")
             }
-            Remedy::RoleOnProject(project, missing) => format!(
-                "give a role on the project: enfilade role assign --project {project} --auth-id {user} {}",
-                role_on_project(*missing)
+            Remedy::RoleOnProject(project, role) => format!(
+                "give a role on the project: enfilade role assign --project {project} --auth-id {user} {role}"
             ),
-            Remedy::Role { path, missing, of_token } => {
+            Remedy::NewCredential(project, role) => format!(
+                "create a new application credential with the role {role}, which {user} must have on the project: enfilade token create {new} --project {project} --role {role}"
+            ),
+            Remedy::WithoutNoAccess(path, names) => {
                 let path = RolePath::of(datastore, path);
                 let path = word(path.as_str());
-                let role = role_with(*missing);
+                let remove = |name: &Authid| {
+                    let name = word(&name.to_string());
+                    format!("enfilade role remove --path {path} --auth-id {name} NoAccess")
+                };
+                let commands: Vec<String> = names.iter().map(remove).collect();
+                format!("remove NoAccess, which overrides all other roles there: {}; then explain again", commands.join("; "))
+            }
+            Remedy::Role { path, role, of_token } => {
+                let path = RolePath::of(datastore, path);
+                let path = word(path.as_str());
                 let too = if *of_token { format!("; the owner {user} needs the right, too") } else { String::new() };
                 format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
             }
@@ -179,27 +207,10 @@ impl Asked<'_> {
     }
 }
 
-/// The least role on a path that gives the missing rights.
-fn role_with(missing: AccessMask) -> &'static str {
-    match missing {
-        _ if AccessMask::READ.covers(missing) => "DatastoreReader",
-        _ if (missing & (AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER)).is_empty() => "DatastorePowerUser",
-        _ => "DatastoreAdmin",
-    }
-}
-
-/// The least role on a project that gives the missing rights in its datastores.
-fn role_on_project(missing: AccessMask) -> &'static str {
-    match missing {
-        _ if AccessMask::READ.covers(missing) => "reader",
-        _ if (missing & (AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER)).is_empty() => "member",
-        _ => "admin",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::vocabulary::{AccessMask, ProjectId, Role};
 
     #[test]
     fn every_code_of_a_door_that_explain_asks_has_a_next_step() {
@@ -214,15 +225,52 @@ mod tests {
         }
     }
 
+    /// What `explain` says for this token, or for a user without one.
+    fn asked(authid: &str, test: impl FnOnce(&Asked<'_>)) {
+        let arguments = Explain {
+            authid: authid.parse().unwrap(),
+            datastore: "tank".parse().unwrap(),
+            path: "/a".into(),
+            right: AccessMask::DELETE,
+            project: Some("p".into()),
+        };
+        test(&Asked { arguments: &arguments, is_user: true });
+    }
+
     #[test]
-    fn the_role_that_is_named_is_the_least_one() {
-        for (missing, path, project) in [
-            (AccessMask::READ_DATA, "DatastoreReader", "reader"),
-            (AccessMask::ADD_FILE, "DatastorePowerUser", "member"),
-            (AccessMask::DELETE, "DatastorePowerUser", "member"),
-            (AccessMask::WRITE_ACL, "DatastoreAdmin", "admin"),
+    fn the_next_step_fits_the_reason_why_the_project_is_no_scope() {
+        let no_role = "the user has no role in the scope";
+        for (authid, why, says) in [
+            ("ann@local", no_role, "enfilade role assign --project p --auth-id ann@local reader"),
+            ("ann@local!ci", no_role, "create a new application credential"),
+            ("ann@local", IdentityRefusal::PROJECT_CLOSED, "enfilade project set p --enable"),
+            ("ann@local!ci", IdentityRefusal::OF_OTHER_PROJECT, "without --project"),
         ] {
-            assert_eq!((role_with(missing), role_on_project(missing)), (path, project), "{missing}");
+            asked(authid, |asked| {
+                let next = asked.about_login(&IdentityRefusal::NoScope(why)).unwrap();
+                assert!(next.contains(says), "{next}");
+            });
+        }
+    }
+
+    #[test]
+    fn the_next_step_about_rights_helps_the_one_who_asked() {
+        let project = ProjectId::from_bytes([1; 16]);
+        let barred = Remedy::WithoutNoAccess(StorePath::root(), vec!["ann@local".parse().unwrap()]);
+        let role = Remedy::Role { path: StorePath::root(), role: Role::DatastoreBackup, of_token: false };
+        for (remedy, says) in [
+            (
+                Remedy::NewCredential(project, "member"),
+                "create a new application credential with the role member",
+            ),
+            (Remedy::RoleOnProject(project, "member"), "--auth-id ann@local member"),
+            (barred, "enfilade role remove --path /datastore/tank --auth-id ann@local NoAccess"),
+            (role, "enfilade role assign --path /datastore/tank --auth-id 'ann@local!ci' DatastoreBackup"),
+        ] {
+            asked("ann@local!ci", |asked| {
+                let next = asked.about_rights(&remedy).unwrap();
+                assert!(next.contains(says), "{next}");
+            });
         }
     }
 }
