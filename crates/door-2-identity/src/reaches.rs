@@ -30,7 +30,7 @@ pub fn who_would(
     let principal = principal(&view, &account, memo)?;
     let Some(project) = project else { return Ok(principal) };
     if !judge::is_open(&view, project)? {
-        return Err(Refusal::NoScope("the project is deleted or disabled"));
+        return Err(Refusal::NoScope(Refusal::PROJECT_CLOSED));
     }
     let credential = account.credential.as_ref().map(|(id, _)| id);
     let roles = judge::roles_on(&view, &account.id, Scope::Project(*project), credential)?;
