@@ -24,6 +24,8 @@ fn the_error_about_a_name_says_what_is_meant() {
             "role assign --path main --auth-id ann@local Audit",
             ["role path `main`", "is `/datastore/main` meant?"],
         ),
+        ("project set demp --disable", ["there is no project `demp`", "is `demo` meant?"]),
+        ("project set demp@local --disable", ["there is no project `demp@local`", "is `demo@local` meant?"]),
         ("project set demo --disable", ["several projects", "demo@corp, demo@local"]),
         (
             "token create ann@local!x --project demo@corp",

@@ -14,7 +14,7 @@ use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId, TrustId, Ugid,
     UserId, Userid,
 };
-use enfilade_facts::{Clocks, Read, Source, View};
+use enfilade_facts::{Clocks, MirrorHealth, Read, Source, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
@@ -323,8 +323,15 @@ const USUAL_ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Defau
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Whether the user has a password, or an API token with all roles of the user.
-    pub can_log_in: bool,
+    /// Why the user cannot log in with all its roles. `None` if it can.
+    pub refused: Option<Refusal>,
+}
+
+impl Administrator {
+    /// Whether the user can log in with all its roles, with its password or an API token.
+    pub fn can_log_in(&self) -> bool {
+        self.refused.is_none()
+    }
 }
 
 /// Every user who has the role Admin on `/`, directly or as a member of a group, and is enabled and not expired. The usual administrators come first.
@@ -364,7 +371,7 @@ pub fn administrators(source: &dyn Source, now: i64) -> Result<Vec<Administrator
             if is_live(user.enabled, user.expires, now)
                 && let Some(name) = name_of_user(view, &id)?
             {
-                found.push(Administrator { name, can_log_in: can_log_in(view, &id, &user, now)? });
+                found.push(Administrator { name, refused: refused(view, &id, None, now)? });
             }
         }
         let usual = |name: &Userid| USUAL_ADMINISTRATORS.iter().position(|usual| *usual == name.to_string());
@@ -377,25 +384,23 @@ fn is_live(enabled: bool, expires: i64, now: i64) -> bool {
     enabled && (expires == 0 || now < expires)
 }
 
-/// Whether the user can log in with all its roles: it is enabled, and has a password or an API token that has the roles of its owner.
-pub(crate) fn can_log_in(view: &View<'_>, id: &UserId, user: &User, now: i64) -> Result<bool, Error> {
-    let is_open = view.get::<Domain>(&user.domain)?.is_some_and(|domain| domain.enabled);
-    if !is_open || !is_live(user.enabled, user.expires, now) {
-        return Ok(false);
+/// Why nobody can log in as the user with all its roles; or, if `token` is given, with this API token of the user. `None` if it is possible.
+pub(crate) fn refused(
+    view: &View<'_>,
+    user: &UserId,
+    token: Option<CredentialId>,
+    now: i64,
+) -> Result<Option<Refusal>, Error> {
+    // `enfilade doctor` reports files that are stale, so here only the wall clock counts.
+    let now = Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current };
+    let checked = match token {
+        None => enfilade_identity::check_login(view, now, *user),
+        Some(_) => enfilade_identity::check_secret(view, now, *user, token),
+    };
+    match checked {
+        Err(Refusal::Facts(why)) => Err(why.into()),
+        checked => Ok(checked.err()),
     }
-    if user.password.is_some() {
-        return Ok(true);
-    }
-    for (_, name) in view.list::<Name>(&NameKey::tokens_of(id))? {
-        let id = name.credential();
-        let Some(token) = view.get::<Credential>(&id)? else { continue };
-        let has_secret = !matches!(token.verifier, Verifier::Missing);
-        let has_all_roles = !token.own_roles && view.get::<Delegation>(&id)?.is_none();
-        if has_secret && has_all_roles && is_live(token.enabled, token.expires, now) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Whether a user who can log in has the role Admin on `/`.
@@ -403,7 +408,7 @@ pub(crate) fn can_log_in(view: &View<'_>, id: &UserId, user: &User, now: i64) ->
 /// # Errors
 /// When the facts cannot be read.
 pub fn has_administrator(source: &dyn Source, now: i64) -> Result<bool, Error> {
-    Ok(administrators(source, now)?.iter().any(|found| found.can_log_in))
+    Ok(administrators(source, now)?.iter().any(Administrator::can_log_in))
 }
 
 /// The users and projects of a domain.

@@ -1,9 +1,9 @@
 //! Records that exist, for the examples that commands print.
 
-use crate::access::{administrators, can_log_in};
+use crate::access::{Administrator, administrators, refused};
 use crate::error::Error;
-use enfilade_facts::tables::{Credential, Datastore, Domain, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, DatastoreName, UserId};
+use enfilade_facts::tables::{Credential, Datastore, Domain, User};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DatastoreName, UserId};
 use enfilade_facts::{Read, Source, View};
 use std::ops::ControlFlow;
 
@@ -19,19 +19,18 @@ const EXAMPLES_MAX: usize = 10;
 /// # Errors
 /// When the facts cannot be read.
 pub fn example_logins(source: &dyn Source, now: i64) -> Result<Vec<Authid>, Error> {
-    let administrators = administrators(source, now)?.into_iter().filter(|found| found.can_log_in);
+    let administrators = administrators(source, now)?.into_iter().filter(Administrator::can_log_in);
     let mut logins: Vec<Authid> =
         administrators.take(EXAMPLES_MAX).map(|found| Authid::from(found.name)).collect();
     source.read(|view| {
-        let users = first::<User>(view, |id, user| can_log_in(view, id, user, now))?;
+        let users = first::<User>(view, |id, _| Ok(refused(view, id, None, now)?.is_none()))?;
         for (id, _) in users {
             logins.extend(authid_of(view, &id)?.filter(|login| !logins.contains(login)));
         }
-        let has_secret = |token: &Credential| {
-            let is_live = token.enabled && (token.expires == 0 || now < token.expires);
-            is_live && !matches!(token.verifier, Verifier::Missing)
+        let works = |id: &CredentialId, token: &Credential| {
+            Ok(refused(view, &token.owner, Some(*id), now)?.is_none())
         };
-        for (_, token) in first::<Credential>(view, |_, token| Ok(has_secret(token)))? {
+        for (_, token) in first::<Credential>(view, works)? {
             let owner = authid_of(view, &token.owner)?;
             logins.extend(owner.map(|owner| Authid { token: Some(token.name.clone()), ..owner }));
         }
@@ -44,7 +43,7 @@ pub fn example_logins(source: &dyn Source, now: i64) -> Result<Vec<Authid>, Erro
 /// # Errors
 /// When the facts cannot be read.
 pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Error> {
-    if let Some(found) = administrators(source, now)?.into_iter().max_by_key(|found| found.can_log_in) {
+    if let Some(found) = administrators(source, now)?.into_iter().max_by_key(Administrator::can_log_in) {
         return Ok(Some(found.name.into()));
     }
     source.read(|view| match first::<User>(view, |_, _| Ok(true))?.first() {

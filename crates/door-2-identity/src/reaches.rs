@@ -41,8 +41,8 @@ pub fn who_would(
     Ok(Principal { reach, ..principal })
 }
 
-/// The refusal of every login as `authid`, if nobody can know a secret for it: a token without a secret, or a user without a password. A user without
-/// a password can still have a working token; then there is no refusal, because a token without roles of its own has the rights of its user.
+/// The refusal of every login as `authid`, if nobody can know a working secret for it: the refusal of [`check_login`] for a user, and of
+/// [`crate::check_secret`] for a token.
 ///
 /// # Errors
 /// The refusals of [`who_would`], if the user or token is not valid at all.
@@ -51,28 +51,46 @@ pub fn lacks_secret(
     now: Clocks,
     authid: &Authid,
 ) -> Result<Option<Refusal>, Refusal> {
+    let account = account_of(&View::new(view), now, authid)?;
+    let checked = match &account.credential {
+        None => check_login(view, now, account.id),
+        Some((id, _)) => standing::check_secret(view, now, account.id, Some(*id)),
+    };
+    match checked {
+        Ok(()) => Ok(None),
+        Err(why @ Refusal::Facts(_)) => Err(why),
+        Err(_) if account.credential.is_some() && account.verifiers(now).is_empty() => {
+            Ok(Some(Refusal::Unknown(authid.clone())))
+        }
+        Err(why) => Ok(Some(why)),
+    }
+}
+
+/// Checks that the user can log in with all its rights: with its password, or with an API token. Only a token without roles of its own, and which is
+/// not for one project, has the rights of its user.
+///
+/// # Errors
+/// The refusal of a login with the correct password, or that there is no password.
+pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -> Result<(), Refusal> {
     let own = View::new(view);
-    let account = account_of(&own, now, authid)?;
-    let why =
-        match standing::check_secret(view, now, account.id, account.credential.as_ref().map(|(id, _)| *id)) {
-            Ok(()) => return Ok(None),
-            Err(why @ Refusal::Facts(_)) => return Err(why),
-            Err(_) if account.verifiers(now).is_empty() && account.credential.is_some() => {
-                Refusal::Unknown(authid.clone())
-            }
-            Err(_) if account.verifiers(now).is_empty() => Refusal::NoPassword(authid.clone()),
-            Err(why) => why,
-        };
-    if account.credential.is_none() && account.verifiers(now).is_empty() {
-        for id in own.tokens_of(&account.id)? {
-            let is_like_user =
-                own.credential(&id)?.is_some_and(|token| !token.own_roles) && own.delegation(&id)?.is_none();
-            if is_like_user && standing::check_secret(view, now, account.id, Some(id)).is_ok() {
-                return Ok(None);
-            }
+    let why = match standing::check_secret(view, now, user, None) {
+        Ok(()) => return Ok(()),
+        Err(why @ Refusal::Facts(_)) => return Err(why),
+        Err(Refusal::BadHash { authid, .. })
+            if own.user(&user)?.is_some_and(|row| row.password.is_none()) =>
+        {
+            Refusal::NoPassword(authid)
+        }
+        Err(why) => why,
+    };
+    for id in own.tokens_of(&user)? {
+        let is_like_user =
+            own.credential(&id)?.is_some_and(|token| !token.own_roles) && own.delegation(&id)?.is_none();
+        if is_like_user && standing::check_secret(view, now, user, Some(id)).is_ok() {
+            return Ok(());
         }
     }
-    Ok(Some(why))
+    Err(why)
 }
 
 fn account_of(view: &View<'_>, now: Clocks, authid: &Authid) -> Result<AccountState, Refusal> {

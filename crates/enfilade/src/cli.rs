@@ -23,7 +23,7 @@ pub(crate) use reference::Subject;
 pub(crate) use times::{future, moment, seconds};
 
 use crate::listen::Addresses;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
     AccessMask, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
@@ -44,6 +44,24 @@ pub(crate) struct Cli {
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the arguments of this process. Ends the process if they are wrong.
+    pub(crate) fn of_process() -> Self {
+        Self::parse().checked().unwrap_or_else(|why| why.exit())
+    }
+
+    /// Refuses options that only the value of another argument excludes.
+    fn checked(self) -> Result<Self, clap::Error> {
+        match &self.command {
+            Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {
+                let why = "`--message` cannot be used with `none`: an open datastore has no message";
+                Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, why))
+            }
+            _ => Ok(self),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -513,4 +531,20 @@ fn role_path(text: &str) -> Result<RolePath, String> {
             _ => why.to_string(),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_datastore_has_no_message() {
+        let read = |rest: &[&str]| {
+            let words = ["enfilade", "datastore", "maintenance", "main"].iter().chain(rest);
+            Cli::try_parse_from(words).and_then(Cli::checked).map(drop).map_err(|why| why.exit_code())
+        };
+        assert_eq!(read(&["none"]), Ok(()));
+        assert_eq!(read(&["offline", "--message", "disks"]), Ok(()));
+        assert_eq!(read(&["none", "--message", "disks"]), Err(2));
+    }
 }

@@ -167,8 +167,14 @@ fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
         "role" => {
             admin::list_named_roles(source).map(|all| all.into_iter().map(|(_, row)| row.name).collect())
         }
-        "project" => admin::list_projects(source)
-            .map(|all| all.iter().map(|row| format!("{}@{}", row.name, row.domain)).collect()),
+        // Without a domain, the plain names are compared.
+        "project" => admin::list_projects(source).map(|all| {
+            let known = |row: admin::ProjectSummary| match name.contains('@') {
+                true => format!("{}@{}", row.name, row.domain),
+                false => row.name,
+            };
+            all.into_iter().map(known).collect()
+        }),
         "service" => {
             admin::list_catalog(source).map(|all| all.into_iter().map(|row| row.service.name).collect())
         }
@@ -178,7 +184,7 @@ fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
     };
     let known: Vec<String> = known.unwrap_or_default();
     let similar = similar(known.iter().map(String::as_str), name);
-    if similar.is_empty() { why } else { anyhow::anyhow!("{why}{similar}") }
+    if similar.is_empty() { why } else { anyhow::anyhow!("{why:#}{similar}") }
 }
 
 /// What a command changed, such as `user ann@local: comment removed, uid 1000`.
@@ -211,7 +217,7 @@ fn has_administrator(home: &Home) -> anyhow::Result<bool> {
 /// Advice for a lost password, with the name of an administrator.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
     let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds)?;
-    let found = administrators.iter().find(|found| found.can_log_in).or(administrators.first());
+    let found = administrators.iter().find(|found| found.can_log_in()).or(administrators.first());
     Ok(match found {
         Some(found) => {
             let passwd = format!("user passwd {}", example::quoted(&found.name.to_string()));

@@ -5,6 +5,7 @@ use crate::look::look;
 use crate::{clock, example, output, placed};
 use enfilade_admin::Administrator;
 use enfilade_faces::{Faces, FileLook};
+use enfilade_identity::Refusal;
 use enfilade_passage::PenaltyCounts;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::file_set::FileSet;
@@ -68,19 +69,34 @@ pub(crate) fn tell_unused(home: &Home) {
     let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
     unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));
     let administrators = enfilade_admin::administrators(home.source(), clock::now().unix_seconds);
-    let without = administrators.ok().and_then(|all| without_password(&all, &home.data));
+    let without = administrators.ok().and_then(|all| without_login(&all, &home.data));
     without.iter().for_each(|says| output::note(&format!("warning: {says}")));
 }
 
 /// Why no administrator can log in, and what to do; `None` if one can, or if there is none.
-pub(crate) fn without_password(administrators: &[Administrator], data: &Path) -> Option<String> {
-    let first = administrators.first().filter(|_| !administrators.iter().any(|one| one.can_log_in))?;
-    let name = example::quoted(&first.name.to_string());
-    let passwd = example::command_of(data, &format!("user passwd {name}"));
-    Some(format!(
-        "{} has all rights but no password, and no other administrator can log in: run `{passwd}`",
-        first.name
-    ))
+pub(crate) fn without_login(administrators: &[Administrator], data: &Path) -> Option<String> {
+    let first = administrators.first().filter(|_| !administrators.iter().any(Administrator::can_log_in))?;
+    let run = |rest: String| format!(": run `{}`", example::command_of(data, &rest));
+    let passwd = || run(format!("user passwd {}", quoted(&first.name)));
+    let (why, next) = match first.refused.as_ref()? {
+        Refusal::NoPassword(_) => ("has all rights but no password".to_owned(), passwd()),
+        Refusal::Disabled { what: "its realm", .. } => (
+            format!("has all rights, but its domain {} is disabled", first.name.realm()),
+            run(format!("domain enable {}", quoted(first.name.realm()))),
+        ),
+        Refusal::PasswordExpired { .. } => {
+            ("has all rights, but its password has expired".to_owned(), passwd())
+        }
+        Refusal::BadHash { why, .. } => {
+            (format!("has all rights, but the stored hash of its password cannot be used ({why})"), passwd())
+        }
+        other => (format!("has all rights, but cannot log in ({other})"), String::new()),
+    };
+    Some(format!("{} {why}, and no other administrator can log in{next}", first.name))
+}
+
+fn quoted(name: &impl ToString) -> String {
+    example::quoted(&name.to_string())
 }
 
 /// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.
@@ -147,7 +163,32 @@ fn line_of(problem: &str) -> Option<(u32, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::line_of;
+    use super::*;
+
+    #[test]
+    fn why_no_administrator_can_log_in_and_the_command_that_helps() {
+        let name: enfilade_facts::vocabulary::Userid = "ann@staff".parse().unwrap();
+        let authid = || name.clone().into();
+        let says = |refused| {
+            without_login(&[Administrator { name: name.clone(), refused }], Path::new("/d"))
+                .unwrap_or_default()
+        };
+        assert_eq!(says(None), "");
+        for (refusal, parts) in [
+            (Refusal::NoPassword(authid()), ["but no password", "user passwd ann@staff`"]),
+            (
+                Refusal::Disabled { authid: authid(), what: "its realm" },
+                ["domain staff is disabled", "domain enable staff`"],
+            ),
+            (
+                Refusal::BadHash { authid: authid(), why: "unknown".into() },
+                ["the stored hash of its password", "user passwd ann@staff`"],
+            ),
+        ] {
+            let says = says(Some(refusal));
+            assert!(parts.iter().all(|part| says.contains(part)), "{says}");
+        }
+    }
 
     #[test]
     fn metrics_hold_the_line_and_the_reason_and_no_names() {

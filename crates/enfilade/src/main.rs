@@ -42,7 +42,6 @@ mod time_service;
 mod token_key;
 mod upkeep;
 
-use clap::Parser;
 use std::alloc::System;
 use std::process::ExitCode;
 use zeroizing_alloc::ZeroAlloc;
@@ -53,7 +52,7 @@ static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
     memory::hand_back();
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::of_process();
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     match command::run(cli) {
         Ok(code) => code,

@@ -24,9 +24,9 @@ pub(crate) fn unused(
     reserved: &ReservedPaths,
 ) -> Vec<Unused> {
     let has = |name: &str| files.directory().join(name).exists();
-    let Some(first) = [SECOND_FACTORS, SHADOW, DOMAINS].into_iter().find(|name| has(name)) else {
-        return Vec::new();
-    };
+    let placed: Vec<&'static str> =
+        [SECOND_FACTORS, SHADOW, DOMAINS].into_iter().filter(|name| has(name)).collect();
+    let Some(first) = placed.first().copied() else { return Vec::new() };
     if !has(FileName::Users.as_str()) {
         return Vec::new();
     }
@@ -42,10 +42,7 @@ pub(crate) fn unused(
     let (read, items, here) = match read {
         Ok(read) => read,
         Err(why) => {
-            let says = format!(
-                "{SHADOW}, {DOMAINS} and {SECOND_FACTORS} are not in use, and cannot be imported: {why}"
-            );
-            return vec![Unused { file: first, says }];
+            return vec![Unused { file: first, says: not_compared(&placed, &why) }];
         }
     };
     let mut unused = Vec::new();
@@ -79,4 +76,19 @@ pub(crate) fn unused(
         unused.push(Unused { file: SECOND_FACTORS, says });
     }
     unused
+}
+
+fn not_compared(placed: &[&str], why: &dyn std::fmt::Display) -> String {
+    format!("{} cannot be compared with this server: {why}", placed.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_exist_are_named() {
+        let says = not_compared(&[SECOND_FACTORS, DOMAINS], &"why");
+        assert_eq!(says, "tfa.json, domains.cfg cannot be compared with this server: why");
+    }
 }

@@ -39,12 +39,11 @@ pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result
 fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Result<[usize; 2]> {
     let configured = configure(home, served);
     served.configured(configured.is_err());
-    let (config, moved) = configured?;
+    let (config, waiting, moved) = configured?;
     let counts = match moved {
         Some(counts) => counts,
         None => served.look_again(config.tls.rules())?,
     };
-    let waiting = home.written.waits_for_restart(&config)?;
     faces.house().gate().set_slots(hash_slots(&config));
     let reserved = home.reserved_by(&config);
     faces.house().reserved().change(|now| {
@@ -62,17 +61,21 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
     Ok(counts)
 }
 
+/// The configuration, the changed keys that wait for a restart, and the counts of the certificates of another place.
+type Configured = (Config, Vec<String>, Option<[usize; 2]>);
+
 /// Reads the configuration. If it names another place of certificates, the certificates of that place are served from now on. Then the result has
-/// their counts, too.
-fn configure(home: &Home, served: &Arc<Served>) -> anyhow::Result<(Config, Option<[usize; 2]>)> {
+/// their counts, too. What can fail comes before anything is exchanged.
+fn configure(home: &Home, served: &Arc<Served>) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
+    let waiting = home.written.waits_for_restart(&config)?;
     let tls = &config.tls;
     if served.is_of(tls, &home.data) {
-        return Ok((config, None));
+        return Ok((config, waiting, None));
     }
     let moved = served.move_to(Keeper::new(tls, &home.data, served.tickets())?, tls.rules())?;
     if tls.check != Check::Lazy {
         served.verify()?;
     }
-    Ok((config, Some(moved)))
+    Ok((config, waiting, Some(moved)))
 }

@@ -28,10 +28,10 @@ pub(crate) struct Bootstrap {
     /// The public URL of the identity service [default: the URL of an earlier bootstrap, else https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// The URL of the identity service for other services [default: as for --public-url, else the public URL]
+    /// The URL of the identity service for other services [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) internal_url: Option<String>,
-    /// The URL of the identity service for administrators [default: as for --public-url, else the public URL]
+    /// The URL of the identity service for administrators [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) admin_url: Option<String>,
 }

@@ -5,7 +5,7 @@ mod names;
 use super::NEW_ADMINISTRATOR;
 use crate::backup::schedule;
 use crate::config::without_effect;
-use crate::files::without_password;
+use crate::files::without_login;
 use crate::home::{Installation, file_set};
 use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
 use enfilade_admin::{BadCertificate, DatastoreWarning, ReservedPaths};
@@ -415,7 +415,7 @@ fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
         Ok(found) => found,
         Err(why) => return error(what, why.to_string()),
     };
-    match (found.iter().find(|one| one.can_log_in), without_password(&found, data)) {
+    match (found.iter().find(|one| one.can_log_in()), without_login(&found, data)) {
         (Some(one), _) => well(what, format!("{} has the role Admin on / and can log in", one.name)),
         (None, Some(says)) => warning(what, says),
         (None, None) => {

@@ -27,16 +27,22 @@ pub(super) fn bootstrap(
     let password = prompt::new_password(new.password_stdin)?;
     rules.check_form(&password)?;
     let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
-    // Only --public-url replaces all URLs. Without it, the URLs of an earlier bootstrap stay.
-    let kept = if new.public_url.is_none() { urls_of(home, &new)? } else { Urls::default() };
+    let kept = urls_of(home, &new)?;
     let address = home.config.tls.listen.for_client();
     let is_local = new.public_url.is_none()
         && kept.public.is_none()
         && ["127.", "localhost:", "[::1]"].iter().any(|own| address.starts_with(own));
-    let public =
-        new.public_url.or_else(|| kept.public.clone()).unwrap_or_else(|| format!("https://{address}/v3"));
-    let internal = new.internal_url.or(kept.internal).unwrap_or_else(|| public.clone());
-    let administrators = new.admin_url.or(kept.admin).unwrap_or_else(|| public.clone());
+    let keeps_public = new.public_url.is_none() && kept.public.is_some();
+    let public = new.public_url.or(kept.public.clone()).unwrap_or_else(|| format!("https://{address}/v3"));
+    let internal = next_url(new.internal_url, kept.internal.as_deref(), kept.public.as_deref(), &public);
+    let administrators = next_url(new.admin_url, kept.admin.as_deref(), kept.public.as_deref(), &public);
+    let others_kept = [("internal", &internal, kept.internal), ("admin", &administrators, kept.admin)].map(
+        |(kind, url, kept)| {
+            (kept.as_ref() == Some(url) && *url != public).then(|| format!("{kind} URL {url}"))
+        },
+    );
+    let public_kept = keeps_public.then(|| format!("public URL {public}"));
+    let all_kept: Vec<String> = [public_kept].into_iter().chain(others_kept).flatten().collect();
     let keys = home.fernet_keys();
     init_keys(&keys)?;
     let wanted = admin::Bootstrap {
@@ -74,11 +80,7 @@ pub(super) fn bootstrap(
         "user {full} {made}; the user has the role {} on project {} and on the system",
         wanted.role, wanted.project
     ));
-    if let Some(kept) = kept.public {
-        output::line(&format!(
-            "the catalog keeps the public URL {kept} of an earlier bootstrap; to change it, add --public-url https://HOST:PORT/v3"
-        ));
-    }
+    tell_kept_urls(&all_kept);
     if is_local {
         output::line(&format!(
             "the catalog contains the URL {public}, which works only on this machine: for other machines add --public-url https://HOST:PORT/v3"
@@ -114,6 +116,22 @@ fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<Urls> {
         }
     }
     Ok(urls)
+}
+
+/// The internal URL, or the URL for administrators: the given one. Else that of an earlier bootstrap, if it is not only a copy of the former public
+/// URL. Else the public URL.
+fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&str>, public: &str) -> String {
+    let kept = kept.filter(|kept| Some(*kept) != former_public);
+    given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
+}
+
+fn tell_kept_urls(kept: &[String]) {
+    if !kept.is_empty() {
+        output::line(&format!(
+            "the catalog keeps the {} of an earlier bootstrap; to change URLs, add --public-url, --internal-url or --admin-url with https://HOST:PORT/v3",
+            kept.join(" and the ")
+        ));
+    }
 }
 
 /// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
@@ -365,4 +383,18 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_url;
+
+    #[test]
+    fn a_new_public_url_replaces_only_copies_of_the_former_one() {
+        let next = |given: Option<&str>, kept| next_url(given.map(str::to_owned), kept, Some("old"), "new");
+        assert_eq!(next(None, Some("old")), "new");
+        assert_eq!(next(None, None), "new");
+        assert_eq!(next(None, Some("inside")), "inside");
+        assert_eq!(next(Some("given"), Some("inside")), "given");
+    }
 }

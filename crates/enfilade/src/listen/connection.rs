@@ -101,7 +101,7 @@ async fn accept<F>(
 /// Counts a connection of a load balancer that was closed because of its PROXY header. Logs the 1st, 2nd, 4th, 8th … of them, because every connection
 /// of a load balancer that sends no header ends here.
 fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
-    // A load balancer that only checks whether the port is open sends nothing.
+    // A load balancer that only checks whether the port is open sends nothing, and ends or resets the connection.
     if why.kind() == io::ErrorKind::ConnectionAborted {
         return;
     }

@@ -76,12 +76,12 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
     let [first, rest @ ..] = &mut head;
-    if stream.read(std::slice::from_mut(first)).await? == 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::ConnectionAborted,
-            "the connection ended before its first byte",
-        ));
-    }
+    match stream.read(std::slice::from_mut(first)).await {
+        // Some health checks end the connection, others reset it.
+        Ok(0) => return Err(ended_before()),
+        Err(why) if why.kind() == io::ErrorKind::ConnectionReset => return Err(ended_before()),
+        other => other?,
+    };
     let ended = |_| wrong("the connection ended within the PROXY header");
     stream.read_exact(rest).await.map_err(ended)?;
     let [signature @ .., command, family, high, low] = head;
@@ -106,6 +106,10 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     }
 }
 
+fn ended_before() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the connection ended before its first byte")
+}
+
 /// The error for a connection that sent no complete header in time.
 pub(super) fn too_late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no complete PROXY header of version 2 arrived in time")
@@ -125,6 +129,8 @@ fn address<const IP: usize, const ALL: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     const PEER: &str = "10.0.0.1:1";
 
@@ -163,6 +169,31 @@ mod tests {
         ] {
             assert!(said(&bytes).await.is_err(), "{bytes:?}");
         }
+    }
+
+    /// A connection that was reset.
+    struct Reset;
+
+    impl AsyncRead for Reset {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_or_is_reset_before_its_first_byte_is_a_health_check() {
+        let peer: SocketAddr = PEER.parse().unwrap();
+        let ended = [
+            read(&mut &b""[..], peer).await.map_err(|why| why.kind()),
+            read(&mut Reset, peer).await.map_err(|why| why.kind()),
+        ];
+        assert_eq!(ended, [Err(io::ErrorKind::ConnectionAborted); 2]);
+        let mut within = (&SIGNATURE[..]).chain(Reset);
+        assert_eq!(read(&mut within, peer).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
