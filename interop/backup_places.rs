@@ -123,4 +123,12 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     let other = told(&path("other"), &["restore", text(&file)]);
     assert!(other.contains("rsync -aX"), "{other}");
     assert!(told(&data, &["backup", text(&path("g.tar"))]).contains("rsync -aX"));
+
+    // The users of another server do not get the content of this one.
+    let foreign = path("foreign");
+    said(&foreign, &["init"]);
+    said(&foreign, &["backup", text(&path("h.tar"))]);
+    let restored = said(&data, &["restore", text(&path("h.tar")), "--force"]);
+    assert!(restored["kept"].is_null() && !content.exists(), "{restored}");
+    assert!(restored["next"].to_string().contains("the backup is of another server"), "{restored}");
 }

@@ -109,6 +109,8 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     let (theirs, ours, from) = (place("theirs"), place("ours"), place("proxmox-backup"));
     server.cli(&["datastore", "create", "tenant", "--path", &theirs]);
     server.cli(&["datastore", "create", "gone", "--path", &place("other")]);
+    let twin = place("twin");
+    server.cli(&["datastore", "create", "twin", "--path", &twin]);
     server.cli(&["domain", "add", "pbs"]);
     server.cli(&["user", "add", "bob@pbs"]);
     server.cli(&["group", "add", "staff"]);
@@ -118,7 +120,9 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     write("token.shadow", &format!("{{\"bob@pbs!t\":\"{0}\",\"ann@pbs!t\":\"{0}\"}}", hash("one")));
     write(
         "datastore.cfg",
-        &format!("datastore: tenant\n\tpath {ours}\n\ndatastore: mine\n\tpath {ours}2\n\n"),
+        &format!(
+            "datastore: tenant\n\tpath {ours}\n\ndatastore: mine\n\tpath {ours}2\n\ndatastore: twin\n\tpath {twin}\n\n"
+        ),
     );
     std::fs::create_dir(format!("{ours}2")).unwrap();
     write(
@@ -126,7 +130,7 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
         "acl:1:/:ann@pbs:Admin\nacl:1:/datastore:ann@pbs!t:DatastoreAdmin\nacl:1:/access/users:ann@pbs:Admin\n\
          acl:1:/datastore/tenant:ann@pbs,ann@pbs!t:DatastoreReader\nacl:1:/datastore/tenant/ns1:ann@pbs:DatastoreReader\n\
          acl:1:/datastore/gone:ann@pbs:DatastoreReader\nacl:1:/datastore/nowhere:ann@pbs:DatastoreReader\n\
-         acl:1:/datastore/mine:ann@pbs,bob@pbs,bob@pbs!t,@staff,eve@pbs:DatastoreReader\nacl:1:/datastore/main:ann@pbs:NoAccess\n",
+         acl:1:/datastore/mine:ann@pbs,bob@pbs,bob@pbs!t,@staff,eve@pbs:DatastoreReader\nacl:1:/datastore/main:ann@pbs:NoAccess\nacl:1:/datastore/twin:ann@pbs:DatastoreReader\n",
     );
     let report = server.cli(&["import", "proxmox", &from]);
     let why = |what: &str| {
@@ -148,7 +152,7 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
         ),
         (
             "roles ann@pbs on /access/users",
-            "the path also covers users of this server that are not in the source",
+            "the path is not one of a datastore, and users of this server are not in the source",
         ),
         ("roles ann@pbs on /datastore/tenant", left),
         ("roles ann@pbs!t on /datastore/tenant", left),
@@ -157,6 +161,7 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
         ("roles ann@pbs on /datastore/nowhere", "there is no datastore `nowhere`"),
         ("roles ann@pbs on /datastore/mine", "taken"),
         ("roles ann@pbs on /datastore/main", "taken"),
+        ("roles ann@pbs on /datastore/twin", "the datastore `twin` existed here before the import"),
         (
             "roles bob@pbs on /datastore/mine",
             "the user `bob@pbs` existed here before the import, and may be another one",
@@ -180,14 +185,21 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
         given.iter().all(|path| *path == "/datastore/mine" || *path == "/datastore/main" || *path == "/"),
         "{roles:#?}"
     );
-    for path in ["/dav/tenant/plan.txt", "/dav/gone/plan.txt", "/dav/main/"] {
+    for path in ["/dav/tenant/plan.txt", "/dav/gone/plan.txt", "/dav/twin/plan.txt", "/dav/main/"] {
         assert_eq!(curl(&server, "ann@pbs:ann's", path, &[]).status, 404, "{path}");
     }
-    // The same source again: everything that was imported is known, and a new role of a known user is imported.
+    // The same source again: with `--same-source`, its datastores, users and tokens are those of this server.
     let acl = std::fs::read_to_string(format!("{from}/acl.cfg")).unwrap();
     write("acl.cfg", &(acl + "acl:1:/datastore/mine/a:ann@pbs:DatastoreReader\n"));
     let again = server.cli(&["import", "proxmox", &from]);
-    assert_eq!(again.last().unwrap()["taken"], 1, "{again:#?}");
+    assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+    let again = server.cli(&["import", "proxmox", &from, "--same-source"]);
+    let taken = |what: &str| again.iter().any(|item| item["what"] == what && item["left_out"].is_null());
+    assert!(
+        taken("roles ann@pbs on /datastore/mine/a") && taken("roles ann@pbs on /datastore/twin"),
+        "{again:#?}"
+    );
+    assert_eq!(curl(&server, "ann@pbs:ann's", "/dav/tenant/plan.txt", &[]).status, 404);
 }
 
 #[test]

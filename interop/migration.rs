@@ -178,7 +178,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     // A user who exists gets no password, because a stranger may have the name in the source.
     let again = server.cli(&["import", "proxmox", from, "--without-second-factor"]);
     assert_eq!((again.last().unwrap()["taken"].as_u64(), whoami(&server, "bob@pbs:bob's")), (Some(0), 401));
-    let again = server.cli(&["import", "proxmox", from, "--without-second-factor", "--same-users"]);
+    let again = server.cli(&["import", "proxmox", from, "--without-second-factor", "--same-source"]);
     let taken: Vec<&Value> =
         again.iter().filter(|item| item["kind"] == "password" && item["left_out"].is_null()).collect();
     assert_eq!((taken.len(), &taken[0]["name"]), (1, &Value::from("bob@pbs")), "{again:#?}");

@@ -164,9 +164,7 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
     let path = Path::new(root);
     let others = roots(ctx.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
-    // The path with its symbolic links resolved, as far as it exists, is checked, too.
-    let real = real_path(path);
-    let shared = || overlap(path, others.iter().cloned()).or_else(|| overlap(&real, others.iter().cloned()));
+    let shared = || overlap(path, others.iter().cloned());
     let taken = || {
         ctx.reserved.overlap_of_path(path).map(|own| {
             let (path, own) = (path.display(), own.display());
@@ -174,7 +172,10 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
         })
     };
     // A path outside of the allowed roots is refused first: the other refusals would show the client whether a path exists, or the target of a link.
-    outside(ctx, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
+    outside(ctx, path, &real_path(path))
+        .or_else(shared)
+        .or_else(taken)
+        .map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
 /// Why a datastore may not be created at this path, if the change is limited to some roots.

@@ -60,6 +60,13 @@ impl Imported {
 /// The reason for which an existing record is left out.
 const HERE: &str = "the record already exists in this store";
 
+/// Why nothing is given to an existing record.
+fn existed(what: &str) -> String {
+    format!(
+        "{what} existed here before the import, and may be another one; if an earlier import was from this source, import again with --same-source"
+    )
+}
+
 /// The error for a store in which every SID is in use, so that it can have no more users and groups.
 pub(crate) fn no_sid_left() -> Error {
     Error::Invalid(

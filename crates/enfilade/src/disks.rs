@@ -78,6 +78,8 @@ fn ask_all(
             Ok(None) | Err(RecvTimeoutError::Disconnected) => {}
         }
     }
+    // The thread of a directory that is not listed now may still wait.
+    silent.append(&mut before);
     disks
 }
 

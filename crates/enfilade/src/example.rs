@@ -7,6 +7,11 @@ use enfilade_admin::{CertificatePlace, example_datastores, example_logins, examp
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// How long the datastores are awaited.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An address at which a client on this machine reaches a listener. For a listener on all addresses it is `localhost`, which is a name of the first
 /// certificate.
@@ -72,6 +77,8 @@ enum First {
     Listing(Authid, Option<DatastoreName>),
     /// This user or token can log in, but may not list this datastore, and nobody else was found who may.
     Hidden(Authid, DatastoreName),
+    /// The file system of a datastore does not answer.
+    Unanswered,
     /// This user exists, but nobody can log in.
     NoSecret(Authid),
     NoUser,
@@ -85,16 +92,20 @@ fn first(home: &Home) -> anyhow::Result<First> {
         return Ok(example_user(home.source(), now)?.map_or(First::NoUser, First::NoSecret));
     };
     let Some(datastore) = datastores.first() else { return Ok(First::Listing(login.clone(), None)) };
-    let house = home.house_to_ask()?;
-    for login in &logins {
-        for datastore in &datastores {
-            let top = StorePath::root();
-            if house.explain(login, None, datastore, &top, AccessMask::READ_DATA).permits() {
-                return Ok(First::Listing(login.clone(), Some(datastore.clone())));
-            }
-        }
-    }
-    Ok(First::Hidden(login.clone(), datastore.clone()))
+    let (house, hidden) = (home.house_to_ask()?, First::Hidden(login.clone(), datastore.clone()));
+    let (answer, answered) = sync_channel(1);
+    // A file system that does not answer blocks this thread, and must not keep a server from starting.
+    std::thread::Builder::new().name("example".into()).spawn(move || {
+        let top = StorePath::root();
+        let pairs =
+            logins.iter().flat_map(|login| datastores.iter().map(move |datastore| (login, datastore)));
+        let mut permitted = pairs.filter(|(login, datastore)| {
+            house.explain(login, None, datastore, &top, AccessMask::READ_DATA).permits()
+        });
+        let found = permitted.next().map(|(login, store)| First::Listing(login.clone(), Some(store.clone())));
+        drop(answer.send(found.unwrap_or(hidden)));
+    })?;
+    Ok(answered.recv_timeout(PATIENCE).unwrap_or(First::Unanswered))
 }
 
 /// A command to try after a start, with its heading. `login` contains the user and the password that a first start created, quoted for the shell.
@@ -109,6 +120,7 @@ pub(crate) fn first_request(home: &Home, login: Option<String>, address: &str) -
             ("try:", listing(home, &in_quotes(&login.to_string()), address, &path))
         }
         Ok(First::Hidden(login, datastore)) => hidden(home, &login, &datastore),
+        Ok(First::Unanswered) => ("a datastore does not answer; see which one:", command(home, "doctor")),
         Ok(First::NoSecret(user)) => (
             "nobody can log in yet; set a password:",
             command(home, &format!("user passwd {}", quoted(&user.to_string()))),
@@ -131,7 +143,7 @@ pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
             let (heading, explain) = hidden(home, &login, &datastore);
             return Some((heading.trim_end_matches(':').to_owned(), vec![explain]));
         }
-        First::NoSecret(_) | First::NoUser => return None,
+        First::Unanswered | First::NoSecret(_) | First::NoUser => return None,
     };
     let path = path_of(datastore.as_ref());
     if operations::is_served(&home.data) {

@@ -214,7 +214,13 @@ pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()>
     let default = data_directory(None).ok().map(|default| real_path(&default));
     let houses = data.ancestors().skip(1).chain(default.as_deref().filter(|default| *default != data));
     for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
-        let config = config::read(house, None).unwrap_or_default();
+        let config = config::read(house, None).with_context(|| {
+            format!(
+                "the configuration of `{}` says which datastores must not contain `{}`",
+                house.display(),
+                data.display()
+            )
+        })?;
         refuse_exposed(data_alone(&data), house, roots_of(house, &config))?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use crate::config::{self, Config};
 use anyhow::{Context as _, bail, ensure};
-use enfilade_admin::{CertificatePlace, Exposed, Reserved, ReservedPaths, exposed};
+use enfilade_admin::{CertificatePlace, Exposed, Reserved, exposed};
 use enfilade_facts::Source;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_tls::CrtList;
@@ -53,8 +53,9 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
 /// nor their restore.
 // INVARIANT: S8. A datastore that is added later is refused when it is created or opened.
 pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyhow::Result<()> {
-    let shut = exposed(roots.clone(), &ReservedPaths::new(data_alone(house)));
-    let found = exposed(roots, &ReservedPaths::new(own));
+    let found = exposed(roots, own);
+    let those = found.iter().map(|found| (found.name.clone(), found.root.clone()));
+    let shut = exposed(those.collect::<Roots>(), data_alone(house));
     match found.iter().find(|found| shut.iter().all(|shut| shut.name != found.name)) {
         Some(Exposed { name, root, reserved }) => bail!(
             "`{}` overlaps with datastore `{name}` at `{root}`, whose users could read the keys of the server: choose a directory outside of the \
@@ -88,7 +89,7 @@ pub(crate) fn refuse_exposed_backups(data: &Path, config: &Config, roots: Roots)
 
 /// Warnings about datastores that share files with another configured path of the server. A server refuses all requests for such a datastore.
 pub(crate) fn exposed_warnings(own: Reserved, roots: Roots) -> impl Iterator<Item = String> {
-    exposed(roots, &ReservedPaths::new(own)).into_iter().map(|Exposed { name, root, reserved }| {
+    exposed(roots, own).into_iter().map(|Exposed { name, root, reserved }| {
         format!(
             "datastore `{name}` at `{root}` overlaps with `{}`, which the server reserves for its own files: all requests for the datastore are refused",
             reserved.display()

@@ -3,14 +3,14 @@
 use super::chunks::is_chunk_store;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
-use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage};
+use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage, real_path};
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A datastore, for listing.
 #[derive(Clone, Debug)]
@@ -94,9 +94,12 @@ pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
 ) -> Option<String> {
+    // A link can lead from one path to the other.
+    let spellings = |path: &Path| [path.to_owned(), real_path(path)];
+    let paths = spellings(path);
+    let overlaps = |root: &PathBuf| paths.iter().any(|path| path.starts_with(root) || root.starts_with(path));
     let mut others = others.into_iter();
-    let (other, root) =
-        others.find(|(_, root)| path.starts_with(root) || Path::new(root).starts_with(path))?;
+    let (other, root) = others.find(|(_, root)| spellings(Path::new(root)).iter().any(overlaps))?;
     Some(format!(
         "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
         path.display()

@@ -3,7 +3,7 @@
 use super::passwords::Passwords;
 use super::source::{ProxmoxFiles, ProxmoxTerms};
 use super::stores::Stores;
-use super::{HERE, Imported, no_sid_left};
+use super::{HERE, Imported, existed, no_sid_left};
 use crate::access::name_of_user;
 use crate::change_context::random;
 use crate::error::Error;
@@ -87,9 +87,10 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let before = self.view.get::<Name>(&NameKey::domain(realm))?.is_some();
             let row = Domain { description: section.comment.clone(), ..Domain::new(realm.clone()) };
             let id = self.domain(realm, row)?;
-            let is_described = before && self.describe(&id, section.comment.as_ref())?;
             // A file that the server follows has made the realm. The import then only adds the comment.
-            let is_here = before && !is_described && self.stores.is_some();
+            let is_followed = before && self.stores.is_none();
+            let is_described = is_followed && self.describe(&id, section.comment.as_ref())?;
+            let is_here = before && !is_described;
             let kind = section.kind.as_str();
             let differs = (kind != "pbs").then(|| format!("this server does not check logins with {kind}"));
             self.report
@@ -144,9 +145,13 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         let others = self.other_user()?;
+        // A line that cannot be read may take rights away that another line gives.
+        let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of(path);
-            let more = gives_more(stores, others.as_ref(), path).filter(|_| !only_takes_away(roles));
+            let more = gives_more((stores, self.passwords.terms.same_source), others.as_ref(), path);
+            let more = more.or_else(|| unread.contains(ugid).then(in_doubt));
+            let more = more.filter(|_| !only_takes_away(roles));
             let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles, more)?;
             let moved = there.map(|there| format!("on this server the files of this namespace are in {there}, so the roles are assigned on that path"));
             let differs = moved.into_iter().chain(reads_all(roles)).collect::<Vec<_>>().join("; ");
@@ -205,7 +210,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         let is_same = self.stores.is_none() || self.users.contains_key(userid);
         let left_out = match self.passwords.of(userid) {
             _ if user.password.is_some() => Some("the user already has a password on this server".to_owned()),
-            _ if !is_same => Some(another("the user")),
+            _ if !is_same => Some(existed("the user")),
             Err(why) => Some(why),
             Ok(hash) => {
                 let with = User { password: Some(Password::of(hash.to_owned())), ..user.clone() };
@@ -250,7 +255,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
                 space
             }
         };
-        let (sid, rest) = space.take().ok_or_else(no_sid_left)?;
+        let (sid, rest) = space.take(self.view.at().store).ok_or_else(no_sid_left)?;
         self.space = self.space.map(|(before, _)| (before, rest));
         let id = random()?;
         let Entry { enabled, expires, comment } = entry.clone();
@@ -296,7 +301,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     /// Whether an existing user is certainly the user of this name in the source: the operator says so, or it has the same salted hash of a password or
     /// of a token's secret.
     fn is_same(&self, userid: &Userid, id: &UserId) -> Result<bool, Error> {
-        if self.passwords.terms.same_users {
+        if self.passwords.terms.same_source {
             return Ok(true);
         }
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
@@ -317,7 +322,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 
     fn is_same_token(&self, authid: &Authid, id: &CredentialId) -> Result<bool, Error> {
-        if self.passwords.terms.same_users {
+        if self.passwords.terms.same_source {
             return Ok(true);
         }
         let token = self.view.get::<Credential>(id)?.ok_or_else(|| dangling("token", id))?;
@@ -351,7 +356,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         }
         let Some(owner) = self.users.get(&authid.user).copied() else {
             return Ok(Some(match user_id(self.view, &authid.user) {
-                Ok(_) => another(&format!("the user `{}`", authid.user)),
+                Ok(_) => existed(&format!("the user `{}`", authid.user)),
                 Err(Error::Missing { .. }) => format!("there is no user `{}`", authid.user),
                 Err(why) => return Err(why),
             }));
@@ -419,7 +424,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         }
         if !is_same {
             return Ok(Some(match ugid {
-                Ugid::Authid(_) => another(&format!("the {named}")),
+                Ugid::Authid(_) => existed(&format!("the {named}")),
                 Ugid::Group(_) => {
                     format!("the {named} of this server is not in the source, which has no groups")
                 }
@@ -434,23 +439,24 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 }
 
-/// Why nothing is given to an existing user or token.
-fn another(what: &str) -> String {
-    format!(
-        "{what} existed here before the import, and may be another one; if it is the same, import again with --same-users"
-    )
-}
-
 /// Why roles on this path would give rights here that they do not give in the source; `None` if they do not. `other` is a user here that is not in the
 /// source.
-fn gives_more(stores: &Stores, other: Option<&Userid>, path: &RolePath) -> Option<String> {
-    let covers_users =
-        path.as_str() == "/" || path.as_str() == "/access" || path.as_str().starts_with("/access/");
+fn gives_more(
+    (stores, is_same_source): (&Stores, bool),
+    other: Option<&Userid>,
+    path: &RolePath,
+) -> Option<String> {
     let users = || {
-        let other = other.filter(|_| covers_users)?;
-        Some(format!("the path also covers users of this server that are not in the source, such as {other}"))
+        let other = other.filter(|_| !path.as_str().starts_with("/datastore"))?;
+        Some(format!(
+            "the path is not one of a datastore, and users of this server are not in the source, such as {other}"
+        ))
     };
-    stores.gives_more(path).or_else(users)
+    stores.gives_more(path, is_same_source).or_else(users)
+}
+
+fn in_doubt() -> String {
+    "another line of acl.cfg about this user, token or group cannot be read, and may take the rights away: correct it, and import again".to_owned()
 }
 
 /// Whether the roles only take rights away.

@@ -18,8 +18,8 @@ pub struct ProxmoxTerms {
     pub pretend: bool,
     /// Whether users with a second factor in the source get their password here, although no second factor is checked here.
     pub without_second_factor: bool,
-    /// Whether the users and tokens that exist here under the names of the source are those of the source, for example from an earlier import.
-    pub same_users: bool,
+    /// Whether the users, tokens and datastores that exist here under the names of the source are those of the source, from an earlier import.
+    pub same_source: bool,
 }
 
 /// The parsed files of a Proxmox Backup Server.

@@ -1,6 +1,6 @@
 //! Imports datastores into `datastore.cfg`. A datastore that may be a chunk store of a running Proxmox Backup Server becomes read-only.
 
-use super::{HERE, Imported};
+use super::{HERE, Imported, existed};
 use crate::change_context::ChangeContext;
 use crate::datastores::{is_chunk_store, overlap, roots};
 use crate::error::Error;
@@ -23,8 +23,10 @@ pub(super) struct Stores {
     pub(super) report: Vec<Imported>,
     /// The sections to add to `datastore.cfg`.
     new: Vec<Section>,
-    /// The datastores of the source that are imported, or that exist here with the same path.
-    same: BTreeSet<DatastoreName>,
+    /// The datastores of the source that are imported.
+    imported: BTreeSet<DatastoreName>,
+    /// The datastores of the source whose name and path a datastore here has. If the source is another machine, it can be another datastore.
+    known: BTreeSet<DatastoreName>,
     /// The datastores of the source that are left out.
     left: BTreeSet<DatastoreName>,
     /// The datastores of this server that are not in the source.
@@ -44,7 +46,7 @@ impl Stores {
                     stores.report.push(Imported::left(KIND, &section.id, why.reason));
                     let name = section.id.parse::<DatastoreName>().ok();
                     match (name, why.is_same) {
-                        (Some(name), true) => drop(stores.same.insert(name)),
+                        (Some(name), true) => drop(stores.known.insert(name)),
                         (Some(name), false) => drop(stores.left.insert(name)),
                         (None, _) => {}
                     }
@@ -57,10 +59,10 @@ impl Stores {
             properties.extend(why.as_ref().map(|_| ("maintenance-mode".to_owned(), read_only())));
             stores.report.push(Imported::taken(KIND, &section.id).but(why));
             stores.new.push(Section::new(&section.kind, &section.id, properties));
-            stores.same.insert(name.clone());
+            stores.imported.insert(name.clone());
             here.push((name, root));
         }
-        stores.others.retain(|name| !stores.same.contains(name));
+        stores.others.retain(|name| !stores.known.contains(name));
         Ok(stores)
     }
 
@@ -78,21 +80,27 @@ impl Stores {
         Ok(Some(at))
     }
 
-    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they do not.
-    pub(super) fn gives_more(&self, path: &RolePath) -> Option<String> {
+    /// Why roles on this path would give rights on content that is not the content of the source; `None` if they do not. `is_same_source` says that
+    /// an earlier import was from this source.
+    pub(super) fn gives_more(&self, path: &RolePath, is_same_source: bool) -> Option<String> {
         const ALL_DATASTORES: [&str; 2] = ["/", "/datastore"];
-        if ALL_DATASTORES.contains(&path.as_str()) && !self.others.is_empty() {
+        let doubtful = self.known.iter().filter(|_| !is_same_source);
+        let others: BTreeSet<&DatastoreName> = self.others.iter().chain(doubtful).collect();
+        if ALL_DATASTORES.contains(&path.as_str()) && !others.is_empty() {
             return Some(format!(
-                "the path also covers datastores of this server that are not in the source: {}",
-                some(&self.others)
+                "the path also covers datastores of this server that existed before the import: {}",
+                some(&others)
             ));
         }
         let name = path.as_str().strip_prefix("/datastore/")?.split('/').next()?;
         let Ok(known) = name.parse::<DatastoreName>() else {
             return Some(format!("`{name}` is not a name of a datastore here"));
         };
-        if self.same.contains(&known) {
+        if self.imported.contains(&known) {
             return None;
+        }
+        if self.known.contains(&known) {
+            return (!is_same_source).then(|| existed(&format!("the datastore `{name}`")));
         }
         Some(match (self.left.contains(&known), self.others.contains(&known)) {
             (true, true) => format!(
@@ -108,8 +116,8 @@ impl Stores {
 }
 
 /// Some names, such as `a, b and 7 more`.
-fn some(names: &BTreeSet<DatastoreName>) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED_MAX).map(DatastoreName::as_str).collect();
+fn some(names: &BTreeSet<&DatastoreName>) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMED_MAX).map(|name| name.as_str()).collect();
     match names.len().saturating_sub(NAMED_MAX) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

@@ -573,7 +573,7 @@ impl Taking<'_, '_> {
                 (space, space)
             }
         };
-        let (sid, rest) = now.take().ok_or_else(no_sid_left)?;
+        let (sid, rest) = now.take(self.view.at().store).ok_or_else(no_sid_left)?;
         self.space = Some((before, rest));
         Ok(sid)
     }

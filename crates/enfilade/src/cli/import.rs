@@ -19,11 +19,11 @@ pub(crate) enum Import {
         /// users get no password
         #[arg(long)]
         without_second_factor: bool,
-        /// Users and tokens that exist here under the names of the source are those of the source, for example from an earlier import: users without
-        /// a password get that of the source, and new roles and tokens are imported. Without this option, this happens only for users and tokens with
-        /// the same password hash or secret hash as in the source
+        /// An earlier import was from the same source: users, tokens and datastores that exist here under the names of the source are those of the
+        /// source. Users without a password get that of the source, and new roles and tokens are imported. Without this option, this happens only if
+        /// the hash of a password or secret proves it
         #[arg(long)]
-        same_users: bool,
+        same_source: bool,
     },
     /// Import the records of a Keystone server over its API, with their ids: domains, projects, users, groups, roles, assignments, the catalog and
     /// application credentials. Existing records do not change. The API does not give secrets: application credentials need new ones. Import into an

@@ -54,11 +54,11 @@ enum Records<'c> {
 impl<'c> Records<'c> {
     fn read(command: &'c Import) -> anyhow::Result<Self> {
         Ok(match command {
-            Import::Proxmox { directory, without_second_factor, same_users, .. } => {
+            Import::Proxmox { directory, without_second_factor, same_source, .. } => {
                 let terms = ProxmoxTerms {
                     pretend: false,
                     without_second_factor: *without_second_factor,
-                    same_users: *same_users,
+                    same_source: *same_source,
                 };
                 let files = ProxmoxFiles::read(&FileSet::new(directory), terms)?;
                 Records::Proxmox(Box::new(files), terms)

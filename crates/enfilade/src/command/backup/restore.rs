@@ -8,7 +8,7 @@ use crate::home::{data_directory, refuse_served};
 use crate::progress::Progress;
 use crate::reserved::{DATASTORES, data_alone, refuse_exposed};
 use crate::upkeep::audit;
-use crate::{clock, output, prompt};
+use crate::{clock, output, prompt, token_key};
 use anyhow::{Context, bail, ensure};
 use enfilade_facts::tables::FileName;
 use enfilade_sources::backup::age::{Key, identities};
@@ -121,9 +121,16 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     let mut kept = None;
     if let Some(aside) = &aside {
         let (from, to) = (aside.join(DATASTORES), data.join(DATASTORES));
-        match keep_content(&from, &to) {
-            Ok(true) => kept = Some(to),
-            Ok(false) => {}
+        match keep_content(&from, &to, token_key::is_same(aside, data, config.facts.group)) {
+            Ok(Content::Kept) => kept = Some(to),
+            Ok(Content::None) => {}
+            Ok(Content::OfAnother) => steps.push(format!(
+                "the backup is of another server, whose users could read the content of the old datastores: the content stays in `{}`; to serve it, \
+                 run mv '{}' '{}'",
+                from.display(),
+                from.display(),
+                to.display()
+            )),
             Err(why) => steps.push(format!(
                 "the content of datastores is now in `{}`, and cannot be moved back ({why}): move it to `{}` before you start a server",
                 from.display(),
@@ -135,16 +142,28 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     Ok(Restored { manifest, config, aside, kept, steps })
 }
 
-/// Moves the directory of datastores from the old data directory into the new one: a backup has no content of datastores. Returns whether there is
-/// such a directory.
-fn keep_content(from: &Path, to: &Path) -> std::io::Result<bool> {
+/// What became of the directory of datastores in the old data directory.
+enum Content {
+    /// There is none.
+    None,
+    /// It is in the new data directory.
+    Kept,
+    /// It stays in the old data directory, because the backup is of another server.
+    OfAnother,
+}
+
+/// Moves the directory of datastores from the old data directory into the new one: a backup has no content of datastores.
+fn keep_content(from: &Path, to: &Path, is_same_server: bool) -> std::io::Result<Content> {
     if std::fs::symlink_metadata(from).is_err() {
-        return Ok(false);
+        return Ok(Content::None);
+    }
+    if !is_same_server {
+        return Ok(Content::OfAnother);
     }
     std::fs::rename(from, to)?;
     // The content is in its place also if a sync fails.
     let _ = sync_directory(to).and_then(|()| sync_directory(from));
-    Ok(true)
+    Ok(Content::Kept)
 }
 
 /// The user and the group of an existing data directory, if root restores: the new directory gets the same owner.

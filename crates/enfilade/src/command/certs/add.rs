@@ -1,7 +1,8 @@
 //! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
 
 use super::{described, directory_of, place_of};
-use crate::home::Installation;
+use crate::home::{Installation, roots_of};
+use crate::reserved::{refuse_exposed, written_to};
 use crate::{clock, output, prompt, self_made};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificateFiles;
@@ -33,6 +34,11 @@ pub(super) fn run(
     let place = place_of(certificates, &name)?;
     let replaces = place.exists();
     refuse_others(&place, &joined.leaf)?;
+    refuse_exposed(
+        written_to(&place),
+        &installation.data,
+        roots_of(&installation.data, &installation.config),
+    )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
     self_made::write_for_owner(&installation.data, &place, joined.pem.as_bytes(), 0o600)?;
     for warning in &joined.warnings {

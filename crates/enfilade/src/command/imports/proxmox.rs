@@ -37,7 +37,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     if terms.pretend {
         let flag = |is_set: bool, flag: &'static str| if is_set { flag } else { "" };
         let without = flag(terms.without_second_factor, " --without-second-factor");
-        let same = flag(terms.same_users, " --same-users");
+        let same = flag(terms.same_source, " --same-source");
         let commands = vec![command(&format!("import proxmox {directory}{without}{same}"))];
         return Ok(vec![Step { why: "nothing was changed; import with".to_owned(), commands }]);
     }
@@ -53,14 +53,19 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         next.push(Step { why, commands: vec![passwd(&root)] });
     }
     if let Some(first) = factors.first() {
-        let why = format!(
-            "{} of the users had a second factor and cannot log in with a password: {}; set a new password for each, or let the old \
-             passwords alone be enough",
+        let mut why = format!(
+            "{} of the users had a second factor and cannot log in with a password: {}; set a new password for each",
             factors.len(),
             some(&factors)
         );
-        let all = command(&format!("import proxmox {directory} --without-second-factor --same-users"));
-        next.push(Step { why, commands: vec![passwd(first), all] });
+        let mut commands = vec![passwd(first)];
+        // An import with this option would give the passwords, roles and tokens of the source to records that may be others.
+        if !report.has_doubts() {
+            why.push_str(", or let the old passwords alone be enough");
+            let all = format!("import proxmox {directory} --without-second-factor --same-source");
+            commands.push(command(&all));
+        }
+        next.push(Step { why, commands });
     }
     if let Some(first) = others.first() {
         let why = format!(

@@ -130,4 +130,10 @@ impl Report {
         let found = self.items.iter().filter(|item| item.kind == kind && is_so(item));
         found.map(|item| item.name.as_str()).collect()
     }
+
+    /// Whether users, tokens or datastores existed here before the import, which may be others than those of the source.
+    pub(super) fn has_doubts(&self) -> bool {
+        let kinds = ["user", "token", "datastore"];
+        self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())
+    }
 }
