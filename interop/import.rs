@@ -144,11 +144,11 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     for (what, expected) in [
         (
             "roles ann@pbs on /",
-            "the path also covers datastores of this server that are not in the source: gone, main, tenant",
+            "the path also covers datastores of this server that existed before the import: gone, main, tenant, twin",
         ),
         (
             "roles ann@pbs!t on /datastore",
-            "the path also covers datastores of this server that are not in the source",
+            "the path also covers datastores of this server that existed before the import",
         ),
         (
             "roles ann@pbs on /access/users",

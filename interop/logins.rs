@@ -52,7 +52,7 @@ fn refused(cloud: &Cloud) -> Vec<(String, Value)> {
     let (known, disabled, deleted) =
         (user("known", &domain), user("disabled", &domain), user("deleted", &domain));
     let inside = user("inside", &closed);
-    let made = |name: &str| made_by(&cloud, name);
+    let made = |name: &str| made_by(cloud, name);
     let (of_known, of_disabled, of_deleted) =
         (made("known@tenant!c"), made("disabled@tenant!c"), made("deleted@tenant!c"));
     let gone = made("known@tenant!gone");

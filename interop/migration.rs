@@ -364,7 +364,10 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
         "{warned}"
     );
     let realms = curl(&server, "ann@pbs:ann's", "/api2/json/access/domains", &[]).text();
-    assert!(realms.contains("\"comment\":\"The company\""), "{realms}");
+    // The comment of a realm is for administrators.
+    assert!(realms.contains("\"corp\"") && !realms.contains("The company"), "{realms}");
+    let domains = server.cli(&["domain", "list"]);
+    assert!(domains.iter().any(|domain| domain["description"] == "The company"), "{domains:?}");
     assert_eq!(std::fs::read(data.join("user.cfg")).unwrap(), before);
     assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "bob@pbs:bob's")), (200, 401));
     assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());

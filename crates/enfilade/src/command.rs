@@ -223,8 +223,24 @@ fn lost_password(home: &Home) -> anyhow::Result<String> {
             let passwd = format!("user passwd {}", example::quoted(&found.name.to_string()));
             format!("; to set a password of the administrator, run `{}`", example::command(home, &passwd))
         }
-        None => format!("; no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"),
+        None => match of_cloud(home)? {
+            Some(who) => {
+                let passwd = format!("user passwd {}", example::quoted(&who));
+                format!(
+                    "; to set a password of the administrator of Identity v3, run `{}`",
+                    example::command(home, &passwd)
+                )
+            }
+            None => format!("; no enabled user has the role Admin on /: {NEW_ADMINISTRATOR}"),
+        },
     })
+}
+
+/// A user with the role admin on the system, as `enfilade bootstrap` makes it.
+fn of_cloud(home: &Home) -> anyhow::Result<Option<String>> {
+    let rows = enfilade_admin::keystone::list_grants(home.source())?;
+    let is_admin = |row: &enfilade_admin::keystone::GrantSummary| row.on == "system" && row.role == "admin";
+    Ok(rows.into_iter().find(|row| is_admin(row) && !row.who.starts_with('@')).map(|row| row.who))
 }
 
 fn enabled(yes: bool) -> String {
