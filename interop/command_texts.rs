@@ -9,6 +9,7 @@ fn the_error_about_a_name_says_what_is_meant() {
     let house = House::new();
     let data = house.scratch.path().join("data");
     house.must("project add demo --domain local");
+    house.must("project add other --domain corp");
     for (line, parts) in [
         (
             "user add dave@example.com",
@@ -26,7 +27,11 @@ fn the_error_about_a_name_says_what_is_meant() {
         ),
         ("project set demp --disable", ["there is no project `demp`", "is `demo` meant?"]),
         ("project set demp@local --disable", ["there is no project `demp@local`", "is `demo@local` meant?"]),
-        ("project set demo --disable", ["several projects", "demo@corp, demo@local"]),
+        // The manager of a domain can create a project of any name there, so a name alone never means it.
+        (
+            "project set other --disable",
+            ["neither the domain Default nor the domain local", "one of: other@corp"],
+        ),
         (
             "token create ann@local!x --project demo@corp",
             ["has no role", "enfilade role assign --project demo@corp"],
@@ -73,11 +78,14 @@ fn a_command_says_what_it_changed() {
     };
     house.must("token create ann@local!own --own-roles");
     for (line, part) in [
-        ("project set demo --disable", "project demo: disabled; its sessions have ended"),
-        ("project set demo --enable --description=", "project demo: description removed, enabled"),
+        ("project set demo@corp --disable", "project demo@corp: disabled; its sessions have ended"),
+        ("project set demo@corp --enable --description=", "project demo@corp: description removed, enabled"),
         ("token set ann@local!one --disable --comment x", "token ann@local!one: disabled, comment x"),
         ("user set ann@local --uid 1000 --comment=", "user ann@local: comment removed, uid 1000"),
-        ("datastore set main --comment x --project demo", "datastore main: comment x, project demo"),
+        (
+            "datastore set main --comment x --project demo@corp",
+            "datastore main: comment x, project demo@corp",
+        ),
         ("catalog service image glance", "already exists, nothing was changed"),
         ("catalog service volume cinder", "service cinder (volume) created"),
         ("catalog endpoint cinder public https://127.0.0.1/", "the public endpoint is https://127.0.0.1/"),

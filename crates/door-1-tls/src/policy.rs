@@ -107,7 +107,7 @@ impl Policy {
                 builder.with_client_cert_verifier(verifier(
                     &provider,
                     [&named, &silent],
-                    &revoked,
+                    options.crl_file.is_some().then_some(revoked.as_slice()),
                     is_required,
                     names,
                 )?)
@@ -212,7 +212,7 @@ fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>,
 fn verifier(
     provider: &Arc<CryptoProvider>,
     [named, silent]: [&[u8]; 2],
-    revoked: &[u8],
+    revoked: Option<&[u8]>,
     is_required: bool,
     names: bool,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
@@ -235,10 +235,13 @@ fn verifier(
     }
     let hints: Vec<_> = CertificateDer::pem_slice_iter(named).flatten().collect();
     let crls: Vec<CertificateRevocationListDer<'static>> =
-        CertificateRevocationListDer::pem_slice_iter(revoked)
+        CertificateRevocationListDer::pem_slice_iter(revoked.unwrap_or_default())
             .collect::<Result<_, _>>()
             .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
     let has_crls = !crls.is_empty();
+    if revoked.is_some() && !has_crls {
+        return Err("there is no revocation list in PEM form (`BEGIN X509 CRL`) in the `crl-file`, so no revoked certificate would be refused".into());
+    }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .with_crls(crls)
         .clear_root_hint_subjects();
@@ -308,6 +311,9 @@ mod tests {
             assert!(said.contains(why), "{options}: {said}");
         }
         assert!(policy("verify optional ca-file /ca", b"nothing").unwrap_err().contains("no certificate"));
+        // The certificate of the authority is no revocation list.
+        let said = policy("verify required ca-file /ca crl-file /ca", &ca).unwrap_err();
+        assert!(said.contains("there is no revocation list in PEM form"), "{said}");
     }
 
     #[test]

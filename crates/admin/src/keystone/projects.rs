@@ -13,7 +13,7 @@ use enfilade_facts::tables::{
     Binding, Datastore, Domain, GrantScope, Leaving, LeavingKey, Name, NameKey, Profile, Project,
     ResourceKind, Reverse, ReverseKey,
 };
-use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{DatastoreName, DomainId, ProjectId, Realm, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 impl StoredResource for Project {
@@ -197,7 +197,8 @@ pub fn add_project(
     })
 }
 
-/// Finds a project by id, `NAME@DOMAIN`, or a name that only one project has.
+/// Finds a project by id, by `NAME@DOMAIN`, or by a name in the domain `Default` or `local`. Managers of other domains can create projects of any name,
+/// so a name alone never means a project of theirs.
 ///
 /// # Errors
 /// When no project or more than one matches.
@@ -222,22 +223,23 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
         let found = view.get::<Name>(&NameKey::project(&domain_id(view, &realm)?, name))?;
         return found.map(Name::project).ok_or_else(missing);
     }
-    let mut found = Vec::new();
+    let (mut own, mut others) = (Vec::new(), Vec::new());
     for (id, domain) in view.list::<Domain>(&[])? {
         let project = view.get::<Name>(&NameKey::project(&id, text))?.map(Name::project);
+        let is_own = id == DomainId::DEFAULT || domain.name == Realm::local();
+        let found = if is_own { &mut own } else { &mut others };
         found.extend(project.map(|project| (format!("{text}@{}", domain.name), project)));
     }
-    found.sort();
-    match found.as_slice() {
-        [] => Err(missing()),
+    let said = |mut found: Vec<(String, ProjectId)>, why: &str| {
+        found.sort();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        Err(Error::Invalid(format!("{why} `{text}`; expected one of: {}", names.join(", "))))
+    };
+    match own.as_slice() {
         [(_, id)] => Ok(*id),
-        all => {
-            let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
-            Err(Error::Invalid(format!(
-                "several projects have the name `{text}`; expected one of: {}",
-                names.join(", ")
-            )))
-        }
+        [] if others.is_empty() => Err(missing()),
+        [] => said(others, "neither the domain Default nor the domain local has a project"),
+        _ => said(own, "several projects have the name"),
     }
 }
 

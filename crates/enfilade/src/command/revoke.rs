@@ -383,9 +383,13 @@ impl Outcome {
                     subject.delete()
                 )
             }
-            _ if !subject.projects.is_empty() && subject.users.is_empty() => format!(
-                "users with a role on project {name} can open new sessions; to refuse them: enfilade project set {} --disable",
-                output::word(name)
+            // The users of other domains can have roles on the projects of a domain, and on the domain.
+            _ if matches!(*kind, "project" | "domain") => format!(
+                "users with a role on {kind} {name} can open new sessions; to refuse them: enfilade {kind} {}",
+                match *kind {
+                    "domain" => format!("disable {}", output::word(name)),
+                    _ => format!("set {} --disable", output::word(name)),
+                }
             ),
             _ if subject.users.is_empty() && matches!(*kind, "session" | "chain") => return None,
             Deletes::Everything => {
