@@ -275,8 +275,11 @@ fn what_cannot_be_restored_changes_nothing() {
     // The changed byte is in the key itself. After the end of the key there is padding of the archive, which belongs to no file.
     flipped[at - 30] ^= 1;
     std::fs::write(&damaged, flipped).unwrap();
+    let foreign = here.join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("letter.txt"), "").unwrap();
     let before = names(here);
-    let new = here.join("new");
+    let (new, of_another) = (here.join("new"), [server.data().join("keys/r"), server.data().join("sub")]);
     for (data, arguments, input, expected) in [
         (&new, vec![text(&cut)], "", "the backup is damaged"),
         (&new, vec![text(&damaged)], "", "differs from the manifest"),
@@ -298,6 +301,10 @@ fn what_cannot_be_restored_changes_nothing() {
             "other processes have them open; stop them first",
         ),
         (&here.join("no/such"), vec![text(&file)], "", "make it with `mkdir -p`"),
+        (&of_another[0], vec![text(&file)], "", "is in the data directory"),
+        (&of_another[1], vec![text(&file)], "", "is in the data directory"),
+        (&foreign, vec![text(&file), "--force"], "", "has other files, such as `letter.txt`"),
+        (&file, vec![text(&file), "--force"], "", "is a file, not a directory"),
     ] {
         let why = refused(data, &[&["restore"], &arguments[..]].concat(), input);
         assert!(why.contains(expected) && why.contains("nothing was changed"), "{arguments:?}: {why}");
@@ -556,6 +563,20 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
     // `doctor` warns when two intervals have passed. The interval is long here, because on a busy machine a backup may be late by seconds.
     let seldom = environment.map(|(name, value)| (name, if name.ends_with("EVERY") { "1h" } else { value }));
     assert_eq!(doctor(&seldom)["state"], "ok");
+    // The backups of another directory do not count.
+    let elsewhere = scratch.path().join("elsewhere");
+    let moved = seldom
+        .map(|(name, value)| (name, if name.ends_with("DIRECTORY") { text(&elsewhere) } else { value }));
+    assert!(
+        doctor(&moved)["says"].as_str().unwrap().contains("no backup was made in `[backup] directory` yet")
+    );
+    let inside = server.data().join("b");
+    let within =
+        seldom.map(|(name, value)| (name, if name.ends_with("DIRECTORY") { text(&inside) } else { value }));
+    assert_eq!(doctor(&within)["state"], "error");
+    let checked = server.cli_output_with(&within, &["config", "check"], "");
+    let why = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(!checked.status.success() && why.contains("would be lost together with it"), "{why}");
     // No datastore can contain the directory of backups.
     for path in [&directory, &directory.join("below"), &scratch.path().to_owned()] {
         let output =

@@ -116,11 +116,24 @@ fn a_name_that_comes_back_has_nothing_of_the_one_before() {
     assert!(made.status.success());
     server.cli(&["datastore", "set", "tank", "--project", "admin"]);
     let before = &server.cli(&["datastore", "show", "tank"])[0];
-    assert_eq!((before["quota"].as_u64(), before["project"].as_str()), (Some(1), Some("admin")));
+    assert_eq!((before["quota"].as_u64(), before["project"].as_str()), (Some(1), Some("admin@Default")));
     server.cli(&["datastore", "remove", "tank"]);
     store(&server, "tank", &[]);
     let after = &server.cli(&["datastore", "show", "tank"])[0];
     assert!(after["quota"].is_null() && after["project"].is_null(), "{after}");
+}
+
+#[test]
+fn lines_of_nobody_in_acl_cfg_are_told() {
+    let server = Server::start();
+    let acl = "acl:1:/datastore/main:nobody@pbs,admin@local,@none:DatastoreReader\n";
+    std::fs::write(server.data().join("acl.cfg"), acl).unwrap();
+    let doctor = || String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    let found = (0..100).map(|_| (std::thread::sleep(Duration::from_millis(100)), doctor()).1);
+    let found =
+        found.into_iter().find(|found| found.contains("which does not exist")).expect("doctor says it");
+    assert!(found.contains("acl.cfg has 1 entry of `nobody@pbs`, which does not exist"), "{found}");
+    assert!(found.contains("`@none") && !found.contains("entry of `admin@local`"), "{found}");
 }
 
 #[test]

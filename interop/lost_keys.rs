@@ -71,6 +71,18 @@ fn a_lost_key_of_tokens_is_not_replaced_until_the_loss_is_accepted() {
     assert_eq!(status(&server, &format!("alice@local!test:{}", new[0]["value"].as_str().unwrap())), 200);
     assert!(!doctor(&server));
     assert_eq!(server.cli(&["keys", "init", "--accept-loss"])[0]["tokens_refused"], 0);
+    // A text that says that nothing changed would be wrong if another key is accepted.
+    server.stop();
+    write_key(&key, &[7; 32]);
+    let mut command = std::process::Command::new(crate::server::BINARY);
+    let told =
+        command.arg("--data").arg(server.data()).args(["keys", "init", "--accept-loss"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(
+        told.contains("token-hash.key` is the key of API tokens from now on: 1 API token is refused"),
+        "{told}"
+    );
+    assert!(!told.contains("nothing changed"), "{told}");
 }
 
 #[test]

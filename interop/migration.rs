@@ -159,7 +159,13 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         assert!(next.contains(expected), "{expected}: {next}");
     }
     // The report as plain text has the same content, and `--pretend` changes nothing.
-    for expected in ["WOULD BE IMPORTED", "second factor bob@pbs", "nothing was changed; import with", from] {
+    for expected in [
+        "WOULD BE IMPORTED",
+        "password ann@pbs",
+        "second factor bob@pbs",
+        "nothing was changed; import with",
+        from,
+    ] {
         assert!(told.0.contains(expected), "{expected}: {}", told.0);
     }
 
@@ -183,6 +189,55 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         again.iter().filter(|item| item["kind"] == "password" && item["left_out"].is_null()).collect();
     assert_eq!((taken.len(), &taken[0]["name"]), (1, &Value::from("bob@pbs")), "{again:#?}");
     assert_eq!((again.last().unwrap()["taken"].as_u64(), whoami(&server, "bob@pbs:bob's")), (Some(1), 200));
+}
+
+#[test]
+fn an_import_brings_nothing_back_that_was_removed_or_revoked() {
+    let there = Scratch::new();
+    let (source, stores) = (there.path().join("pbs"), there.path().join("stores"));
+    proxmox(&source, &stores);
+    let write = |name: &str, text: &str| std::fs::write(source.join(name), text).unwrap();
+    std::fs::remove_file(source.join("tfa.json")).unwrap();
+    write("user.cfg", "user: ann@pbs\n\ntoken: ann@pbs!t\n\nuser: bob@pbs\n\nuser: dan@pbs\n\n");
+    write("token.shadow", &format!("{{\"ann@pbs!t\":\"{}\"}}", hash("one")));
+    let acl = "acl:1:/datastore/plain:ann@pbs,bob@pbs,dan@pbs:DatastoreReader\n";
+    write("acl.cfg", acl);
+    let from = source.to_str().unwrap();
+    let server =
+        Server::start_on(|data| drop(said(data, &["import", "proxmox", from])), &[WITHOUT_PENALTIES]);
+    let logins = ["ann@pbs:ann's", "ann@pbs!t:one", "bob@pbs:bob's"];
+    assert_eq!(logins.map(|login| whoami(&server, login)), [200; 3]);
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(server.data().join("imported.json")).unwrap()).unwrap();
+    assert!(record.to_string().contains("\"token ann@pbs!t\""), "{record}");
+    server.cli(&["revoke", "user", "ann@pbs", "--everything"]);
+    server.cli(&["user", "remove", "bob@pbs"]);
+    server.cli(&["role", "remove", "--path", "/datastore/plain", "--auth-id", "dan@pbs", "DatastoreReader"]);
+    // Also if the source takes rights away that a role gives here, the report says so.
+    write(
+        "acl.cfg",
+        &format!("{acl}acl:1:/datastore/plain:ann@pbs:NoAccess\n").replace("ann@pbs,bob", "bob"),
+    );
+    for options in [&[][..], &["--same-source"], &["--same-source", "--without-second-factor"]] {
+        let again = server.cli(&[&["import", "proxmox", from], options].concat());
+        assert_eq!(again.last().unwrap()["taken"], 0, "{options:?}: {again:#?}");
+        assert_eq!(logins.map(|login| whoami(&server, login)), [401; 3], "{options:?}");
+    }
+    let again = server.cli(&["import", "proxmox", from, "--same-source"]);
+    for (what, expected) in [
+        ("password ann@pbs", "revoked on this server"),
+        ("token ann@pbs!t", "removed or revoked here since"),
+        ("user bob@pbs", "removed or revoked here since"),
+        ("roles dan@pbs on /datastore/plain", "removed or revoked here since"),
+        (
+            "roles ann@pbs on /datastore/plain",
+            "has DatastoreReader on /datastore/plain here, which was not changed",
+        ),
+    ] {
+        let item =
+            again.iter().find(|item| item["what"] == what).unwrap_or_else(|| panic!("{what}: {again:#?}"));
+        assert!(item["left_out"].as_str().unwrap_or_default().contains(expected), "{what}: {item}");
+    }
 }
 
 #[test]
@@ -371,6 +426,14 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     assert_eq!(std::fs::read(data.join("user.cfg")).unwrap(), before);
     assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "bob@pbs:bob's")), (200, 401));
     assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());
+    // The records that the server follows are no imported ones.
+    let kinds = report.last().unwrap()["kinds"].to_string();
+    assert!(!kinds.contains("\"user\"") && !kinds.contains("\"roles\""), "{kinds}");
+    // A revoked password does not come back, and nobody is told to bring it back.
+    server.cli(&["revoke", "user", "ann@pbs", "--everything"]);
+    assert!(!doctor().contains("shadow.json has"), "{}", doctor());
+    let again = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
+    assert_eq!((&again.last().unwrap()["taken"], whoami(&server, "ann@pbs:ann's")), (&Value::from(0), 401));
     let elsewhere = there.path().join("elsewhere");
     proxmox(&elsewhere, there.path());
     let refused = server.cli_output(&["import", "proxmox", elsewhere.to_str().unwrap()], "");
@@ -441,7 +504,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     said(&data, &["init"]);
     let text = bootstrap(&data, &[]);
     for expected in [
-        "user admin@Default created; the user has the role admin on project admin and on the system\n",
+        "user admin@Default created; the user has the role admin on project admin@Default and on the system\n",
         "another user has the name admin: admin@local;",
         "openstack user show --domain Default admin\n",
         "OS_AUTH_URL=https://localhost:8443/v3 ",

@@ -227,8 +227,15 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let position =
         position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
     if matches!(edit, DatastoreEdit::Remove) {
-        sections.remove(position);
+        // All sections of the name: otherwise, the path of another one would be served from now on.
+        sections.retain(|section| section.id != name.as_str());
         return Ok(());
+    }
+    let count = sections.iter().filter(|section| section.id == name.as_str()).count();
+    if count > 1 {
+        return Err(format!(
+            "datastore.cfg has {count} sections with the name `{name}`, and only one is valid: remove the others from the file first"
+        ));
     }
     let Some(section) = sections.get_mut(position) else { return Ok(()) };
     if let Some(error) = &section.error {
@@ -299,4 +306,24 @@ fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) ->
 
 fn comment_of<'a>(properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
     properties.into_iter().find(|(key, _)| *key == "comment").map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_there_twice_is_removed_completely_and_not_changed() {
+        let section = |name: &str, path: &str| {
+            Section::new("datastore", name, vec![("path".to_owned(), path.to_owned())])
+        };
+        let mut sections = vec![section("dupe", "/a"), section("main", "/m"), section("dupe", "/b")];
+        let name: DatastoreName = "dupe".parse().unwrap();
+        let why = apply(&mut sections, &name, &DatastoreEdit::Maintenance(None)).unwrap_err();
+        assert!(why.starts_with("datastore.cfg has 2 sections with the name `dupe`"), "{why}");
+        apply(&mut sections, &name, &DatastoreEdit::Remove).unwrap();
+        let left: Vec<&str> = sections.iter().map(|section| section.id.as_str()).collect();
+        assert_eq!(left, ["main"]);
+        assert!(apply(&mut sections, &name, &DatastoreEdit::Remove).is_err());
+    }
 }

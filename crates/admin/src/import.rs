@@ -22,12 +22,14 @@ pub struct Imported {
     pub left_out: Option<String>,
     /// How the imported record differs from that in the source, if the operator has to know.
     pub differs: Option<String>,
+    /// Whether this is only a remark about a record that the server follows in its file. The import did not add the record.
+    pub is_remark: bool,
 }
 
 impl Imported {
     /// An imported record.
     pub fn taken(kind: &'static str, name: impl Into<String>) -> Self {
-        Imported { kind, name: name.into(), left_out: None, differs: None }
+        Imported { kind, name: name.into(), left_out: None, differs: None, is_remark: false }
     }
 
     /// A record that was left out.
@@ -38,6 +40,11 @@ impl Imported {
     /// A record that was imported, or that was left out for the reason `left_out`.
     pub fn of(kind: &'static str, name: impl Into<String>, left_out: Option<String>) -> Self {
         Imported { left_out, ..Imported::taken(kind, name) }
+    }
+
+    /// A remark about a record that the server follows in its file.
+    pub fn remark(kind: &'static str, name: impl Into<String>, differs: String) -> Self {
+        Imported { differs: Some(differs), is_remark: true, ..Imported::taken(kind, name) }
     }
 
     /// Adds the difference between the imported record and the record in the source.
@@ -51,6 +58,17 @@ impl Imported {
         self.left_out.as_deref() == Some(HERE)
     }
 
+    /// Whether a later import must not bring the record back if it is removed here meanwhile: it was imported, or is here already.
+    pub fn is_to_stay_removed(&self) -> bool {
+        let is_here = (self.left_out.is_none() && !self.is_remark) || self.has_password_here();
+        is_here && GIVES_ACCESS.contains(&self.kind)
+    }
+
+    /// Whether a password was left out because the user has one here.
+    pub fn has_password_here(&self) -> bool {
+        self.left_out.as_deref() == Some(HAS_PASSWORD)
+    }
+
     /// The kind and the name.
     pub fn what(&self) -> String {
         format!("{} {}", self.kind, self.name).trim_end().to_owned()
@@ -59,6 +77,26 @@ impl Imported {
 
 /// The reason for which an existing record is left out.
 const HERE: &str = "the record already exists in this store";
+
+/// Why a user who has a password gets none.
+const HAS_PASSWORD: &str = "the user already has a password on this server";
+
+/// The kinds of records that let somebody in, or give rights.
+const GIVES_ACCESS: [&str; 4] = ["user", "token", "password", "roles"];
+
+/// Why a record that an earlier import added, and that is not here any more, is not added again.
+fn removed(kind: &str) -> String {
+    let next = match kind {
+        "user" => "create the user with `enfilade user create`",
+        "token" => "create a token with `enfilade token create`",
+        "password" => "set a new one with `enfilade user passwd`",
+        _ => "assign them with `enfilade role assign`",
+    };
+    let again = if kind == "roles" { "they are" } else { "it is" };
+    format!(
+        "an earlier import added this, and it was removed or revoked here since; if {again} wanted again, {next}"
+    )
+}
 
 /// Why nothing is given to an existing record.
 fn existed(what: &str) -> String {

@@ -65,7 +65,7 @@ pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
-pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
+pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role, roles_of_nobody};
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,

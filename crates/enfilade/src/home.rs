@@ -28,6 +28,7 @@ use enfilade_sources::locks::{LmdbLocks, MemoryLocks};
 use enfilade_sources::mounts::MountWatch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// The maximum size of the memo for verified credentials, in bytes: about 130,000 credentials of users in few groups. The memory is allocated when
@@ -42,6 +43,8 @@ pub(crate) struct Home {
     pub(crate) config: Config,
     /// The configuration file that the command line names.
     pub(crate) config_file: Option<PathBuf>,
+    /// Whether the configuration file existed when it was last read.
+    had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
@@ -87,6 +90,8 @@ pub(crate) struct Installation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
+    /// As [`IfMissing::Create`], also if only the store is missing in the data directory of an earlier server: the command fills the store.
+    Refill,
     Refuse,
 }
 
@@ -100,8 +105,11 @@ impl Installation {
         let data = data_directory(data)?;
         refuse_unusable(&data)?;
         match if_missing {
-            IfMissing::Create => {
+            IfMissing::Create | IfMissing::Refill => {
                 check_new(&data)?;
+                if if_missing == IfMissing::Create {
+                    refuse_lost_store(&data)?;
+                }
                 make_directory(&data, None)?;
             }
             IfMissing::Refuse if is_house(&data) => {}
@@ -186,8 +194,25 @@ const PREPARED: [&str; 12] = [
     "tfa.json",
 ];
 
+/// Names of files that only a server or a command writes, and only when there is a store of facts.
+const OF_A_STORE: [&str; 6] =
+    ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password"];
+
+/// Refuses the data directory of an earlier server whose store is missing: a new store would know none of its users, roles and revocations.
+fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
+    let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
+    match rest {
+        Some(rest) => bail!(
+            "`{place}` was in use (it has `{rest}`), but its store of facts, `{place}/facts`, is missing; nothing was created; put it back, or restore \
+             a backup: enfilade --data '{place}' facts restore FILE; to begin without the old users, roles and revocations, move `{place}` away first",
+            place = data.display()
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a directory with other files, so that no data directory is made at a mistyped path.
-fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
+pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let is_ours = |name: &&str| data.join(name).exists();
     if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
         return Ok(());
@@ -251,6 +276,7 @@ impl Home {
         let home = Home {
             files,
             reserved: Arc::new(reserved),
+            had_config_file: AtomicBool::new(config::path(&data, config_file.as_deref()).exists()),
             data,
             config,
             config_file,
@@ -400,8 +426,24 @@ impl Home {
     }
 
     /// Reads the configuration again.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be used, or was removed. Without the file every key would have its default, such as `strict_sni = false`.
     pub(crate) fn read_config(&self) -> anyhow::Result<Config> {
-        config::read(&self.data, self.config_file.as_deref())
+        let path = config::path(&self.data, self.config_file.as_deref());
+        let exists = || path.exists();
+        let is_there = exists();
+        let config = config::read(&self.data, self.config_file.as_deref())?;
+        // The second look finds a file that was removed during the reading.
+        let is_there = is_there && exists();
+        if !is_there && self.had_config_file.load(Ordering::Relaxed) {
+            bail!(
+                "configuration `{}` is missing, and the server has read it before: restore it, or create an empty file for the default of every key",
+                path.display()
+            );
+        }
+        self.had_config_file.store(is_there, Ordering::Relaxed);
+        Ok(config)
     }
 
     /// Updates the facts from the files that people edit. Problems in the files are printed as warnings, and the command continues.
@@ -522,4 +564,23 @@ pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
 pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
     let made = directory::make_for(path, group);
     made.with_context(|| format!("directory `{}` cannot be made", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_store_is_not_made_in_the_place_of_a_lost_one() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let data = scratch.path();
+        std::fs::create_dir(data.join("keys")).unwrap();
+        refuse_lost_store(data).unwrap();
+        std::fs::write(data.join("sessions"), "").unwrap();
+        let why = Installation::find(Some(data.to_owned()), None, IfMissing::Create).err().unwrap();
+        assert!(why.to_string().contains("facts restore"), "{why}");
+        Installation::find(Some(data.to_owned()), None, IfMissing::Refill).unwrap();
+        std::fs::create_dir(data.join("facts")).unwrap();
+        refuse_lost_store(data).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::config::{self, Config};
 use anyhow::{Context as _, bail, ensure};
-use enfilade_admin::{CertificatePlace, Exposed, Reserved, exposed};
+use enfilade_admin::{CertificatePlace, Exposed, Reserved, exposed, real_path};
 use enfilade_facts::Source;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_tls::CrtList;
@@ -80,9 +80,16 @@ pub(crate) fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> a
     refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
 }
 
-/// Refuses a configured directory of backups that shares files with a datastore.
+/// Refuses a configured directory of backups that shares files with a datastore, or that is in the data directory.
 pub(crate) fn refuse_exposed_backups(data: &Path, config: &Config, roots: Roots) -> anyhow::Result<()> {
     let Some(directory) = config.backup.directory.clone().map(PathBuf::from) else { return Ok(()) };
+    ensure!(
+        !real_path(&directory).starts_with(real_path(data)),
+        "configuration: `backup.directory`: `{}` is in the data directory `{}`, and its backups would be lost together with it: choose another directory, \
+         best on another disk",
+        directory.display(),
+        data.display()
+    );
     let own = Reserved { directories: [directory].into(), ..Reserved::default() };
     refuse_exposed(own, data, roots).context("configuration: `backup.directory`")
 }

@@ -3,14 +3,14 @@
 use super::passwords::Passwords;
 use super::source::{ProxmoxFiles, ProxmoxTerms};
 use super::stores::Stores;
-use super::{HERE, Imported, existed, no_sid_left};
+use super::{HAS_PASSWORD, HERE, Imported, existed, no_sid_left, removed};
 use crate::access::name_of_user;
 use crate::change_context::random;
 use crate::error::Error;
 use crate::resolve::{Target, dangling, token_id, user_id, who};
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Credential, Domain, FileName, Name, NameKey, Password, SidSpace, SidSpaceKey,
-    User, Verifier, Who,
+    Assignment, AssignmentKey, Credential, Domain, FileName, Name, NameKey, Password, Revocation, Revoked,
+    SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, Realm, Role, RolePath, Ugid, UserId, Userid,
@@ -74,7 +74,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             }
         }
         self.report.extend(self.passwords.of_nobody());
-        self.report.extend(self.passwords.second_factors());
+        let factors = self.passwords.second_factors(&self.report);
+        self.report.extend(factors);
         if let Some((before, after)) = self.space {
             self.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &after);
         }
@@ -151,6 +152,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let there = files_of(path);
             let more = gives_more((stores, self.passwords.terms.same_source), others.as_ref(), path);
             let more = more.or_else(|| unread.contains(ugid).then(in_doubt));
+            let was_added = self.files.was_added(KIND, &format!("{ugid} on {path}"));
+            let more = more.or_else(|| was_added.then(|| removed(KIND)));
             let more = more.filter(|_| !only_takes_away(roles));
             let left_out = self.roles(there.as_ref().unwrap_or(path), ugid, roles, more)?;
             let moved = there.map(|there| format!("on this server the files of this namespace are in {there}, so the roles are assigned on that path"));
@@ -178,7 +181,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             let moved = files_of(path)
                 .map(|there| format!("on this server the files of this namespace are in {there}, so assign the roles on that path"));
             for differs in moved.into_iter().chain(reads_all(roles)) {
-                self.report.push(Imported::taken("roles", format!("{ugid} on {path}")).but(Some(differs)));
+                self.report.push(Imported::remark("roles", format!("{ugid} on {path}"), differs));
             }
         }
         // The administrator root@pam exists even without a section in `user.cfg`.
@@ -200,16 +203,20 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     /// source: a stranger could then log in as this user.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
-        if let (None, None, Err(why)) = (self.stores, &user.password, self.passwords.of(userid)) {
-            let differs = Some(format!("without a password: {why}"));
-            self.report.push(Imported::taken("user", userid.to_string()).but(differs));
+        let offered = match self.was_revoked(userid, id)? {
+            Some(why) => self.passwords.of(userid).and(Err(why)),
+            None => self.passwords.offered(userid),
+        };
+        if let (None, None, Err(why)) = (self.stores, &user.password, &offered) {
+            let why = format!("without a password: {why}");
+            self.report.push(Imported::remark("user", userid.to_string(), why));
         }
         if !self.passwords.has(userid) {
             return Ok(());
         }
         let is_same = self.stores.is_none() || self.users.contains_key(userid);
-        let left_out = match self.passwords.of(userid) {
-            _ if user.password.is_some() => Some("the user already has a password on this server".to_owned()),
+        let left_out = match offered {
+            _ if user.password.is_some() => Some(HAS_PASSWORD.to_owned()),
             _ if !is_same => Some(existed("the user")),
             Err(why) => Some(why),
             Ok(hash) => {
@@ -220,6 +227,15 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         };
         self.report.push(Imported::of("password", userid.to_string(), left_out));
         Ok(())
+    }
+
+    /// Why a user without a password gets none: everything of the user was revoked here. The mark of the revocation is purged at some time; after that,
+    /// the record of earlier imports says the same.
+    fn was_revoked(&self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
+        let mark = self.view.get::<Revocation>(&Revoked::User(*id))?;
+        Ok(mark.map(|_| {
+            format!("the sessions of the user were revoked on this server; set a new password with `enfilade user passwd {userid}`")
+        }))
     }
 
     fn user(&mut self, userid: &Userid, entry: &Entry) -> Result<(), Error> {
@@ -234,7 +250,15 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             Err(Error::Missing { .. }) => {}
             Err(why) => return Err(why),
         }
-        let password = self.passwords.of(userid);
+        if self.files.was_added("user", &userid.to_string()) {
+            self.report.push(Imported::left("user", userid.to_string(), removed("user")));
+            if self.passwords.has(userid) {
+                let why = format!("there is no user `{userid}`");
+                self.report.push(Imported::left("password", userid.to_string(), why));
+            }
+            return Ok(());
+        }
+        let password = self.passwords.offered(userid);
         self.new_user(userid, entry, password.as_ref().ok().map(|hash| Password::of((*hash).to_owned())))?;
         let differs = password.as_ref().err().map(|why| format!("without a password: {why}"));
         self.report.push(Imported::taken("user", userid.to_string()).but(differs));
@@ -361,6 +385,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
                 Err(why) => return Err(why),
             }));
         };
+        if self.files.was_added("token", &authid.to_string()) {
+            return Ok(Some(removed("token")));
+        }
         let Some(hash) = self.files.hashes.hashes.get(&authid.to_string()) else {
             return Ok(Some("token.shadow has no hash of the token's secret".to_owned()));
         };
@@ -419,8 +446,14 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         };
         let Some(here) = here else { return Ok(Some(format!("there is no {named}"))) };
         let key = AssignmentKey { path: path.clone(), who: here };
-        if self.view.get::<Assignment>(&key)?.is_some() {
-            return Ok(Some(HERE.to_owned()));
+        if let Some(before) = self.view.get::<Assignment>(&key)? {
+            let takes_away = is_same
+                && only_takes_away(roles)
+                && before.roles.iter().any(|(role, _)| *role != Role::NoAccess);
+            return Ok(Some(match takes_away {
+                true => still_has(&named, path, &before),
+                false => HERE.to_owned(),
+            }));
         }
         if !is_same {
             return Ok(Some(match ugid {
@@ -457,6 +490,16 @@ fn gives_more(
 
 fn in_doubt() -> String {
     "another line of acl.cfg about this user, token or group cannot be read, and may take the rights away: correct it, and import again".to_owned()
+}
+
+/// Why the NoAccess of the source was left out, although rights stay that the source takes away.
+fn still_has(named: &str, path: &RolePath, before: &Assignment) -> String {
+    let roles: Vec<&str> = before.roles.iter().map(|(role, _)| role.name()).collect();
+    format!(
+        "the source takes all rights away there, but the {named} has {} on {path} here, which was not changed: remove it with `enfilade role remove`, \
+         and assign NoAccess",
+        roles.join(", ")
+    )
 }
 
 /// Whether the roles only take rights away.

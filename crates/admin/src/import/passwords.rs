@@ -1,7 +1,7 @@
 //! Decides which users of a Proxmox Backup Server get a password on this server, and says why the other users get no password.
 
-use super::Imported;
 use super::source::{ProxmoxFiles, ProxmoxTerms};
+use super::{Imported, removed};
 use enfilade_facts::vocabulary::Userid;
 use std::collections::BTreeMap;
 
@@ -53,6 +53,15 @@ impl<'f> Passwords<'f> {
         }
     }
 
+    /// As [`Passwords::of`], but without a password that an earlier import gave the user, and that the user has no longer.
+    pub(super) fn offered(&self, user: &Userid) -> Result<&'f str, String> {
+        let hash = self.of(user)?;
+        match self.files.was_added("password", &user.to_string()) {
+            true => Err(removed("password")),
+            false => Ok(hash),
+        }
+    }
+
     /// Whether the user has this hash in `shadow.json`.
     pub(super) fn is(&self, user: &Userid, hash: &str) -> bool {
         let known = self.files.passwords.as_ref().filter(|_| user.realm().as_str() == REALM_OF_SHADOW);
@@ -74,16 +83,21 @@ impl<'f> Passwords<'f> {
         nobody.map(|id| Imported::left("password", id, NO_SUCH_USER)).collect()
     }
 
-    /// A result for each user with a second factor, because no second factor is checked here.
-    pub(super) fn second_factors(&self) -> Vec<Imported> {
+    /// A result for each user with a second factor, because no second factor is checked here. `report` has the results for passwords.
+    pub(super) fn second_factors(&self, report: &[Imported]) -> Vec<Imported> {
+        let has_one = |user: &Userid| {
+            let name = user.to_string();
+            let is_given = |item: &Imported| item.left_out.is_none() || item.has_password_here();
+            report.iter().any(|item| item.kind == "password" && item.name == name && is_given(item))
+        };
         let each = self.files.factors.iter().map(|(user, kinds)| {
             let is_user =
                 self.files.users.entries.contains_key(&user.clone().into()) || *user == Userid::root_pam();
-            let then = match self.of(user) {
-                _ if !is_user => NO_SUCH_USER,
-                Ok(_) => "the user can log in with the password alone",
-                Err(_) if self.has(user) => "the user's password was left out, too",
-                Err(_) => "no password was imported for the user",
+            let then = match () {
+                () if !is_user => NO_SUCH_USER,
+                () if has_one(user) => "the user can log in with the password alone",
+                () if self.has(user) => "the user's password was left out, too",
+                () => "no password was imported for the user",
             };
             let why = format!("{}: no second factor is checked here; {then}", counted(kinds));
             Imported::left("second factor", user.to_string(), why)

@@ -9,6 +9,7 @@ use enfilade_sources::files::proxmox_logins::{self, Passwords, Realms, SecondFac
 use enfilade_sources::files::section_config::{self, LineError, Section};
 use enfilade_sources::files::token_shadow::{Hashes, TokenShadow};
 use enfilade_sources::files::user_cfg::{self, UserCfg};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The options of an import from Proxmox Backup Server.
@@ -33,6 +34,8 @@ pub struct ProxmoxFiles {
     /// `None` if `shadow.json` does not exist.
     pub(super) passwords: Option<Passwords>,
     pub(super) factors: SecondFactors,
+    /// What earlier imports added, by kind and name.
+    earlier: BTreeSet<String>,
 }
 
 impl ProxmoxFiles {
@@ -49,6 +52,21 @@ impl ProxmoxFiles {
     /// The directory of the files.
     pub fn directory(&self) -> &Path {
         self.from.directory()
+    }
+
+    /// Names what earlier imports added. Of this, what is not here any more was removed or revoked, and is not added again.
+    #[must_use]
+    pub fn after(self, earlier: BTreeSet<String>) -> Self {
+        ProxmoxFiles { earlier, ..self }
+    }
+
+    /// What earlier imports added, by kind and name.
+    pub fn earlier(&self) -> &BTreeSet<String> {
+        &self.earlier
+    }
+
+    pub(super) fn was_added(&self, kind: &str, name: &str) -> bool {
+        self.earlier.contains(&format!("{kind} {name}"))
     }
 
     /// The users with a second factor.
@@ -123,5 +141,6 @@ fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<ProxmoxFiles, Error> {
         realms: proxmox_logins::realms(&bytes(proxmox_logins::DOMAINS)?.unwrap_or_default()),
         passwords,
         factors,
+        earlier: BTreeSet::new(),
     })
 }

@@ -7,6 +7,8 @@ use crate::backup::schedule;
 use crate::config::without_effect;
 use crate::files::without_login;
 use crate::home::{Installation, file_set};
+use crate::reserved::refuse_exposed_backups;
+use crate::self_made::unused_names;
 use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
 use enfilade_admin::{BadCertificate, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
@@ -60,7 +62,8 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
     owner::become_owner(&installation.data)?;
     let mut findings =
         vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
-    let useless = without_effect(&installation.config);
+    let mut useless = without_effect(&installation.config);
+    useless.extend(unused_names(&installation.config.tls, &installation.data));
     findings.push(well("configuration", "valid; `enfilade config show` prints it"));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
     findings.extend(certificates_of(installation));
@@ -145,14 +148,28 @@ fn backups(installation: &Installation) -> Finding {
         Ok(record) => record,
         Err(why) => return warning(what, format!("{why:#}")),
     };
+    if let Err(why) = refuse_exposed_backups(&installation.data, &installation.config, Vec::new()) {
+        return error(what, format!("{why:#}"));
+    }
     if let Some(failed) = record.failed {
         return error(
             what,
             format!("the last backup failed at {}: {}", output::time(failed.unix_seconds), failed.why),
         );
     }
-    match record.made.last() {
-        None => warning(what, "no backup was made yet: a running server makes the first backup at once"),
+    let directory = schedule::directory(installation);
+    match record.last_in(directory.as_deref()) {
+        None => warning(
+            what,
+            "no backup was made in `[backup] directory` yet: a server makes the first one at its start; restart a server that was started before `[backup]` was set",
+        ),
+        Some(last) if schedule::is_gone(&last.file) => error(
+            what,
+            format!(
+                "the last backup `{}` is missing: check the directory and its disk; a running server makes a new backup within 10 minutes",
+                last.file.display()
+            ),
+        ),
         Some(last) if last.unix_seconds + 2 * every < clock::now().unix_seconds => warning(
             what,
             format!(
@@ -160,21 +177,18 @@ fn backups(installation: &Installation) -> Finding {
                 output::time(last.unix_seconds)
             ),
         ),
-        Some(last) if last.file.starts_with(&installation.data) => warning(
-            what,
-            format!(
-                "the backup `{}` would be lost together with the data directory that contains it: set `[backup] directory` to a directory on another disk",
-                last.file.display()
-            ),
-        ),
-        Some(last) => well(
-            what,
-            format!(
-                "`{}`, and {}",
-                last.file.display(),
-                output::counted(record.made.len() - 1, "older backup", "older backups")
-            ),
-        ),
+        Some(last) => {
+            let older =
+                record.made.iter().rev().skip(1).filter(|older| !schedule::is_gone(&older.file)).count();
+            well(
+                what,
+                format!(
+                    "`{}`, and {}",
+                    last.file.display(),
+                    output::counted(older, "older backup", "older backups")
+                ),
+            )
+        }
     }
 }
 
@@ -252,7 +266,8 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
     };
     let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
     let bad = [looked.bad, verified.bad].concat();
-    let (certificates, warnings) = (looked.certificates.after(verified.out), verified.warnings);
+    let certificates = looked.certificates.after(verified.out);
+    let warnings = [looked.warnings, verified.warnings].concat();
     let now = clock::now().unix_seconds;
     let said = |bad: BadCertificate| warning("certificate", format!("`{}`: {}", bad.file, bad.why));
     let mut findings: Vec<Finding> = bad.into_iter().chain(warnings).map(said).collect();
@@ -444,7 +459,8 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     }
 }
 
-/// A warning for each datastore that does not exist and on which roles are assigned. The API of Proxmox and `acl.cfg` accept such paths.
+/// A warning for each datastore that does not exist and on which roles are assigned, and for each user, token or group in `acl.cfg` that does not
+/// exist. The API of Proxmox and `acl.cfg` accept both.
 fn roles(lmdb: &Lmdb) -> Vec<Finding> {
     let found =
         enfilade_admin::list_roles(lmdb).and_then(|rows| Ok((rows, enfilade_admin::list_datastores(lmdb)?)));
@@ -466,7 +482,21 @@ fn roles(lmdb: &Lmdb) -> Vec<Finding> {
             ),
         )
     };
-    unknown.into_iter().map(says).collect()
+    let mut findings: Vec<Finding> = unknown.into_iter().map(says).collect();
+    match enfilade_admin::roles_of_nobody(lmdb) {
+        Ok(nobody) => findings.extend(nobody.into_iter().map(|(name, count)| {
+            let entries = output::counted(count, "entry", "entries");
+            warning(
+                "roles",
+                format!(
+                    "acl.cfg has {entries} of `{name}`, which does not exist: correct the name, or remove them, because a later user, token or group of \
+                     this name would get the roles"
+                ),
+            )
+        })),
+        Err(why) => findings.push(error("roles", why.to_string())),
+    }
+    findings
 }
 
 fn datastores(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {

@@ -8,8 +8,8 @@ mod report;
 
 use self::report::Report;
 use crate::cli::Import;
-use crate::config;
 use crate::home::{self, Home, IfMissing, Installation, data_directory, is_house, seed};
+use crate::{config, placed};
 use anyhow::Context as _;
 use enfilade_admin::{ProxmoxFiles, ProxmoxTerms};
 use enfilade_facts::MemoSeed;
@@ -32,7 +32,7 @@ pub(super) fn run(
     if is_new {
         home::check_new(&data)?;
     }
-    let records = Records::read(command)?;
+    let records = Records::read(command, &data)?;
     let mut report = match is_new {
         true => Some(rehearse(&records, &data, config_file)?),
         false => None,
@@ -52,7 +52,7 @@ enum Records<'c> {
 }
 
 impl<'c> Records<'c> {
-    fn read(command: &'c Import) -> anyhow::Result<Self> {
+    fn read(command: &'c Import, data: &Path) -> anyhow::Result<Self> {
         Ok(match command {
             Import::Proxmox { directory, without_second_factor, same_source, .. } => {
                 let terms = ProxmoxTerms {
@@ -60,7 +60,8 @@ impl<'c> Records<'c> {
                     without_second_factor: *without_second_factor,
                     same_source: *same_source,
                 };
-                let files = ProxmoxFiles::read(&FileSet::new(directory), terms)?;
+                let files = ProxmoxFiles::read(&FileSet::new(directory), terms)?
+                    .after(placed::imported_before(data)?);
                 Records::Proxmox(Box::new(files), terms)
             }
             Import::Keystone { os_cloud, passwords, leave_out_taken, .. } => {

@@ -74,6 +74,8 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     }
     let mut text = match is_made {
         true => format!("keys created in {directory}"),
+        // With `--accept-loss` the key of API tokens may change, as the lines below say.
+        false if accept_loss => format!("{directory} has keys already, which stay as they are"),
         false => format!("{directory} has keys already; nothing changed"),
     };
     if lost_sessions.is_some() {
@@ -90,7 +92,8 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
         Some(names) => {
             let count = names.len();
             text.push_str(&format!(
-                "\n{} refused until a new secret is made with `enfilade token regenerate`; `enfilade doctor` lists them:",
+                "\n`{}` is the key of API tokens from now on: {} refused until a new secret is made with `enfilade token regenerate`; `enfilade doctor` lists them:",
+                token_key::path(&home.data).display(),
                 output::counted(count, "API token is", "API tokens are")
             ));
             names

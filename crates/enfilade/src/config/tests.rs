@@ -110,6 +110,9 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             "line 2: `true`: expected a list of addresses, networks and `unix`, such as [\"10.0.0.0/8\"]",
         ),
         ("[tls]\nacme = true", None, "line 2: `true`: expected a list of names, such as [\"nas.lan\"]"),
+        ("[backup]\nrecipients = ''", None, "line 2: no recipient: expected at least one"),
+        ("[backup]\nrecipients = []", None, "line 2: no recipient: expected at least one"),
+        ("[backup]\nrecipients = ['']", None, "line 2: no recipient: expected at least one"),
         ("[backup]\nkeep = 0", None, "line 2: 0 is too small; expected a number from 1 on"),
         (
             "[backup]\ndirectory = 'b'",
@@ -185,6 +188,9 @@ fn an_address_of_two_listeners_is_told_of() {
         let said = without_effect(&of(text, &[]).unwrap());
         assert_eq!(said.first().map(String::as_str), expected, "{text}");
     }
+    let said = |text: &str| without_effect(&of(text, &[]).unwrap()).join(" ");
+    assert!(said("[backup]\nevery = '1h'").starts_with("no backups are made: "));
+    assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::fit;
 use crate::backup::FACTS;
 use crate::cli::Restore;
 use crate::config::{self, Config};
-use crate::home::{data_directory, refuse_served};
+use crate::home::{data_directory, is_house, refuse_foreign, refuse_served};
 use crate::progress::Progress;
 use crate::reserved::{DATASTORES, data_alone, refuse_exposed};
 use crate::upkeep::audit;
@@ -47,6 +47,7 @@ pub(in crate::command) fn restore(
         .and_then(|backup| backup.verify_and_take(FileName::Datastores.as_str()))
         .with_context(unchanged)?;
     refuse_served(&data, &[&data, &manifest.data]).with_context(unchanged)?;
+    refuse_within(&data).with_context(unchanged)?;
     let of_backup = enfilade_admin::roots_in_file(&datastores.unwrap_or_default());
     refuse_exposed(data_alone(&data), &manifest.data, of_backup).with_context(unchanged)?;
     let backup = Backup::open(source, key.as_ref()).with_context(unchanged)?;
@@ -70,6 +71,11 @@ fn key(command: &Restore) -> anyhow::Result<Option<Key>> {
 
 /// The path of the data directory without symbolic links, because the new directory is made in its real parent.
 fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
+    ensure!(
+        !data.exists() || data.is_dir(),
+        "`{}` is a file, not a directory: give the data directory with --data",
+        data.display()
+    );
     if data.exists() {
         return Ok(std::fs::canonicalize(data)?);
     }
@@ -89,6 +95,18 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(above).with_context(named)?.join(name))
 }
 
+/// Refuses a place in the data directory of a server: its files would be mixed with the keys and the content of that server.
+fn refuse_within(data: &Path) -> anyhow::Result<()> {
+    match data.ancestors().skip(1).find(|above| is_house(above) && above.join("keys").exists()) {
+        Some(above) => bail!(
+            "`{}` is in the data directory `{}` of another server: give a directory outside of it with --data",
+            data.display(),
+            above.display()
+        ),
+        None => Ok(()),
+    }
+}
+
 struct Restored {
     manifest: Manifest,
     config: Config,
@@ -106,6 +124,9 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
         "data directory `{}` is not empty: give another one with --data, or --force to move it aside",
         data.display()
     );
+    if !is_empty {
+        refuse_foreign(data)?;
+    }
     refuse_mount(data)?;
     let facts = data.join("facts");
     // No server may begin to use the old directory while it is moved.
@@ -181,6 +202,11 @@ fn refuse_mount(data: &Path) -> anyhow::Result<()> {
     let above =
         data.parent().context("the data directory has no parent directory: give another one with --data")?;
     if data.exists() && device(data)? != device(above)? {
+        ensure!(
+            !is_house(data),
+            "`{}` is a mount point, which cannot be replaced in one step: restore into a directory outside of it, then move the files",
+            data.display()
+        );
         bail!(
             "`{}` is a mount point, which cannot be replaced in one step: restore into a directory in it, such as \
              --data '{}'",
@@ -235,10 +261,17 @@ fn tell(data: &Path, restored: &Restored, json: bool) {
     }
     let mut lines = vec![about(manifest), format!("restored to `{}`", data.display())];
     lines.push(format!(
-        "everything that was revoked, disabled or deleted after {} is valid again, also sessions and credentials: revoke it again before you start a server",
+        "everything that was revoked, disabled, deleted or taken away (also by NoAccess) after {} is valid again, also sessions and credentials: \
+         revoke it again before you start a server",
         output::time(manifest.unix_seconds)
     ));
-    lines.extend(aside.iter().map(|aside| format!("the old data directory is in `{}`", aside.display())));
+    lines.extend(aside.iter().map(|aside| {
+        let log = format!("enfilade --data '{}' facts log --last 1000", aside.display());
+        format!(
+            "the old data directory is in `{}`; its last changes, which name what to revoke again: {log}",
+            aside.display()
+        )
+    }));
     lines.extend(
         kept.iter()
             .map(|kept| format!("the content of datastores was kept: it is still in `{}`", kept.display())),

@@ -1,9 +1,9 @@
 //! `enfilade import proxmox`, and the steps for the operator after it.
 
 use super::report::{Report, Step};
-use crate::example;
 use crate::home::Home;
 use crate::output::{counted, some};
+use crate::{example, placed};
 use enfilade_admin::{Imported, ProxmoxFiles, ProxmoxTerms, import_proxmox, writable_chunk_stores};
 use enfilade_facts::vocabulary::Userid;
 use enfilade_sources::files::proxmox_logins::{SECOND_FACTORS, SHADOW};
@@ -12,6 +12,9 @@ use std::path::Path;
 pub(super) fn run(home: &Home, files: &ProxmoxFiles, terms: ProxmoxTerms) -> anyhow::Result<Report> {
     let directory = files.directory();
     let (items, at) = import_proxmox(&home.change_context(), files, terms)?;
+    if !terms.pretend {
+        placed::record_import(&home.data, home.config.facts.group, files.earlier(), &items)?;
+    }
     let mut report = Report { items, at, pretend: terms.pretend, notes: notes(directory), next: Vec::new() };
     if !terms.pretend && example::make_first_keys(home)? {
         report.notes.push("Fernet keys were created: logins with `access/ticket` need them.".to_owned());
