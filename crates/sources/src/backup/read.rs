@@ -40,8 +40,8 @@ impl Backup {
         if std::fs::metadata(path).map_err(failed)?.is_dir() {
             return Self::open_directory(path);
         }
-        let is_encrypted = begins_as_age(&File::open(path).map_err(failed)?).map_err(failed)?;
         let opened = decrypted(path, key)?;
+        let is_encrypted = begins_as_age(&File::open(path).map_err(failed)?).map_err(failed)?;
         let manifest = first(&mut entries(&mut tar::Archive::new(opened))?, is_encrypted)?;
         Ok(Backup { manifest, files: Files::Archive(decrypted(path, key)?) })
     }
