@@ -69,10 +69,15 @@ fn an_application_credential_and_a_session_have_the_roles_of_their_project() {
     let ask = ["zoe@local!ci", "main"];
     assert_eq!((status(), explain(&server, &ask).as_deref()), (404, Some("access AC01")));
     assert!(
-        next(&server, &ask).contains("enfilade datastore set main --project "),
+        next(&server, &ask).contains("enfilade datastore set main --project plain@local"),
         "{}",
         next(&server, &ask)
     );
+    // If the datastore is bound to another project, a new binding would take it away from that project.
+    server.cli(&["project", "add", "other@local"]);
+    server.cli(&["datastore", "set", "main", "--project", "other@local"]);
+    let step = next(&server, &ask);
+    assert!(step.contains("for the project other@local") && !step.contains("datastore set"), "{step}");
     server.cli(&["datastore", "set", "main", "--project", "plain@local"]);
     assert_eq!((status(), explain(&server, &ask)), (207, None));
     // The password or an API token of the user has no roles on the project; a session for the project has them.
@@ -115,6 +120,76 @@ fn a_new_file_is_judged_by_its_directory() {
     let command = step.split("enfilade ").nth(1).unwrap_or_else(|| panic!("{step}"));
     server.cli(&command.split(' ').collect::<Vec<_>>());
     assert_eq!((explain(&server, &ask), put("/dav/main/new")), (None, 201), "{step}");
+}
+
+#[test]
+fn the_next_step_gives_only_what_is_missing_and_takes_nothing_away() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let root = server.data().join("datastores/main");
+    std::fs::create_dir_all(root.join("family")).unwrap();
+    std::fs::write(root.join("family/file"), "x").unwrap();
+    std::fs::set_permissions(root.join("family/file"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let run = |step: &str, expected: &str| {
+        let command = step.split("enfilade ").nth(1).unwrap_or_else(|| panic!("{step}"));
+        assert!(command.starts_with(expected), "{step}");
+        let line = format!("exec \"$@\" {}", command.split(';').next().unwrap());
+        let arguments = ["-c", &line, "sh", crate::server::BINARY, "--data"];
+        let done = std::process::Command::new("sh").args(arguments).arg(server.data()).output().unwrap();
+        assert!(done.status.success(), "{step}: {done:?}");
+    };
+    // A user without any role gets one on the path that was asked about.
+    server.cli(&["user", "add", "bob@local"]);
+    server.add_token("bob@local!test");
+    let ask = ["bob@local", "main", "/family/file", "read-data"];
+    run(&next(&server, &ask), "role assign --path /datastore/main/family/file --auth-id bob@local");
+    assert_eq!(explain(&server, &ask), None);
+    // All lines of an ACL stay.
+    server.cli(&["acl", "set", "main", "/family/file", "allow alice@local full"]);
+    run(&next(&server, &ask), "acl set main /family/file 'allow bob@local ");
+    assert_eq!(explain(&server, &ask), None);
+    assert_eq!(curl(&server, &alice, "/dav/main/family/file", &[]).status, 200);
+    // What is in the way is named, although a request gets the answer of an absent object.
+    std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();
+    for (path, expected) in
+        [("/link", "is a link"), ("/link/x", "/link is a link"), ("/family/file/x", "/family/file is a file")]
+    {
+        let step = next(&server, &["admin@local", "main", path, "read-data"]);
+        assert!(step.contains(expected), "{step}");
+    }
+    // An ACL would replace the mode bits, so none is proposed.
+    std::fs::write(root.join("plain"), "x").unwrap();
+    std::fs::set_permissions(root.join("plain"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let step = next(&server, &["alice@local", "main", "/plain", "read-data"]);
+    assert!(step.contains("mode bits 600") && !step.contains("acl set"), "{step}");
+}
+
+#[test]
+fn an_assigned_role_says_what_decides_about_its_effect() {
+    let server = Server::start();
+    server.add_user("alice", "DatastorePowerUser");
+    let assign = |path: &str, role: &str| {
+        let command = std::process::Command::new(crate::server::BINARY)
+            .arg("--data")
+            .arg(server.data())
+            .args(["role", "assign"])
+            .args(["--path", path, "--auth-id", "alice@local", role])
+            .output()
+            .unwrap();
+        assert!(command.status.success(), "{command:?}");
+        String::from_utf8([command.stdout, command.stderr].concat()).unwrap()
+    };
+    let main = "/datastore/main";
+    let said = assign(main, "DatastoreReader");
+    assert!(
+        said.contains("in addition to DatastorePowerUser; to take that away: enfilade role remove"),
+        "{said}"
+    );
+    assign(main, "NoAccess");
+    let said = assign(main, "DatastoreBackup");
+    assert!(said.contains("it has no effect while NoAccess is there, too"), "{said}");
+    let said = assign("/datastore/main/famly", "DatastoreReader");
+    assert!(said.contains("warning: there is nothing at /datastore/main/famly"), "{said}");
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let ben = made("/v3/users", "user", ben);
     let roles = call(&cloud, &token, "GET", "/v3/roles?name=reader", &Value::Null);
     let reader = roles["roles"][0]["id"].as_str().unwrap();
+    call(&cloud, &token, "PUT", &format!("/v3/roles/{role}/implies/{reader}"), &Value::Null);
     call(&cloud, &token, "PUT", &format!("/v3/projects/{outer}/users/{ben}/roles/{reader}"), &Value::Null);
     let of_ben = json!({ "identity": { "methods": ["password"], "password": { "user": { "id": ben, "password": "correct horse" } } },
                          "scope": { "project": { "id": outer } } });
@@ -155,12 +156,24 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     }
     let credentials = held(&here, &token_here, &path, "application_credentials");
     assert_eq!(credentials[0]["name"], "ci");
+    // The credential has no secret yet, and the reason says so.
+    let output = here.cli_output(&["explain", "admin@Default!ci", "main"], "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("ID08") && said.contains("enfilade token regenerate 'admin@Default!ci'"), "{said}");
     // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
     // Imported records, which have the ids of the original, are listed by name.
     let listed = here.cli(&["role", "list", "--named"]);
     assert!(listed.iter().any(|row| row["on"] == "domain d1, inherited"), "{listed:#?}");
+    here.cli(&["role", "remove", "--domain", "d1", "--inherited", "--auth-id", "ann@d1", "cook"]);
+    let listed = here.cli(&["role", "list", "--named"]);
+    assert!(listed.iter().all(|row| row["on"] != "domain d1, inherited"), "{listed:#?}");
+    // The source has a domain `local` with a user in it.
+    assert!(
+        report.last().unwrap()["notes"].to_string().contains("The domain `local` of the source"),
+        "{report:#?}"
+    );
 
     // If `bootstrap` ran first, nothing is imported without `--leave-out-taken`.
     let late = Server::start_with(&[WITHOUT_PENALTIES]);
@@ -175,6 +188,10 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let left = String::from_utf8_lossy(&left.stdout).into_owned();
     assert!(left.contains("the user or group of the role assignment does not exist"), "{left}");
     let of_ben = left.lines().find(|line| line.contains("ben@d1!of-ben")).unwrap();
+    // The service of `bootstrap` stays the only one of its type and name.
+    let service = left.lines().find(|line| line.contains("service identity keystone")).unwrap();
+    assert!(service.contains("another service in this store has this type and name"), "{left}");
+    assert!(left.contains("without implied roles that are not in this store: reader"), "{left}");
     assert!(of_ben.contains("the credential's user has no role on its project in this store"), "{left}");
 }
 

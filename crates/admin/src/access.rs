@@ -157,7 +157,7 @@ fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Erro
         (None, _) => WayKind::ApiToken,
     };
     let gives = match delegation {
-        Some(delegation) => roles_on(view, &delegation.roles, &delegation.project)?,
+        Some(delegation) => given_by(view, &row.owner, id, &delegation)?,
         None if row.own_roles => "the token's own roles, limited by the roles of its owner".to_owned(),
         None => "all roles of its owner".to_owned(),
     };
@@ -185,14 +185,48 @@ fn by_trust(view: &View<'_>, user: &UserId, id: &TrustId) -> Result<Option<Way>,
     Ok(Some(Way { kind, user: *user, name, gives, expires: trust.expires, record }))
 }
 
+/// What an application credential gives: of its roles only those that its owner still has, and nothing in datastores if it has access rules.
+fn given_by(
+    view: &View<'_>,
+    owner: &UserId,
+    id: &CredentialId,
+    delegation: &Delegation,
+) -> Result<String, Error> {
+    let held = match enfilade_identity::roles_of(view, owner, &delegation.project, Some(id)) {
+        Ok(held) => held,
+        Err(Refusal::Facts(why)) => return Err(why.into()),
+        // Door 2 refuses the owner, so the credential does not work at all.
+        Err(_) => return roles_on(view, &delegation.roles, &delegation.project),
+    };
+    let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
+    let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
+    // A role that is implied by a lost role may still be held.
+    let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
+    let mut gives = match kept.is_empty() {
+        true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),
+        false => roles_on(view, &kept, &delegation.project)?,
+    };
+    if !lost.is_empty() {
+        gives += &format!("; not {}, because its owner no longer has that there", names_of(view, &lost)?);
+    }
+    if !delegation.rules.is_empty() {
+        gives += "; no files, because it has access rules";
+    }
+    Ok(gives)
+}
+
 /// Roles on a project by name, such as `member, reader on project work@Default`.
 pub(crate) fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -> Result<String, Error> {
+    let on = name_of_scope(view, &GrantScope::Project(*project))?;
+    Ok(format!("{} on {on}", names_of(view, roles)?))
+}
+
+fn names_of(view: &View<'_>, roles: &[RoleId]) -> Result<String, Error> {
     let mut names = Vec::new();
     for id in roles {
         names.push(view.get::<NamedRole>(id)?.map_or_else(|| id.to_string(), |role| role.name));
     }
-    let on = name_of_scope(view, &GrantScope::Project(*project))?;
-    Ok(format!("{} on {on}", names.join(", ")))
+    Ok(names.join(", "))
 }
 
 /// A role that a user has.
@@ -245,7 +279,7 @@ fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
     for (grantee, ugid) in &grantees {
         for (key, _) in view.list::<Grant>(&GrantKey::of(grantee))? {
             let role = view.get::<NamedRole>(&key.role)?.map_or_else(|| key.role.to_string(), |row| row.name);
-            held.push(HeldRole { on: name_of_scope(view, &key.scope)?, role, assigned_to: ugid.to_string() });
+            held.push(HeldRole { on: name_of_scope(view, &key.scope)?, role, assigned_to: full_name(ugid) });
         }
     }
     for (key, assignment) in view.list::<Assignment>(&[])? {
@@ -260,12 +294,20 @@ fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
         let role = |(role, _): (Role, bool)| HeldRole {
             on: key.path.to_string(),
             role: role.to_string(),
-            assigned_to: ugid.to_string(),
+            assigned_to: full_name(ugid),
         };
         held.extend(assignment.roles.into_iter().map(role));
     }
     held.sort();
     Ok(held)
+}
+
+/// The name of a user or group with its realm.
+fn full_name(ugid: &Ugid) -> String {
+    match ugid {
+        Ugid::Group(group) => format!("@{group}"),
+        Ugid::Authid(authid) => authid.to_string(),
+    }
 }
 
 /// The name of a user or group, as role assignments have it.

@@ -46,9 +46,10 @@ pub use groups::{groups_of, set_member};
 pub use import::{CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, taken_names};
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
+pub(crate) use projects::full_name;
 pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, children_of, find_project, list_projects,
-    parents_of, set_default_project, set_project, subtree_of,
+    name_of_project, parents_of, set_default_project, set_project, subtree_of,
 };
 pub(crate) use resolve::userid_of;
 pub use resolve::{

@@ -60,7 +60,7 @@ pub fn lacks_secret(
         Ok(()) => Ok(None),
         Err(why @ Refusal::Facts(_)) => Err(why),
         Err(_) if account.credential.is_some() && account.verifiers(now).is_empty() => {
-            Ok(Some(Refusal::Unknown(authid.clone())))
+            Ok(Some(Refusal::no_secret(authid.clone())))
         }
         Err(why) => Ok(Some(why)),
     }

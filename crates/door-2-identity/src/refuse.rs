@@ -189,6 +189,12 @@ pub const CODES: [RefusalRow; 27] = [
 ];
 
 impl Refusal {
+    /// The refusal of a token without a secret, such as an imported application credential.
+    pub(crate) fn no_secret(authid: Authid) -> Self {
+        let why = "it has no secret on this server: set one with `enfilade token regenerate`".to_owned();
+        Refusal::BadHash { authid, why }
+    }
+
     /// Whether the refusal counts as a failed login, because a client may be guessing secrets.
     pub fn is_failure(&self) -> bool {
         matches!(

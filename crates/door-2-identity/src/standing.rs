@@ -46,8 +46,12 @@ pub fn check_secret(
     account.check_password(now)?;
     // A user in too many groups is refused.
     view.groups_of(&user)?;
+    let verifiers = account.verifiers(now);
+    if verifiers.is_empty() && credential.is_some() {
+        return Err(Refusal::no_secret(authid));
+    }
     let mut why = "there is none".to_owned();
-    for (verifier, _) in account.verifiers(now) {
+    for (verifier, _) in verifiers {
         match verifier.crypt().map(crypt::check) {
             None | Some(Ok(())) => return Ok(()),
             Some(Err(refused)) => why = refused.to_string(),

@@ -379,6 +379,9 @@ pub(crate) enum RoleCommand {
     Remove {
         #[command(flatten)]
         assignment: Assignment,
+        /// The inherited assignment for the projects in this project or domain; `role list --named` shows it
+        #[arg(long, conflicts_with_all = ["path", "system"])]
+        inherited: bool,
     },
     /// Show all assignments
     List {

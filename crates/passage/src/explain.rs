@@ -56,6 +56,8 @@ pub enum Remedy {
     OtherCredential,
     /// Binding the datastore to the project for which the credential or session is.
     Binding(ProjectId),
+    /// A session or credential for this project: the datastore is bound to it.
+    OfOtherProject(ProjectId),
     /// This role on this project: the least one that grants the rights.
     RoleOnProject(ProjectId, &'static str),
     /// A new application credential for this project with this role. The roles of the existing one cannot change.
@@ -73,6 +75,19 @@ pub enum Remedy {
     },
     /// An ACL of the path that grants the rights.
     Acl(StorePath, AccessMask),
+}
+
+impl Remedy {
+    /// The project that the remedy names.
+    pub fn project(&self) -> Option<&ProjectId> {
+        match self {
+            Remedy::Binding(id)
+            | Remedy::OfOtherProject(id)
+            | Remedy::RoleOnProject(id, _)
+            | Remedy::NewCredential(id, _) => Some(id),
+            _ => None,
+        }
+    }
 }
 
 impl Explanation {
@@ -179,7 +194,7 @@ impl Explaining<'_> {
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
             // Nothing was opened yet, so only of the root it is known what it is. The roles for a file also suffice for a directory.
             let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
-            self.remedy = self.house.role_for(&who, name, StorePath::root(), (right, kind));
+            self.remedy = self.house.role_for(&who, name, least_place(path, right), (right, kind));
         }
         let (permit, ()) = entered.or_else(|why| self.refused(why, Vec::new()))?;
         let (kind, at) = (permit.kind(), permit.root());
@@ -256,7 +271,9 @@ impl House {
                     Ok(Ok(Some(bound))) if bound == *project => {
                         role_on_project(who, *project, least_role_on_project(missing, kind))
                     }
-                    _ => Remedy::Binding(*project),
+                    Ok(Ok(Some(bound))) => Remedy::OfOtherProject(bound),
+                    Ok(Ok(None)) => Remedy::Binding(*project),
+                    Ok(Err(_)) | Err(_) => Remedy::OfTheCode,
                 }
             }
             Reach::Everything => {
@@ -319,6 +336,12 @@ impl FoundOrNew {
             Some(NodeKind::Directory) => format!("{path} does not exist; MKCOL would create the directory"),
         }
     }
+}
+
+/// The deepest path on which a role lets a request do this, if nothing is known about the path yet. To create something, that is its folder.
+fn least_place(path: &StorePath, right: AccessMask) -> StorePath {
+    let above = creates(right).and_then(|_| path.split()).map(|(above, _)| above);
+    above.unwrap_or_else(|| path.clone())
 }
 
 /// What a request for this right would create, if the path leads to nothing.
@@ -472,7 +495,7 @@ fn with_name(text: &str, sid: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lack, lack_of, with_name};
+    use super::{Lack, lack_of, least_place, with_name};
     use crate::refuse::Refusal;
     use enfilade_access::{GivenRoles, Judgement, NodeKind, Refusal as Access};
     use enfilade_facts::vocabulary::{AccessMask, Role, StorePath};
@@ -503,6 +526,20 @@ mod tests {
         assert_eq!(lack(not_granted(AccessMask::DELETE), &own), Some(Lack::Role(vec![reader])));
         assert_eq!(lack(not_granted(AccessMask::DELETE), &of_token), Some(Lack::TokenRole(vec![reader])));
         assert_eq!(lack(enfilade_identity::Refusal::SubjectDeleted.into(), &own), None);
+    }
+
+    #[test]
+    fn a_role_is_proposed_for_the_path_or_its_folder_and_not_for_more() {
+        for (path, right, place) in [
+            ("/a/b", AccessMask::READ_DATA, "/a/b"),
+            ("/a/b", AccessMask::DELETE, "/a/b"),
+            ("/a/b", AccessMask::WRITE_DATA, "/a"),
+            ("/a", AccessMask::ADD_SUBDIRECTORY, "/"),
+            ("/", AccessMask::WRITE_DATA, "/"),
+        ] {
+            let path = StorePath::from_plain(path).unwrap();
+            assert_eq!(least_place(&path, right).to_string(), place, "{path} {right}");
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::chunks::is_chunk_store;
 use crate::change_context::ChangeContext;
 use crate::error::Error;
+use crate::keystone::full_name;
 use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage, real_path};
-use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
+use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
@@ -34,7 +35,7 @@ pub struct DatastoreDetails {
     pub row: Datastore,
     /// The path of the content.
     pub root: String,
-    /// The name of the project to which the datastore is bound.
+    /// The full name of the project to which the datastore is bound: `NAME@DOMAIN`.
     pub project: Option<String>,
     /// Properties that are not in `datastore.cfg`.
     pub profile: DatastoreProfile,
@@ -72,7 +73,7 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
             hint: "see `enfilade datastore list`",
         })?;
         let project = match view.get::<Binding>(name)? {
-            Some(binding) => view.get::<Project>(&binding.project)?.map(|project| project.name),
+            Some(binding) => Some(full_name(view, &binding.project)?),
             None => None,
         };
         Ok::<_, Error>((row, view.get::<DatastoreProfile>(name)?.unwrap_or_default(), project))

@@ -59,7 +59,7 @@ pub struct DomainSummary {
     pub description: Option<String>,
 }
 
-/// Creates a domain; its id is random unless one is given.
+/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default`, and another domain a random one.
 ///
 /// # Errors
 /// When the name or id is taken, or the facts cannot be changed.
@@ -70,7 +70,10 @@ pub fn add_domain(
 ) -> Result<(DomainId, At), Error> {
     ctx.commit(&format!("domain add {name}"), |view, change| {
         let by_name = NameKey::domain(name);
-        let id = id.map_or_else(|| random().map(DomainId::from_bytes), Ok)?;
+        // The domain `Default` gets the id that is usual in the configuration of clients, if no other domain has it.
+        let usual = (name.as_str() == "Default" && view.get::<Domain>(&DomainId::DEFAULT)?.is_none())
+            .then_some(DomainId::DEFAULT);
+        let id = id.or(usual).map_or_else(|| random().map(DomainId::from_bytes), Ok)?;
         if view.get::<Name>(&by_name)?.is_some() || view.get::<Domain>(&id)?.is_some() {
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });

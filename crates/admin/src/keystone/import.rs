@@ -1,7 +1,10 @@
 //! Imports the records of a Keystone server once, with their ids. Existing records stay as they are.
 
+mod taken;
 mod ways;
 
+pub use self::taken::taken_names;
+use self::taken::{Plan, has_other};
 use self::ways::Ways;
 use super::extra::IMMUTABLE;
 use super::names::check_name;
@@ -18,7 +21,7 @@ use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, Realm, RoleId, ServiceId, TokenName,
     UserId, Userid, to_rfc3339,
 };
-use enfilade_facts::{Change, Read, Source, View};
+use enfilade_facts::{Change, Read, View};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
@@ -107,36 +110,6 @@ pub struct CloudCredential {
 /// The number of records in one commit.
 const AT_ONCE: usize = 200;
 
-/// The domains, roles and projects of the source whose names already belong to other records in this store. An import would leave out these records,
-/// and all records that refer to them. The domain `local` is not reported, because every server has its own.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn taken_names(facts: &dyn Source, things: &[CloudRecord]) -> Result<Vec<String>, Error> {
-    let own = Realm::local();
-    facts.read(|view| {
-        let mut taken = Vec::new();
-        for thing in things {
-            let (kind, name, key, id) = match thing {
-                CloudRecord::Domain(id, row) if row.name != own => {
-                    ("domain", row.name.as_str(), NameKey::domain(&row.name), id.bytes())
-                }
-                CloudRecord::Role(id, row) => {
-                    let key = NameKey::role_of(row.domain.as_ref(), &row.name);
-                    ("role", row.name.as_str(), key, id.bytes())
-                }
-                CloudRecord::Project(id, row) => {
-                    ("project", row.name.as_str(), NameKey::project(&row.domain, &row.name), id.bytes())
-                }
-                _ => continue,
-            };
-            let here = view.get::<Name>(&key)?;
-            taken.extend(here.filter(|here| here.0 != *id).map(|_| format!("{kind} {name}")));
-        }
-        Ok(taken)
-    })?
-}
-
 /// Imports the records in their order, and reports on each. With `pretend` nothing is changed.
 ///
 /// # Errors
@@ -158,13 +131,14 @@ pub fn import_cloud(
     });
     let domains: HashMap<DomainId, Realm> = domains.collect();
     let (names, ways, mut done) = (names_of(things, &domains), Ways::of(things), 0);
+    let plan = &Plan::of(ctx.facts, things)?;
     // Later records refer to earlier records. So with `pretend`, all records are put into one change, and this change is not committed.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };
     for some in things.chunks(size) {
         let build = |view: &View<'_>, change: &mut Change| {
             let (domains, names, ways) = (&domains, &names, &ways);
             let mut taking =
-                Taking { view, change, domains, names, ways, space: None, taken: HashSet::new() };
+                Taking { view, change, domains, names, ways, plan, space: None, taken: HashSet::new() };
             let mut report = Vec::with_capacity(some.len());
             for thing in some {
                 let imported = taking.one(thing)?;
@@ -232,6 +206,7 @@ struct Taking<'a, 'v> {
     /// The names of records in the source, for the report.
     names: &'a HashMap<[u8; 16], String>,
     ways: &'a Ways,
+    plan: &'a Plan,
     space: Option<(SidSpace, SidSpace)>,
     /// The keys of the records that this change creates.
     taken: HashSet<Vec<u8>>,
@@ -247,13 +222,7 @@ impl Taking<'_, '_> {
                 ("domain", row.name.to_string(), left)
             }
             CloudRecord::Role(id, row) => {
-                let fits = check_name("role", &row.name).map_err(|why| why.to_string());
-                let name = NameKey::role_of(row.domain.as_ref(), &row.name);
-                let left = match fits {
-                    Ok(()) => self.named(id, row, name, *id.bytes())?,
-                    left => left,
-                };
-                ("role", row.name.clone(), left)
+                return self.role(id, row);
             }
             CloudRecord::Project(id, row) => ("project", row.name.clone(), self.project(id, row)?),
             CloudRecord::Immutable(id) => {
@@ -278,7 +247,11 @@ impl Taking<'_, '_> {
             CloudRecord::Grant(key) => ("role assignment", self.grant_in_words(key), self.grant(key)?),
             CloudRecord::Region(id, row) => ("region", id.0.clone(), self.add(id, row)?),
             CloudRecord::Service(id, row) => {
-                ("service", format!("{} {}", row.kind, row.name), self.add(id, row)?)
+                let left = match has_other(self.view, row, &self.plan.services)? {
+                    false => self.add(id, row)?,
+                    true => Err("another service in this store has this type and name".to_owned()),
+                };
+                ("service", format!("{} {}", row.kind, row.name), left)
             }
             CloudRecord::Endpoint(id, row) => {
                 let left = match self.has::<Service>(&row.service)? {
@@ -344,6 +317,30 @@ impl Taking<'_, '_> {
             Ok(()) => self.add(key, row),
             left => Ok(left),
         }
+    }
+
+    /// Imports a role. An implied role that is neither in this store nor imported is removed from it: a later role must not be implied by accident.
+    fn role(&mut self, id: &RoleId, row: &NamedRole) -> Result<Imported, Error> {
+        let (mut row, mut lost) = (row.clone(), Vec::new());
+        for implied in std::mem::take(&mut row.implies) {
+            match self.plan.roles.contains(&implied) || self.has::<NamedRole>(&implied)? {
+                true => row.implies.push(implied),
+                false => lost.push(self.called(implied.bytes(), &implied)),
+            }
+        }
+        let left = match (check_name("role", &row.name), &row.domain) {
+            (Err(why), _) => Err(why.to_string()),
+            (_, Some(domain)) if !self.has::<Domain>(domain)? => {
+                Err(format!("domain {} does not exist in this store", domain.to_keystone()))
+            }
+            _ => {
+                let name = NameKey::role_of(row.domain.as_ref(), &row.name);
+                self.named(id, &row, name, *id.bytes())?
+            }
+        };
+        let differs = (!lost.is_empty())
+            .then(|| format!("without implied roles that are not in this store: {}", lost.join(", ")));
+        Ok(Imported::of("role", row.name, left.err()).but(differs))
     }
 
     fn project(&mut self, id: &ProjectId, row: &Project) -> Result<Left, Error> {

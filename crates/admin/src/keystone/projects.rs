@@ -243,6 +243,21 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     }
 }
 
+/// The full name of a project, `NAME@DOMAIN`, or the id of a project that does not exist.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn name_of_project(source: &dyn Source, id: &ProjectId) -> Result<String, Error> {
+    source.read(|view| full_name(view, id))?
+}
+
+/// As [`name_of_project`], for a view.
+pub(crate) fn full_name(view: &View<'_>, id: &ProjectId) -> Result<String, Error> {
+    let Some(row) = view.get::<Project>(id)? else { return Ok(id.to_string()) };
+    let domain = view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?;
+    Ok(format!("{}@{}", row.name, domain.name))
+}
+
 /// Changes a project, in effect from the next request.
 ///
 /// # Errors

@@ -93,9 +93,11 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                     Some(project) => Some(Some(super::keystone::find_project(home, project)?)),
                 },
             };
+            let bound = profile.project.flatten();
+            let bound = bound.map(|id| keystone::name_of_project(home.source(), &id)).transpose()?;
             let parts = [
                 set_or_removed("comment", comment.as_deref()),
-                set_or_removed("project", project.as_deref()),
+                set_or_removed("project", bound.as_deref().or(project.as_deref())),
                 profile
                     .quota
                     .map(|quota| format!("quota {}", quota.map_or_else(|| "none".to_owned(), output::bytes))),

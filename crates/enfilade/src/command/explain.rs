@@ -5,11 +5,14 @@ use crate::cli::Explain;
 use crate::home::Home;
 use crate::output::{self, word};
 use crate::reference::action_of;
-use enfilade_admin::{Names, user_access};
-use enfilade_facts::vocabulary::{Authid, RolePath, StorePath};
+use enfilade_admin::keystone::name_of_project;
+use enfilade_admin::{AclLines, Names, get_acl, user_access};
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, ProjectId, RolePath, StorePath};
 use enfilade_facts::{Read as _, Refuse as _};
 use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
 use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The exit code for a refused access, so that scripts can tell it from a failed command, which exits with 1.
@@ -23,7 +26,16 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);
     let names = home.source().read(Names::read)??;
     let is_user = home.source().read(|view| user_access(view, &authid.user))?.is_ok();
-    let asked = Asked { arguments, is_user };
+    let named = |id: &ProjectId| name_of_project(home.source(), id);
+    let project = id.as_ref().map(named).transpose()?;
+    let of_remedy = explanation.remedy.project().map(named).transpose()?;
+    let acl = match &explanation.remedy {
+        Remedy::Acl(path, _) => get_acl(&home.change_context(), datastore, path).ok(),
+        _ => None,
+    };
+    let is_absent = explanation.doors.last().is_some_and(|door| matches!(door.code, Some("CT01" | "CT02")));
+    let obstacle = if is_absent { obstacle(home, datastore, &path)? } else { None };
+    let asked = Asked { arguments, is_user, project, of_remedy, acl, obstacle };
     for door in &mut explanation.doors {
         door.says = names.naming(&door.says);
         door.walk.iter_mut().for_each(|step| *step = names.naming(step));
@@ -42,7 +54,7 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
             })
             .collect();
         output::json_line(&json!({
-            "authid": authid.to_string(), "project": project, "datastore": datastore.to_string(),
+            "authid": authid.to_string(), "project": asked.project, "datastore": datastore.to_string(),
             "path": path.to_string(), "right": right.to_string(), "verdict": verdict, "doors": doors,
         }));
     } else {
@@ -53,7 +65,7 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
             door.walk.iter().for_each(|step| output::line(&format!("           {step}")));
             door.why.iter().for_each(|why| output::line(&format!("           next: {}", next(why))));
         }
-        let session = project.as_ref().map(|name| format!(" (a session for project {name})"));
+        let session = asked.project.as_ref().map(|name| format!(" (a session for project {name})"));
         let session = session.unwrap_or_default();
         output::line(&format!("{verdict}: {authid}{session}, {right} on {path} of {datastore}"));
     }
@@ -65,6 +77,37 @@ struct Asked<'a> {
     arguments: &'a Explain,
     /// Whether the user exists.
     is_user: bool,
+    /// The full name of the project that the operator named.
+    project: Option<String>,
+    /// The full name of the project of the remedy.
+    of_remedy: Option<String>,
+    /// The ACL of the object that the remedy names.
+    acl: Option<AclLines>,
+    /// What to do about an entry on the way that is never served, or has nothing below it.
+    obstacle: Option<String>,
+}
+
+/// What to do about an entry on the way to a path that is never served, or is a file with something below it. A request gets the answer of an absent
+/// object, but the operator may see what is there.
+fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow::Result<Option<String>> {
+    let row = home.source().read(|view| view.get::<Datastore>(datastore))??;
+    let Some(root) = row.map(|row| PathBuf::from(row.root(datastore))) else { return Ok(None) };
+    let mut at = StorePath::root();
+    for name in path.names() {
+        at = at.join(name)?;
+        let Ok(meta) = std::fs::symlink_metadata(root.join(at.as_str())) else { return Ok(None) };
+        if !meta.is_dir() && !meta.is_file() {
+            return Ok(Some(format!(
+                "{at} is a link or a special file, which is never served: replace it with a file or directory"
+            )));
+        }
+        if meta.is_file() && at != *path {
+            return Ok(Some(format!(
+                "{at} is a file, so nothing can be below it: choose another folder, or rename the file"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 impl Asked<'_> {
@@ -82,6 +125,11 @@ impl Asked<'_> {
                 word(&path.to_string())
             )),
             Refusal::Access(_) => self.about_rights(remedy),
+            Refusal::Content(ContentRefusal::Absent(_) | ContentRefusal::ParentAbsent(_))
+                if self.obstacle.is_some() =>
+            {
+                self.obstacle.clone()
+            }
             Refusal::Content(ContentRefusal::ParentAbsent(path)) => {
                 let above = StorePath::from_plain(path).ok().and_then(|path| Some(path.split()?.0));
                 above.map(|above| format!("create the folder {above} first (MKCOL)"))
@@ -99,6 +147,10 @@ impl Asked<'_> {
             IdentityRefusal::NoPassword(_) | IdentityRefusal::PasswordExpired { .. } => {
                 format!("set a password: enfilade user passwd {user}")
             }
+            IdentityRefusal::BadHash { .. } if authid.token.is_some() => {
+                format!("set a new secret: enfilade token regenerate {token}")
+            }
+            IdentityRefusal::BadHash { .. } => format!("set a password: enfilade user passwd {user}"),
             IdentityRefusal::Unknown(_) if self.is_user => {
                 format!(
                     "check the name: enfilade token list {user}; or create it: enfilade token create {token}"
@@ -129,7 +181,7 @@ impl Asked<'_> {
 
     fn about_scope(&self, why: &str) -> Option<String> {
         let authid = &self.arguments.authid;
-        let (project, user) = (word(self.arguments.project.as_ref()?), word(&authid.user.to_string()));
+        let (project, user) = (word(self.project.as_ref()?), word(&authid.user.to_string()));
         let new = word(&format!("{}!NAME", authid.user));
         Some(match why {
             IdentityRefusal::PROJECT_CLOSED => format!(
@@ -166,18 +218,22 @@ impl Asked<'_> {
         let Explain { authid, datastore, .. } = self.arguments;
         let (who, user) = (word(&authid.to_string()), word(&authid.user.to_string()));
         let new = word(&format!("{}!NAME", authid.user));
+        let project = word(self.of_remedy.as_deref().unwrap_or_default());
         Some(match remedy {
             Remedy::OfTheCode => return None,
             Remedy::OtherCredential => {
                 "no role counts for this credential: it has access rules, or no role on its project; use another credential".to_owned()
             }
-            Remedy::Binding(project) => {
+            Remedy::OfOtherProject(_) => format!(
+                "use a session or an application credential for the project {project}: the datastore is bound to it, and to one project at most"
+            ),
+            Remedy::Binding(_) => {
                 format!("bind the datastore to the project: enfilade datastore set {datastore} --project {project}")
             }
-            Remedy::RoleOnProject(project, role) => format!(
+            Remedy::RoleOnProject(_, role) => format!(
                 "give a role on the project: enfilade role assign --project {project} --auth-id {user} {role}"
             ),
-            Remedy::NewCredential(project, role) => format!(
+            Remedy::NewCredential(_, role) => format!(
                 "create a new application credential with the role {role}, which {user} must have on the project: enfilade token create {new} --project {project} --role {role}"
             ),
             Remedy::WithoutNoAccess(path, names) => {
@@ -196,21 +252,45 @@ impl Asked<'_> {
                 let too = if *of_token { format!("; the owner {user} needs the right, too") } else { String::new() };
                 format!("give a role: enfilade role assign --path {path} --auth-id {who} {role}{too}")
             }
-            Remedy::Acl(path, missing) => {
-                let path = word(&path.to_string());
+            Remedy::Acl(path, missing) => self.about_acl(path, *missing),
+        })
+    }
+
+    /// A new ACL with all lines of the present one. Without an ACL, nobody would keep the rights of the mode bits.
+    fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
+        let Explain { authid, datastore, .. } = self.arguments;
+        let (user, path) = (&authid.user, word(&path.to_string()));
+        let entry = word(&format!("allow {user} {missing}"));
+        match &self.acl {
+            Some(AclLines { lines: Some(lines), .. }) => {
+                let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
+                let inherit = match lines.contains("inherit=") {
+                    true => {
+                        "; with inherit=files,dirs in the first line, it is also for what is created there later"
+                    }
+                    false => "",
+                };
                 format!(
-                    "the role suffices, but not the ACL: see enfilade acl get {datastore} {path}; then write it again with this line first: enfilade acl set {datastore} {path} 'allow {} {missing}' LINES",
-                    authid.user
+                    "the role suffices, but not the ACL; add a line to it: enfilade acl set {datastore} {path} {entry}{lines}{inherit}"
                 )
             }
-        })
+            Some(AclLines { mode, uid, gid, .. }) => format!(
+                "the role suffices, but there is no ACL, so the mode bits {:o} (owner {uid}, group {gid}) decide: change them with chmod or chown, or give \
+                 {user} a uid: enfilade user set {} --uid NUMBER; an ACL would replace the mode bits, so it needs a line for everybody who may read or write",
+                mode & 0o7777,
+                word(&user.to_string())
+            ),
+            None => format!(
+                "the role suffices, but not the ACL: see enfilade acl get {datastore} {path}; add the line {entry} before the others"
+            ),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use enfilade_facts::vocabulary::{AccessMask, ProjectId, Role};
+    use enfilade_facts::vocabulary::Role;
 
     #[test]
     fn every_code_of_a_door_that_explain_asks_has_a_next_step() {
@@ -234,16 +314,18 @@ mod tests {
             right: AccessMask::DELETE,
             project: Some("p".into()),
         };
-        test(&Asked { arguments: &arguments, is_user: true });
+        let project = Some("p@corp".to_owned());
+        let of_remedy = project.clone();
+        test(&Asked { arguments: &arguments, is_user: true, of_remedy, project, acl: None, obstacle: None });
     }
 
     #[test]
     fn the_next_step_fits_the_reason_why_the_project_is_no_scope() {
         let no_role = "the user has no role in the scope";
         for (authid, why, says) in [
-            ("ann@local", no_role, "enfilade role assign --project p --auth-id ann@local reader"),
+            ("ann@local", no_role, "enfilade role assign --project p@corp --auth-id ann@local reader"),
             ("ann@local!ci", no_role, "create a new application credential"),
-            ("ann@local", IdentityRefusal::PROJECT_CLOSED, "enfilade project set p --enable"),
+            ("ann@local", IdentityRefusal::PROJECT_CLOSED, "enfilade project set p@corp --enable"),
             ("ann@local!ci", IdentityRefusal::OF_OTHER_PROJECT, "without --project"),
         ] {
             asked(authid, |asked| {
@@ -259,6 +341,12 @@ mod tests {
         let barred = Remedy::WithoutNoAccess(StorePath::root(), vec!["ann@local".parse().unwrap()]);
         let role = Remedy::Role { path: StorePath::root(), role: Role::DatastoreBackup, of_token: false };
         for (remedy, says) in [
+            (Remedy::Binding(project), "enfilade datastore set tank --project p@corp"),
+            // A new binding would take the datastore away from its project.
+            (
+                Remedy::OfOtherProject(project),
+                "use a session or an application credential for the project p@corp",
+            ),
             (
                 Remedy::NewCredential(project, "member"),
                 "create a new application credential with the role member",

@@ -10,7 +10,7 @@ use enfilade_admin::keystone as admin;
 use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
 use enfilade_facts::tables::{self, Interface};
-use enfilade_facts::vocabulary::{ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{ProjectId, Realm, Secret, Userid};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +26,8 @@ pub(super) fn bootstrap(
     let rules = config_of(data.clone(), config)?.passwords.rules();
     let password = prompt::new_password(new.password_stdin)?;
     rules.check_form(&password)?;
+    let wanted = wanted(&new, password);
+    wanted.check()?;
     let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
     let kept = urls_of(home, &new)?;
     let address = home.config.tls.listen.for_client();
@@ -45,19 +47,12 @@ pub(super) fn bootstrap(
     let all_kept: Vec<String> = [public_kept].into_iter().chain(others_kept).flatten().collect();
     let keys = home.fernet_keys();
     init_keys(&keys)?;
-    let wanted = admin::Bootstrap {
-        user: new.user,
-        password,
-        project: new.project,
-        role: new.role,
-        service: new.service,
-        region: Some(new.region),
-        urls: vec![
-            (Interface::Public, public.clone()),
-            (Interface::Internal, internal),
-            (Interface::Admin, administrators),
-        ],
-    };
+    let urls = vec![
+        (Interface::Public, public.clone()),
+        (Interface::Internal, internal),
+        (Interface::Admin, administrators),
+    ];
+    let wanted = admin::Bootstrap { urls, ..wanted };
     let before = list_users(home.source())?;
     let project = admin::bootstrap(&home.change_context(), &wanted)?;
     let full = wanted.user.to_string();
@@ -77,8 +72,10 @@ pub(super) fn bootstrap(
     }
     let made = if is_new { "created" } else { "already existed, and the password of the user was replaced" };
     output::line(&format!(
-        "user {full} {made}; the user has the role {} on project {} and on the system",
-        wanted.role, wanted.project
+        "user {full} {made}; the user has the role {} on project {}@{} and on the system",
+        wanted.role,
+        wanted.project,
+        wanted.user.realm()
     ));
     tell_kept_urls(&all_kept);
     if is_local {
@@ -89,6 +86,24 @@ pub(super) fn bootstrap(
     tell_same_name(home, &wanted.user, &others);
     tell_bootstrap_example(home, &wanted, &public);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The records that the options name. The URLs that the options do not name are missing.
+fn wanted(new: &Bootstrap, password: Secret) -> admin::Bootstrap {
+    let urls = [
+        (Interface::Public, &new.public_url),
+        (Interface::Internal, &new.internal_url),
+        (Interface::Admin, &new.admin_url),
+    ];
+    admin::Bootstrap {
+        user: new.user.clone(),
+        password,
+        project: new.project.clone(),
+        role: new.role.clone(),
+        service: new.service.clone(),
+        region: Some(new.region.clone()),
+        urls: urls.into_iter().filter_map(|(kind, url)| Some((kind, url.clone()?))).collect(),
+    }
 }
 
 /// The URLs of the identity service in the catalog.
@@ -239,6 +254,12 @@ pub(super) fn find_project(home: &Home, text: &str) -> anyhow::Result<ProjectId>
     Ok(admin::find_project(home.source(), text)?)
 }
 
+/// The project that a command names, and its full name NAME@DOMAIN for the answer.
+pub(super) fn find_with_name(home: &Home, text: &str) -> anyhow::Result<(ProjectId, String)> {
+    let id = find_project(home, text)?;
+    Ok((id, admin::name_of_project(home.source(), &id)?))
+}
+
 /// The name and the domain of a new project.
 fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<(&str, Realm)> {
     match (text.rsplit_once('@'), domain) {
@@ -252,7 +273,7 @@ fn place(text: &str, domain: Option<Realm>) -> anyhow::Result<(&str, Realm)> {
 }
 
 pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Result<()> {
-    let find = |text: &str| find_project(home, text);
+    let find = |text: &str| find_with_name(home, text);
     match command {
         Project::Add { name, domain, description } => {
             let (name, domain) = place(&name, domain)?;
@@ -262,7 +283,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             output::done(json, &value, &format!("project {name}@{domain} created: {id}"));
         }
         Project::Set { project, description, enable, disable } => {
-            let id = find(&project)?;
+            let (id, project) = find(&project)?;
             let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
             let at = admin::set_project(&home.change_context(), &id, &edit)?;
             let value = json!({
@@ -276,7 +297,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
             output::done(json, &value, &changes(&format!("project {project}"), [description, enabled]));
         }
         Project::Remove { project } => {
-            let id = find(&project)?;
+            let (id, project) = find(&project)?;
             let at = admin::delete::<tables::Project>(&home.change_context(), &id)?;
             admin::sweep_all(&home.change_context())?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });

@@ -3,13 +3,13 @@
 
 use super::access::{Judged, KINDS, judged};
 use super::judge::{Judge, known_sessions};
-use super::keystone::{find_project, require_domain};
+use super::keystone::{find_with_name, require_domain};
 use super::or_dash;
 use crate::cli::revoke::{Extent, Revoke};
 use crate::home::Home;
 use crate::issued::record_of;
 use crate::output::{self, counted};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use enfilade_admin::keystone::{self, RevocationSummary};
 use enfilade_admin::{
     Names, Way, WayKind, contents_of_domain, end_locks_of, name_of_user, user_access, users_in_group,
@@ -33,13 +33,19 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
         Revoke::User { user, extent } => Subject::user(home, &user, &extent)?,
         Revoke::Group { group, extent } => Subject::group(home, &group, &extent)?,
         Revoke::Domain { domain, extent } => Subject::domain(home, &domain, &extent)?,
-        Revoke::Project { project, extent } => Subject::project(home, project, &extent)?,
+        Revoke::Project { project, extent } => Subject::project(home, &project, &extent)?,
         Revoke::Token { token } => match token.parse::<Authid>() {
             Ok(authid) if authid.token.is_some() => Subject::token(home, &authid)?,
             _ => Subject::session(home, &token, false, &mut known)?,
         },
-        Revoke::Session { session, chain } => Subject::session(home, &session, chain, &mut known)?,
-        Revoke::Chain { session } => Subject::session(home, &session, true, &mut known)?,
+        Revoke::Session { session, chain } => {
+            refuse_api_token(&session)?;
+            Subject::session(home, &session, chain, &mut known)?
+        }
+        Revoke::Chain { session } => {
+            refuse_api_token(&session)?;
+            Subject::session(home, &session, true, &mut known)?
+        }
     };
     let sessions = judge.still_valid(home, known)?;
     let ways = subject.ways(home)?;
@@ -59,6 +65,16 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
         true => output::json_line(&outcome.described(&subject, home.source().at().revision.0)),
         false => outcome.lines(&subject).iter().for_each(|line| output::line(line)),
     }
+    Ok(())
+}
+
+/// Refuses the name of an API token where a session is expected.
+fn refuse_api_token(text: &str) -> anyhow::Result<()> {
+    ensure!(
+        !text.contains('!'),
+        "`{text}` is the name of an API token, not the audit id of a session; to revoke the API token: enfilade revoke token {}",
+        output::word(text)
+    );
     Ok(())
 }
 
@@ -141,8 +157,8 @@ impl Subject {
         })
     }
 
-    fn project(home: &Home, project: String, extent: &Extent) -> anyhow::Result<Subject> {
-        let id = find_project(home, &project)?;
+    fn project(home: &Home, project: &str, extent: &Extent) -> anyhow::Result<Subject> {
+        let (id, project) = find_with_name(home, project)?;
         Ok(Subject {
             kind: "project",
             name: project,
@@ -438,7 +454,13 @@ fn names_of(home: &Home, rows: &[RevocationSummary]) -> anyhow::Result<Vec<Optio
         Ok(match mark {
             Revoked::User(id) => view.get::<User>(id)?.map(|_| names.user(id)),
             Revoked::Group(id) => view.get::<Group>(id)?.map(|_| names.group(id)),
-            Revoked::Project(id) => view.get::<Project>(id)?.map(|project| project.name),
+            Revoked::Project(id) => match view.get::<Project>(id)? {
+                Some(project) => Some(match view.get::<Domain>(&project.domain)? {
+                    Some(domain) => format!("{}@{}", project.name, domain.name),
+                    None => project.name,
+                }),
+                None => None,
+            },
             Revoked::Domain(id) => view.get::<Domain>(id)?.map(|domain| domain.name.to_string()),
             Revoked::Role(id) => view.get::<NamedRole>(id)?.map(|role| role.name),
             _ => None,

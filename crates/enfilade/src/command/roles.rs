@@ -1,66 +1,55 @@
 //! `enfilade role`.
 
-use super::keystone::{find_project, require_domain};
+use super::keystone::{find_project, find_with_name, require_domain};
 use super::{defined_in, enabled, has_administrator, similar, warn_without_administrator};
+use crate::backup::schedule::is_gone;
 use crate::cli::{Assignment, On, RoleCommand};
 use crate::clock;
 use crate::home::{Home, seed};
 use crate::output::{self, counted};
 use anyhow::bail;
-use enfilade_admin::Target;
 use enfilade_admin::keystone::{
     self, RoleUse, define_role, grant_role, list_grants, list_named_roles, remove_named_role, role_use,
     take_role,
 };
+use enfilade_admin::{AssignmentSummary, Target};
 use enfilade_facts::tables::NamedRole;
 use enfilade_facts::vocabulary::{DatastoreName, Role, RoleId, RolePath};
 use enfilade_facts::{At, Read as _, Source};
 use enfilade_identity::{IdentityMemo, who_would};
 use serde_json::{Value, json};
 use std::fmt;
+use std::path::PathBuf;
 
-pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Result<()> {
+pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
-    let said = |assignment: &Assignment, at: At, text: &str, without_effect: Option<&str>| {
-        let on = &assignment.on;
-        let value = json!({
-            "path": on.path.as_ref().map(ToString::to_string), "project": on.project,
-            "domain": on.domain.as_ref().map(ToString::to_string), "system": on.system,
-            "auth_id": assignment.auth_id, "role": assignment.role, "without_effect": without_effect,
-            "revision": at.revision.0,
-        });
-        output::done(json, &value, text);
-    };
+    // The answer contains the full name of the project.
+    if let RoleCommand::Assign { assignment, .. } | RoleCommand::Remove { assignment, .. } = &mut command
+        && let Some(project) = &mut assignment.on.project
+    {
+        *project = find_with_name(home, project)?.1;
+    }
     match command {
         RoleCommand::Assign { assignment, no_propagate, before_creation } => {
-            let Assignment { on, auth_id, role } = &assignment;
-            if let Some(name) = on.path.as_ref().and_then(RolePath::datastore).filter(|_| !before_creation) {
+            if let Some(name) = assignment.on.path.as_ref().and_then(RolePath::datastore)
+                && !before_creation
+            {
                 require_datastore(home, &name)?;
             }
-            let (who, ctx) = (auth_id.parse()?, home.change_context());
-            let (at, without_effect) = match &on.path {
-                Some(path) => {
-                    let role = role.parse()?;
-                    let at = enfilade_admin::assign_role(&ctx, path, &who, role, !no_propagate)?;
-                    (at, without_effect(home, &who, path, role)?)
-                }
-                None => (grant_role(&ctx, &who, &named(home, on)?, role)?, None),
-            };
-            let text = match &without_effect {
-                Some(why) => format!("the role {role} on {on} is assigned to {auth_id}, but {why}"),
-                None => format!("{auth_id} has the role {role} on {on}"),
-            };
-            said(&assignment, at, &text, without_effect.as_deref());
+            assign(home, &assignment, !no_propagate, json)?;
         }
-        RoleCommand::Remove { assignment } => {
+        RoleCommand::Remove { assignment, inherited } => {
             let Assignment { on, auth_id, role } = &assignment;
             let (who, ctx, had_administrator) =
                 (auth_id.parse()?, home.change_context(), has_administrator(home)?);
             let at = match &on.path {
                 Some(path) => enfilade_admin::remove_role(&ctx, path, &who, role.parse()?)?,
+                None if inherited => take_role(&ctx, &who, &named(home, on)?.inherited()?, role)?,
                 None => take_role(&ctx, &who, &named(home, on)?, role)?,
             };
-            said(&assignment, at, &format!("{auth_id} no longer has the role {role} on {on}"), None);
+            let below = if inherited { ", inherited" } else { "" };
+            let value = described(&assignment, at, None, &[]);
+            output::done(json, &value, &format!("{auth_id} no longer has the role {role} on {on}{below}"));
             warn_without_administrator(home, had_administrator)?;
         }
         RoleCommand::Define { name, implies, description } => {
@@ -73,6 +62,75 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
         RoleCommand::List { named: false } => list_on_paths(source, json)?,
     }
     Ok(())
+}
+
+fn described(assignment: &Assignment, at: At, without_effect: Option<&str>, others: &[Role]) -> Value {
+    let Assignment { on, auth_id, role } = assignment;
+    let others: Vec<&str> = others.iter().map(|role| role.name()).collect();
+    json!({
+        "path": on.path.as_ref().map(ToString::to_string), "project": on.project,
+        "domain": on.domain.as_ref().map(ToString::to_string), "system": on.system,
+        "auth_id": auth_id, "role": role, "without_effect": without_effect, "other_roles": others,
+        "revision": at.revision.0,
+    })
+}
+
+/// Assigns a role. Says what else decides about its effect: other roles on the path, the owner of a token, and a path that leads to nothing.
+fn assign(home: &Home, assignment: &Assignment, propagate: bool, json: bool) -> anyhow::Result<()> {
+    let Assignment { on, auth_id, role } = assignment;
+    let (who, ctx): (Target, _) = (auth_id.parse()?, home.change_context());
+    let Some(path) = &on.path else {
+        let at = grant_role(&ctx, &who, &named(home, on)?, role)?;
+        let value = described(assignment, at, None, &[]);
+        output::done(json, &value, &format!("{auth_id} has the role {role} on {on}"));
+        return Ok(());
+    };
+    let new: Role = role.parse()?;
+    let at = enfilade_admin::assign_role(&ctx, path, &who, new, propagate)?;
+    let is_other =
+        |row: &AssignmentSummary| row.path == *path && row.who == who.to_string() && row.role != new;
+    let rows = enfilade_admin::list_roles(home.source())?;
+    let others: Vec<Role> = rows.into_iter().filter(is_other).map(|row| row.role).collect();
+    let remove = |role: Role| {
+        let (path, who) = (output::word(path.as_str()), output::word(&who.to_string()));
+        format!("enfilade role remove --path {path} --auth-id {who} {role}")
+    };
+    let without_effect = match others.contains(&Role::NoAccess) {
+        true => Some(format!("it has no effect while NoAccess is there, too: {}", remove(Role::NoAccess))),
+        false => without_effect(home, &who, path, new)?,
+    };
+    let text = match &without_effect {
+        Some(why) => format!("the role {role} on {on} is assigned to {auth_id}, but {why}"),
+        None if others.is_empty() || new == Role::NoAccess => {
+            format!("{auth_id} has the role {role} on {on}")
+        }
+        None => {
+            let names: Vec<&str> = others.iter().map(|role| role.name()).collect();
+            let remove: Vec<String> = others.iter().map(|role| remove(*role)).collect();
+            format!(
+                "{auth_id} has the role {role} on {on} in addition to {}; to take that away: {}",
+                names.join(", "),
+                remove.join("; ")
+            )
+        }
+    };
+    output::done(json, &described(assignment, at, without_effect.as_deref(), &others), &text);
+    if let Some(place) = absent(home, path)? {
+        output::note(&format!(
+            "warning: there is nothing at {path} (`{}`): check the path; the role counts for what is created there",
+            place.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The place of a path below a datastore, if the datastore is there and nothing is at the path.
+fn absent(home: &Home, path: &RolePath) -> anyhow::Result<Option<PathBuf>> {
+    let Some(name) = path.datastore() else { return Ok(None) };
+    let below = path.as_str().strip_prefix(&format!("/datastore/{name}/")).unwrap_or_default();
+    let found = enfilade_admin::list_datastores(home.source())?.into_iter().find(|row| row.name == name);
+    let root = found.map(|row| PathBuf::from(row.path)).filter(|root| !below.is_empty() && root.is_dir());
+    Ok(root.map(|root| root.join(below)).filter(|place| is_gone(place)))
 }
 
 /// Lists the role assignments of Identity v3, and the defined roles.

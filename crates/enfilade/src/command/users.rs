@@ -9,8 +9,8 @@ use crate::clock;
 use crate::home::Home;
 use crate::{first_start, output, prompt};
 use anyhow::bail;
-use enfilade_admin::{NewUser, UserEdit, keystone};
-use enfilade_facts::vocabulary::Userid;
+use enfilade_admin::{NewUser, UserEdit, WayKind, keystone, user_access};
+use enfilade_facts::vocabulary::{ProjectId, Userid};
 use enfilade_facts::{At, Read as _};
 use serde_json::json;
 
@@ -40,11 +40,29 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                 first_start::forget_first_password(&home.data);
             }
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} has a new password"));
+            let others = home.source().read(|view| user_access(view, &user))??.ways;
+            let others = others.iter().filter(|way| way.kind != WayKind::Password).count();
+            let stay = match others {
+                0 => String::new(),
+                others => format!(
+                    "; {} of the user still let in: enfilade user access {}",
+                    output::counted(others, "token or other credential", "tokens and other credentials"),
+                    output::word(&user.to_string())
+                ),
+            };
+            output::done(json, &value, &format!("user {user} has a new password{stay}"));
         }
         User::Set { user, expires, comment, uid, gid, default_project } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
-            let at = set(home, &user, &edit, default_project.as_deref())?;
+            // The project is looked up first, so that a mistyped name changes nothing.
+            let (project, default_project) = match default_project.as_deref() {
+                None | Some("") => (None, default_project),
+                Some(project) => {
+                    let (id, name) = super::keystone::find_with_name(home, project)?;
+                    (Some(id), Some(name))
+                }
+            };
+            let at = set(home, &user, &edit, default_project.is_some().then_some(project))?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             let parts = [
                 expires.map(|expires| format!("expires {}", until(expires))),
@@ -148,13 +166,13 @@ fn password(is_there: bool, until: i64) -> String {
     }
 }
 
-fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str>) -> anyhow::Result<At> {
-    // The project is looked up first, so that a mistyped name changes nothing.
-    let project = match default_project {
-        None => None,
-        Some("") => Some(None),
-        Some(project) => Some(Some(super::keystone::find_project(home, project)?)),
-    };
+/// Changes a user, and the default project if `project` is given; an inner `None` removes it.
+fn set(
+    home: &Home,
+    user: &Userid,
+    edit: &UserEdit,
+    project: Option<Option<ProjectId>>,
+) -> anyhow::Result<At> {
     let mut at = home.source().at();
     if *edit != UserEdit::default() {
         at = enfilade_admin::set_user(&home.change_context(), user, edit)?;

@@ -11,13 +11,14 @@ use crate::progress::Progress;
 use anyhow::{Context as _, ensure};
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{
-    CloudCredential, CloudRecord, CloudRecordId, CloudUser, import_cloud, list_catalog, taken_names,
+    CloudCredential, CloudRecord, CloudRecordId, CloudUser, DomainSummary, import_cloud, list_catalog,
+    list_domains, taken_names,
 };
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
     NamedRole, Password, Profile, Project, Region, RegionId, Service,
 };
-use enfilade_facts::vocabulary::{DomainId, RoleId, UserId, from_rfc3339};
+use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, UserId, from_rfc3339};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
@@ -65,6 +66,7 @@ pub(super) fn run(
     if !pretend && example::make_first_keys(home)? {
         report.notes.push("Fernet keys were created: tokens are issued with them.".to_owned());
     }
+    report.notes.extend(left_with_local(things, &list_domains(home.source())?));
     report.next = next(home, name, terms, &report);
     if !pretend {
         report.next.extend(identity_endpoints(home, things)?);
@@ -83,6 +85,33 @@ fn refuse_taken(home: &Home, things: &[CloudRecord]) -> anyhow::Result<()> {
         some(&names)
     );
     Ok(())
+}
+
+/// A note if the source has records in a domain `local`. They are left out, because this server has a domain `local` of its own.
+fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<String> {
+    let local = things.iter().find_map(|thing| match thing {
+        CloudRecord::Domain(id, row)
+            if row.name == Realm::local() && here.iter().all(|domain| domain.id != *id) =>
+        {
+            Some(*id)
+        }
+        _ => None,
+    })?;
+    let is_in_it = |thing: &&CloudRecord| match thing {
+        CloudRecord::Project(_, row) => row.domain == local,
+        CloudRecord::User(_, user) => user.domain == local,
+        CloudRecord::Group(_, domain, ..) => *domain == local,
+        CloudRecord::Role(_, role) => role.domain == Some(local),
+        _ => false,
+    };
+    let count = things.iter().filter(is_in_it).count();
+    (count > 0).then(|| {
+        format!(
+            "The domain `local` of the source was left out with {} in it, because this server has a domain `local` of its own: to import them, \
+             rename the domain of the source first, and import again.",
+            counted(count, "user, group, project or role", "users, groups, projects and roles")
+        )
+    })
 }
 
 /// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
