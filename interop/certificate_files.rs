@@ -234,11 +234,15 @@ fn all_commands_agree_whether_a_server_can_start() {
     let place = scratch.path();
     write_parts(place);
     let toml = place.join("data/enfilade.toml");
+    let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    std::fs::create_dir(place.join("foreign")).unwrap();
+    std::fs::write(place.join("foreign/a.pem"), text("leaf.crt") + &text("other.key")).unwrap();
     for (text, why) in [
         ("certificates = '../mistyped'", "certificate directory `"),
         ("crt_list = '../missing'", "missing` cannot be used: No such file"),
         ("issuers = '../missing'", "`[tls] issuers`: `"),
         ("check = 'eager'\ncertificates = '../mixed'", "1 certificate cannot be used"),
+        ("certificates = '../foreign'", "a.pem` is left out: the private key belongs to another certificate"),
     ] {
         std::fs::create_dir_all(place.join("mixed")).unwrap();
         std::fs::copy(place.join("data/tls/localhost.pem"), place.join("mixed/a.pem")).unwrap();
@@ -252,9 +256,81 @@ fn all_commands_agree_whether_a_server_can_start() {
             assert!(!ran.status.success() && said.contains(why), "{arguments:?} {text}: {said}");
         }
     }
-    let nowhere = Command::new(BINARY).args(["--data", "/nope", "config", "check"]).output().unwrap();
-    let said = String::from_utf8_lossy(&nowhere.stderr).into_owned();
-    assert!(!nowhere.status.success() && said.contains("`/nope` does not exist"), "{said}");
+    for verb in ["check", "show"] {
+        let nowhere = Command::new(BINARY).args(["--data", "/nope", "config", verb]).output().unwrap();
+        let said = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+        assert!(!nowhere.status.success() && said.contains("`/nope` does not exist"), "{verb}: {said}");
+    }
+    // A first start without a usable certificate creates nothing.
+    let config = place.join("eager.toml");
+    std::fs::write(&config, "[tls]\ncheck = 'eager'\ncertificates = 'mixed'\n").unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
+    let mut first = Command::new(BINARY);
+    first.arg("--config").arg(&config).arg("--data").arg(place.join("fresh")).args(serve);
+    let first = first.output().unwrap();
+    let said = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(!first.status.success() && said.contains("1 certificate cannot be used"), "{said}");
+    assert!(!place.join("fresh").exists());
+}
+
+/// What has no effect, or would stop the next start, is a warning.
+#[test]
+fn settings_and_files_without_effect_are_warnings() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
+    let says = |arguments: &[&str], warnings: &[&str]| {
+        let said = String::from_utf8(enfilade(place, arguments, "").stdout).unwrap();
+        assert!(warnings.iter().all(|warning| said.contains(warning)), "{arguments:?}: {said}");
+    };
+    std::fs::write(place.join("data/tls/box.crt"), text("leaf.crt") + &text("plain.key")).unwrap();
+    let with_key = ["box.crt", "it is not served although it contains a private key"];
+    says(&["certs", "check"], &with_key);
+    says(&["doctor"], &with_key);
+    std::fs::create_dir(place.join("other")).unwrap();
+    std::fs::copy(place.join("data/tls/localhost.pem"), place.join("other/a.pem")).unwrap();
+    let toml = "[tls]\nnames = 'nas.lan'\ncertificates = '../other'\nhttp_listen = '127.0.0.1:0'\nacme_challenges = '/absent/acme'\n\
+                plain_listen = 'unix:/absent/http.sock'\n[http]\ntrusted_proxies = 'unix'\n";
+    std::fs::write(place.join("data/enfilade.toml"), toml).unwrap();
+    let warnings = [
+        "`tls.names` has no effect",
+        "certs self-signed nas.lan",
+        "`tls.acme_challenges`: `/absent/acme` cannot be read",
+        "the directory of the socket `/absent/http.sock` does not exist",
+    ];
+    says(&["config", "check"], &warnings);
+    says(&["doctor"], &warnings);
+}
+
+/// `certs remove` leaves no key behind, and no file that another bundle needs is removed.
+#[test]
+fn a_certificate_is_removed_with_its_companion_files() {
+    let scratch = Scratch::new();
+    let place = scratch.path();
+    write_parts(place);
+    let tls = place.join("data/tls");
+    let copy = |from: &str, to: &str| std::fs::copy(place.join(from), tls.join(to)).unwrap();
+    for (from, to) in [
+        ("leaf.crt", "one.pem"),
+        ("plain.key", "one.key"),
+        ("leaf.crt", "two.pem"),
+        ("leaf.crt", "two.crt"),
+        ("plain.key", "two.key"),
+    ] {
+        copy(from, to);
+    }
+    assert!(enfilade(place, &["certs", "self-signed", "box.lan"], "").status.success());
+    assert!(tls.join("box.lan.crt").exists());
+    for name in ["one.pem", "two.pem", "box.lan.pem"] {
+        let removed = enfilade(place, &["certs", "remove", name], "");
+        assert!(removed.status.success(), "{name}: {removed:?}");
+    }
+    let is_there = |name: &str| tls.join(name).exists();
+    for name in ["one.pem", "one.key", "two.pem", "box.lan.pem", "box.lan.crt"] {
+        assert!(!is_there(name), "{name} is left");
+    }
+    assert!(is_there("two.crt") && is_there("two.key") && is_there("localhost.crt"));
 }
 
 /// `openssl x509 -req` without an extension file makes a certificate of X.509 version 1. No handshake accepts it, so it is refused from the start.

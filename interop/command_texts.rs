@@ -66,6 +66,26 @@ fn a_command_that_changes_a_record_needs_an_option() {
     assert_eq!(house.revision(&data), before);
 }
 
+/// The secret of a token is shown once. If it cannot be written, the command does not say success.
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let house = House::new();
+    let data = house.scratch.path().join("data");
+    let ran = |line: &str, out: std::process::Stdio| {
+        let mut command = std::process::Command::new(crate::server::BINARY);
+        command.arg("--data").arg(&data).args(line.split(' ')).stdout(out).output().unwrap()
+    };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for line in ["token create ann@local!full", "user list"] {
+        let output = ran(line, full().into());
+        assert!(!output.status.success(), "{line} said success");
+        assert!(why(&output).contains("standard output cannot be written"), "{line}: {}", why(&output));
+    }
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(ran("user list", closed.into()).status.success());
+}
+
 /// The output of a command is what happened.
 #[test]
 fn a_command_says_what_it_changed() {

@@ -151,6 +151,70 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(0, 2);
 }
 
+/// Without its file every key would have its default: names that no certificate has would get an answer again.
+#[test]
+fn a_configuration_that_was_removed_is_no_reload() {
+    let server = Server::start();
+    let own = server.data().join("enfilade.toml");
+    std::fs::write(&own, "[tls]\nstrict_sni = true\n").unwrap();
+    let shown = || crate::certificates::shown(&server.address, Some("unknown.example"), &[]);
+    signal("HUP", server.pid());
+    wait_until(SOON, "the names are strict", || shown() == "alert 112");
+    std::fs::remove_file(&own).unwrap();
+    signal("HUP", server.pid());
+    let missing = format!("reload failed, nothing changed: configuration `{}` is missing", own.display());
+    wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
+    assert_eq!(shown(), "alert 112");
+    assert!(has_metric(&server, "enfilade_reload_failed 1"));
+    std::fs::write(&own, "").unwrap();
+    signal("HUP", server.pid());
+    wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
+}
+
+/// Renewal programs write the file to which a link leads, and operators move whole directories.
+#[test]
+fn changes_behind_links_and_of_the_whole_directory_are_noticed() {
+    let scratch = Scratch::new();
+    let [tls, outside, away] = ["tls", "outside", "away"].map(|name| scratch.path().join(name));
+    std::fs::create_dir(&tls).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    let write = |name: &str| {
+        let new = outside.join("new");
+        std::fs::write(&new, bundle(name, &["a.example"], &ecdsa())).unwrap();
+        std::fs::rename(new, outside.join("a.pem")).unwrap();
+    };
+    write("old");
+    std::os::unix::fs::symlink("../outside/a.pem", tls.join("a.pem")).unwrap();
+    let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", tls.to_str().unwrap())]);
+    let shown = || crate::certificates::shown(&server.address, Some("a.example"), &[]);
+    assert_eq!(shown(), "old");
+    write("renewed");
+    until("the renewed certificate", &server, || shown() == "renewed");
+    let until_metric =
+        |sample: &str| until(sample, &server, || has_metric(&server, &format!("enfilade_{sample}")));
+    // What is no file is named, although it came while the server ran.
+    std::os::unix::fs::symlink("/nowhere", tls.join("gone.pem")).unwrap();
+    assert!(Command::new("mkfifo").arg(tls.join("pipe.pem")).status().unwrap().success());
+    for told in ["gone.pem` is left out: No such file", "pipe.pem` is left out: it is not a regular file"] {
+        until(told, &server, || server.log().contains(told));
+    }
+    until_metric("certificates_bad 2");
+    std::fs::remove_file(tls.join("gone.pem")).unwrap();
+    std::fs::remove_file(tls.join("pipe.pem")).unwrap();
+    until_metric("certificates_bad 0");
+    // The key of the new certificate is not in memory when the directory is moved away.
+    std::fs::write(tls.join("b.pem"), bundle("b", &["b.example"], &ecdsa())).unwrap();
+    until("the new certificate", &server, || server.log().contains("2 certificates are served from now on"));
+    assert_eq!(shown(), "renewed");
+    std::fs::rename(&tls, &away).unwrap();
+    until_metric("reload_failed 1");
+    let told = format!("cannot be read: TLS handshakes that need {} fail", tls.join("b.pem").display());
+    until(&told, &server, || server.log().contains(&told));
+    assert_eq!(shown(), "renewed");
+    std::fs::rename(&away, &tls).unwrap();
+    until_metric("reload_failed 0");
+}
+
 /// A service manager gets standard output and standard error in one stream: each line of it is JSON.
 #[test]
 fn every_line_is_json_where_output_and_log_are_one_stream() {

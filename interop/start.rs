@@ -107,6 +107,7 @@ fn whoami_and_health() {
     let server = Server::start();
     let login = format!("admin@local:{}", server.password);
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
+    until("it is logged", &server, || server.log().contains("\"path\":\"/whoami\",\"verdict\":\"permit\""));
     let token = server.add_token("admin@local!one");
     let who = curl(&server, &token, "/whoami", &[]);
     let value: serde_json::Value = serde_json::from_slice(&who.body).unwrap();

@@ -4,6 +4,7 @@ mod index;
 mod listing;
 #[cfg(test)]
 mod tests;
+mod usable;
 
 pub use index::{IndexUse, LeafIndex};
 pub use listing::CertificateTerms;
@@ -205,7 +206,7 @@ impl CertificateFiles {
         let bad: Vec<BadCertificate> = bad.into_iter().map(|bad| listing.at_lines(bad)).collect();
         listing.check_bound(&bad)?;
         let certificates = Certificates::new(self.digest, rules, files);
-        let (warnings, examined) = (listing.warnings.clone(), Examined::All);
+        let (warnings, examined) = (listing.warnings_at(now), Examined::All);
         Ok(Looked { certificates, bad, examined, warnings, read })
     }
 
@@ -323,7 +324,7 @@ impl CertificateFiles {
         };
         let names = listing.files();
         let changed: BTreeSet<OsString> = self.changed(listing, &names, known).into_iter().collect();
-        let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings.clone(), Vec::new());
+        let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings_at(now), Vec::new());
         for name in &names {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
@@ -390,7 +391,8 @@ impl CertificateFiles {
         let bundles = paths.iter().flat_map(|path| bundles_of_companion(path)).filter(|path| path.exists());
         let examined: BTreeSet<PathBuf> = paths.iter().cloned().chain(bundles).collect();
         for path in &examined {
-            let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+            // A dangling link or a pipe is read, too: the reading finds out what is wrong.
+            let is_file = std::fs::symlink_metadata(path).is_ok() && !path.is_dir();
             let text = path.to_string_lossy();
             let is_known = before.at_path(&text, |_| true).is_some();
             // A certificate on a line of the list stays in use while its file is missing, just as while its file is broken: to read the file finds out

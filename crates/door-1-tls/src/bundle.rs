@@ -91,7 +91,11 @@ impl Bundle {
 pub const WITHOUT_KEY: &str = "it holds no private key, and no `.key` file is next to it";
 
 fn unread(pem: &[u8], why: &pem::Error) -> String {
+    let has = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
     match is_encrypted(pem) {
+        true if has(FORMER) => "it is in OpenSSL's former encrypted form: `openssl pkey -in NAME.pem -out NAME.pem.key` writes it without its passphrase next to \
+                 the bundle; then remove it from the bundle"
+            .to_owned(),
         true => "it is encrypted: `enfilade certs add` installs it in a certificate directory; for a crt-list, `openssl pkey -in NAME.pem -out \
                  NAME.pem.key` writes it without its passphrase next to the bundle"
             .to_owned(),
@@ -105,6 +109,9 @@ fn is_encrypted(pem: &[u8]) -> bool {
 
 /// This word is in the PEM label of an encrypted key, and in the header `Proc-Type: 4,ENCRYPTED` of OpenSSL's traditional form.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
+/// The header of a key in OpenSSL's former encrypted form, which `certs add` does not read.
+const FORMER: &[u8] = b"Proc-Type:";
 
 fn unfit(why: rustls::Error) -> String {
     match why {
@@ -193,7 +200,7 @@ mod tests {
                     "{one}-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"
                 ),
                 None,
-                "it is encrypted",
+                "it is in OpenSSL's former encrypted form",
             ),
             (one.replace("-----END", ""), None, "a PEM block has no end"),
             (one.clone(), Some("nothing"), "the `.key` file"),

@@ -23,6 +23,7 @@ mod ocsp;
 mod ready;
 mod serve;
 mod policy;
+mod revocation_list;
 mod tickets;
 mod fingerprint;
 mod crt_list;

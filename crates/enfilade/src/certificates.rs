@@ -192,12 +192,13 @@ pub(crate) fn files(
 /// Reads the leaf of every certificate. Fails whenever a server could not start with these certificates.
 fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> anyhow::Result<Looked> {
     let looked = files.look(rules, known, clock::nanos()).with_context(|| unusable(files.place()))?;
-    if looked.certificates.is_empty() {
+    // With one usable certificate the server can answer; the others are verified later.
+    if let Err(unusable) = files.first_usable(&looked.certificates) {
         bail!(
             "there is no usable certificate in {}: {}{}",
             described(files.place()),
             how_to_add(files.place()),
-            listed(&looked.bad)
+            listed(&[looked.bad, unusable].concat())
         );
     }
     Ok(looked)
@@ -248,7 +249,9 @@ pub(crate) fn described(place: &CertificatePlace) -> String {
 /// How a certificate is added to a place. `certs add` does not change a crt-list, because people write it by hand.
 pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
     match place {
-        CertificatePlace::Directory(_) => "add one with `enfilade certs add FILE`",
+        CertificatePlace::Directory(_) => {
+            "add one with `enfilade certs add FILE`, or make one with `enfilade certs self-signed NAME`"
+        }
         CertificatePlace::List(_) => {
             "write a PEM file with certificate, intermediates and key, and add a line with its path to the list"
         }

@@ -54,7 +54,13 @@ fn main() -> ExitCode {
     memory::hand_back();
     let cli = cli::Cli::of_process();
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
-    match command::run(cli) {
+    let ended = command::run(cli);
+    // A server has told it at its start, and served.
+    let ended = match output::lost() {
+        Some(why) if !serves => ended.and(Err(why)),
+        _ => ended,
+    };
+    match ended {
         Ok(code) => code,
         Err(why) => {
             match serves && !json && !output::is_for_people() {

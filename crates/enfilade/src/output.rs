@@ -3,12 +3,33 @@
 #![expect(clippy::print_stderr, reason = "this module prints the messages of commands")]
 
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// The first error of a write to standard output.
+static LOST: OnceLock<String> = OnceLock::new();
 
 /// Prints a line to standard output.
 pub(crate) fn line(text: &str) {
-    // A closed pipe (`| head`) is not an error.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Some(why) = write_to(&mut std::io::stdout(), text) {
+        let _ = LOST.set(why);
+    }
+}
+
+/// Writes a line. Returns why that failed. A closed pipe (`| head`) is not an error.
+fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
+    let why = writeln!(out, "{text}").and_then(|()| out.flush()).err()?;
+    (why.kind() != std::io::ErrorKind::BrokenPipe).then(|| why.to_string())
+}
+
+/// The error that standard output could not be written, if a line of it was lost.
+pub(crate) fn lost() -> Option<anyhow::Error> {
+    LOST.get().map(|why| {
+        anyhow::anyhow!(
+            "standard output cannot be written, so the output is not complete: {why}; what the command changed stays changed, see \
+             `enfilade facts log`; a secret that was not shown is lost: make another one"
+        )
+    })
 }
 
 pub(crate) use crate::notes::{is_for_people, note};
@@ -99,6 +120,16 @@ pub(crate) fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
+        let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(write_to(&mut full, "text").unwrap().contains("No space left"));
+        let (reader, mut closed) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(write_to(&mut closed, "text"), None);
+        assert_eq!(write_to(&mut Vec::new(), "text"), None);
+    }
 
     #[test]
     fn a_long_list_of_names_ends_with_a_number() {

@@ -36,14 +36,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-/// If there is no store of facts yet, binds the sockets and closes them. A first start that cannot listen creates nothing.
+/// If there is no store of facts yet, binds the sockets and closes them, and reads the certificates. A first start that cannot listen or has no usable
+/// certificate creates nothing.
 pub(crate) fn try_to_listen(data: &Path, mut config: Config, arguments: &Serve) -> anyhow::Result<()> {
     if is_house(data) {
         return Ok(());
     }
     take(&mut config, arguments);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async { Listeners::bind(&config).await.map(drop) })
+    runtime.block_on(async { Listeners::bind(&config).await.map(drop) })?;
+    certificates::examine(&config.tls, data).map(drop)
 }
 
 /// Replaces the addresses of the configuration by those of the command line.
@@ -60,6 +62,7 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     take(&mut home.config, arguments);
     let mut useless = without_effect(&home.config);
     useless.extend(unread_variables(variables()));
+    useless.extend(self_made::unused_names(&home.config.tls, &home.data));
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     refuse_exposed_backups(&home.data, &home.config, enfilade_admin::roots(home.source())?)?;
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
@@ -117,7 +120,7 @@ fn load(home: &Home) -> anyhow::Result<Loaded> {
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
     // The watch begins before the files are read, so that no change is missed.
-    let watched = Watched::new(keeper.files.directories());
+    let watched = Watched::new(&keeper.files).ok();
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
         certificates::verify_all(&keeper.files, &certificates, &bad)?;
@@ -157,6 +160,9 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let bound = listeners.bound()?;
     let Listeners { tls, operations, plain, http } = listeners;
     tell(home, settled.as_ref(), json, &bound);
+    if let Some(why) = output::lost() {
+        output::note(&format!("warning: {why:#}"));
+    }
     files::tell_unused(home);
 
     let (drain, draining) = watch::channel(false);

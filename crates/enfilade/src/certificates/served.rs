@@ -5,9 +5,9 @@ use crate::config::Tls as TlsConfig;
 use crate::listen::Tls;
 use crate::{clock, output};
 use anyhow::Context;
-use enfilade_admin::{BadCertificate, Examined, Verified};
+use enfilade_admin::{BadCertificate, CertificateFiles, Examined, Verified};
 use enfilade_faces::Faces;
-use enfilade_sources::files::certificates::{Changed, DirectoryWatch};
+use enfilade_sources::files::certificates::{Changed, DirectoryWatch, links_of};
 use enfilade_tls::{Certificates, Rules, Tickets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -238,7 +238,8 @@ impl Served {
                 }
             }
             Err(why) => output::note(&format!(
-                "warning: certificates not reloaded, the old ones stay in use: {why:#}"
+                "warning: certificates not reloaded, {}: {why:#}",
+                remaining(&certificates, &keeper)
             )),
         }
     }
@@ -257,23 +258,28 @@ impl Served {
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
                 let keeper = Arc::clone(&served.exchange.borrow().keeper);
-                let directories = keeper.files.directories();
-                if watched.as_ref().is_none_or(|watched| watched.directories != directories) {
-                    watched = Watched::new(directories);
+                if watched.as_ref().is_none_or(|watched| !watched.is_of(&keeper.files)) {
+                    watched = Watched::new(&keeper.files).ok();
                     // Finds changes that were made before the watch began.
                     served.look_at(Changed::Everything);
                 }
                 served.warn_of_ends();
-                let Some(Watched { watch, .. }) = &watched else {
-                    std::thread::park_timeout(WATCH_TURN);
+                let Some(now) = &watched else {
+                    // A directory that was moved away may come back at any time.
+                    for _ in 0..WATCH_TURN.as_secs() {
+                        std::thread::park_timeout(Duration::from_secs(1));
+                        if Watched::new(&keeper.files).is_ok() {
+                            break;
+                        }
+                    }
                     continue;
                 };
-                let mut changed = watch.wait(WATCH_TURN);
+                let mut changed = now.wait(WATCH_TURN);
                 if changed.is_nothing() {
                     continue;
                 }
                 for _ in 0..QUIET_TURNS_MAX {
-                    let more = watch.wait(QUIET);
+                    let more = now.wait(QUIET);
                     if more.is_nothing() {
                         break;
                     }
@@ -289,16 +295,20 @@ impl Served {
         Ok(())
     }
 
-    /// Logs once a day which certificates expire soon or have expired.
+    /// Logs once a day which certificates and revocation lists expire soon or have expired.
     fn warn_of_ends(&self) {
         let now = clock::now().unix_seconds;
         let mut told = self.ends_told.lock().unwrap_or_else(PoisonError::into_inner);
         if now < *told + DAY {
             return;
         }
-        *told = now;
+        let is_first = std::mem::replace(&mut *told, now) == 0;
         drop(told);
-        let certificates = Arc::clone(&self.exchange.borrow().certificates);
+        let Tls { certificates, keeper } = self.exchange.borrow().clone();
+        // The reading at the start has told it already.
+        if !is_first {
+            warn(&keeper.files.revocations(clock::nanos()));
+        }
         let mut ending: Vec<_> =
             certificates.files().filter(|file| file.not_after < now + SOON_DAYS * DAY).collect();
         ending.sort_by(|a, b| (a.not_after, &a.path).cmp(&(b.not_after, &b.path)));
@@ -341,16 +351,63 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     if shown.is_empty() { shown } else { format!(":{shown}") }
 }
 
-/// Watched directories.
+/// What happens to connections while the files cannot be read. A certificate whose key is not in memory can be served only while its file can be read.
+fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
+    let on_disk = certificates.files().filter(|file| !keeper.memo.can_serve(file, &keeper.digest));
+    let is_lost = |path: &str| keeper.files.is_usable(Path::new(path)).is_err();
+    let lost: BTreeSet<&str> =
+        on_disk.take(TOLD_MAX).map(|file| &*file.path).filter(|path| is_lost(path)).collect();
+    match lost.is_empty() {
+        true => "the old ones stay in use".to_owned(),
+        false => format!(
+            "the old ones stay in use, except those whose key is not in memory and cannot be read: TLS handshakes that need {} fail",
+            output::some(&lost.into_iter().collect::<Vec<_>>())
+        ),
+    }
+}
+
+/// The watched directories of certificate files.
 pub(crate) struct Watched {
     directories: BTreeSet<PathBuf>,
+    /// The files to which links in the directories lead, and the links on the way. Their directories are watched, too.
+    links: BTreeSet<PathBuf>,
     watch: DirectoryWatch,
 }
 
 impl Watched {
-    /// Starts watching; `None` if the kernel refuses.
-    pub(crate) fn new(directories: BTreeSet<PathBuf>) -> Option<Self> {
-        let watch = DirectoryWatch::new(directories.iter().cloned()).ok()?;
-        Some(Watched { directories, watch })
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// When a directory does not exist, or the kernel refuses.
+    pub(crate) fn new(files: &CertificateFiles) -> std::io::Result<Self> {
+        let directories = files.directories();
+        let links = links_of(&directories);
+        let also: BTreeSet<PathBuf> =
+            links.iter().filter_map(|link| link.parent()).map(Path::to_owned).collect();
+        let watch = DirectoryWatch::new(directories.iter().cloned(), also)?;
+        Ok(Watched { directories, links, watch })
+    }
+
+    /// Whether these are still the directories of the files, and the links in them lead to the same files.
+    pub(crate) fn is_of(&self, files: &CertificateFiles) -> bool {
+        let directories = files.directories();
+        self.directories == directories && self.links == links_of(&directories)
+    }
+
+    /// The changes since the last call. Waits for a change, at most for the time `at_most`. After a change behind a link, all files must be read again.
+    pub(crate) fn wait(&self, at_most: Duration) -> Changed {
+        let until = clock::nanos().saturating_add(at_most.as_nanos() as u64);
+        loop {
+            let left = until.saturating_sub(clock::nanos());
+            let mut files = match self.watch.wait(Duration::from_nanos(left)) {
+                Changed::Files(files) if files.is_disjoint(&self.links) => files,
+                _ => return Changed::Everything,
+            };
+            // The directories behind links have other files, too.
+            files.retain(|file| file.parent().is_some_and(|parent| self.directories.contains(parent)));
+            if left == 0 || !files.is_empty() {
+                return Changed::Files(files);
+            }
+        }
     }
 }

@@ -3,13 +3,18 @@
 mod add;
 mod made;
 
+use crate::certificates::{self, Watched};
 use crate::cli::certs::Certs;
+use crate::config::Check;
 use crate::home::{Installation, seed};
-use crate::{certificates, clock, output, owner, progress};
+use crate::self_made::is_self_made;
+use crate::{clock, output, owner, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, Looked};
-use enfilade_sources::files::certificates::{Changed, DirectoryWatch, is_certificate};
-use enfilade_tls::{Algorithm, Ask, CertificateFile, Certificates, CrtList, Digest, Leaf, Tickets};
+use enfilade_sources::files::certificates::{Changed, companions_of, is_certificate};
+use enfilade_tls::{
+    Algorithm, Ask, CertificateFile, Certificates, CrtList, Digest, FileChange, Leaf, Tickets, TlsPermit,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -144,17 +149,14 @@ fn show(
     (name, rsa_only, pem): (&str, bool, bool),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let looked = look(installation, files)?;
+    let mut looked = look(installation, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
     // A client that connects to an IP address sends no server name.
     let ask = match name.parse() {
         Ok(address) => Ask::new(None).taking(!rsa_only, true).at(address),
         Err(_) => ask,
     };
-    let permit = match enfilade_tls::open(&looked.certificates, &ask) {
-        Ok(permit) => permit,
-        Err(refusal) => bail!("{refusal}"),
-    };
+    let permit = serves(installation, files, &mut looked, &ask)?;
     // The other certificate may have been chosen only because one of these is unusable now.
     for BadCertificate { file, why } in &looked.bad {
         output::note(&format!(
@@ -220,6 +222,31 @@ fn show(
     rows.extend(leaf.names.into_iter().map(|name| ["name".to_owned(), name]));
     output::table(&["CERTIFICATE", name], &rows.into_iter().map(Vec::from).collect::<Vec<_>>());
     Ok(ended)
+}
+
+/// The certificate that a client gets. A server removes a certificate whose key it cannot use, unless it reads keys only at handshakes; then
+/// another certificate answers. Such certificates are added to the bad ones.
+fn serves(
+    installation: &Installation,
+    files: &CertificateFiles,
+    looked: &mut Looked,
+    ask: &Ask,
+) -> anyhow::Result<TlsPermit> {
+    loop {
+        let permit = match enfilade_tls::open(&looked.certificates, ask) {
+            Ok(permit) => permit,
+            Err(refusal) => bail!("{refusal}"),
+        };
+        let path = Path::new(permit.certificate());
+        let stays = installation.config.tls.check == Check::Lazy || files.is_bound(path);
+        let Err(why) = files.is_usable(path) else { return Ok(permit) };
+        let next = looked.certificates.after([FileChange::Remove(permit.certificate().into())]);
+        if stays || next.is_empty() {
+            return Ok(permit);
+        }
+        looked.bad.push(BadCertificate { file: permit.certificate().to_owned(), why });
+        looked.certificates = next;
+    }
 }
 
 /// The leaf certificate of a file.
@@ -298,6 +325,10 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
     if !place.exists() && place.with_file_name(&bundle).exists() {
         bail!("there is no `{}`, nothing was removed: is `{bundle}` meant?", place.display());
     }
+    let pem = std::fs::read(&place).unwrap_or_default();
+    let mut also = companions_of(&place);
+    // The certificate for clients to trust, which Enfilade writes next to a bundle.
+    also.extend(Some(place.with_extension("crt")).filter(|crt| *crt != place && is_self_made(&place, &pem)));
     match std::fs::remove_file(&place) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => bail!(
             "there is no `{}`, nothing was removed: give the file name, without its directory; `enfilade certs list` shows all",
@@ -305,7 +336,16 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
         ),
         removed => removed.with_context(|| format!("`{}` cannot be removed", place.display()))?,
     }
-    output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` removed"));
+    for file in &also {
+        std::fs::remove_file(file).with_context(|| {
+            format!("`{name}` was removed, but `{}` cannot be removed: remove it by hand", file.display())
+        })?;
+    }
+    let names: Vec<String> =
+        also.iter().filter_map(|file| Some(format!("`{}`", file.file_name()?.to_string_lossy()))).collect();
+    let with = if names.is_empty() { String::new() } else { format!(", and with it {}", names.join(", ")) };
+    let value = json!({ "removed": place.display().to_string(), "also": also });
+    output::done(json, &value, &format!("`{name}` removed{with}"));
     let is_left = files.leaves(|_, _| ()).is_ok_and(|left| left.iter().any(Result::is_ok));
     if !is_left {
         output::note(
@@ -355,7 +395,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
         output::note(&format!("watching {} certificates; end with Ctrl-C", now.certificates.count()));
     }
     loop {
-        let changes = DirectoryWatch::new(files.directories()).with_context(|| unread(files))?;
+        let changes = Watched::new(files).with_context(|| unread(files))?;
         // First everything is examined, to find changes that were made before the watch began.
         let mut changed = Changed::Everything;
         loop {
@@ -380,7 +420,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
                     break first.and(changes.wait(QUIET));
                 }
             };
-            if changed == Changed::Everything {
+            if changed == Changed::Everything || !changes.is_of(files) {
                 break;
             }
         }

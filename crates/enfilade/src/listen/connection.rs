@@ -320,14 +320,19 @@ pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
 
 /// Redirects plain HTTP to HTTPS.
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
-    let (limits, trusted) = (door.limits, Arc::clone(&door.trusted));
+    let (limits, trusted, faces) = (door.limits, Arc::clone(&door.trusted), door.faces.clone());
     let redirect = Arc::new(redirect);
     accept(listener, door, move |stream, turn, drain| {
         let (redirect, proxies) = (Arc::clone(&redirect), proxies_of(&trusted, &stream));
+        let faces = faces.clone();
         async move {
             let _turn = turn;
             let Some(peer) = stream.peer() else { return };
-            let answer = move |request| redirect.answer(&request, (peer, proxies.as_ref()), &limits);
+            let answer = move |request| {
+                let answer = redirect.answer(&request, (peer, proxies.as_ref()), &limits);
+                faces.record_plain_http(&request, peer, &answer);
+                answer
+            };
             speak_simply(stream, limits, drain, answer).await;
         }
     })

@@ -94,15 +94,20 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     }
     let mut rest = vec![0; length];
     stream.read_exact(&mut rest).await.map_err(ended)?;
-    match (command & 15, family) {
-        (0, _) => Ok(peer),
+    let named = match (command & 15, family) {
+        (0, _) => return Ok(peer),
         (1, 0x11) => address::<4, 12>(&rest, |ip| Ipv4Addr::from(ip).into())
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         // The client address is of an unsupported kind, so the address of the load balancer is used.
-        (1, _) => Ok(peer),
+        (1, _) => return Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
+    }?;
+    // Inside the server this address means a client over a Unix socket. No client has it.
+    match named.ip().to_canonical().is_unspecified() {
+        true => Err(wrong("the PROXY header names no client: its source address is 0.0.0.0 or ::")),
+        false => Ok(named),
     }
 }
 
@@ -165,6 +170,8 @@ mod tests {
             header(1, 0x11, &four[..11]),
             header(7, 0x11, &four),
             header(1, 0x11, &[0; 1025]),
+            header(1, 0x11, &[0; 12]),
+            header(1, 0x21, &[0; 36]),
             SIGNATURE.to_vec(),
         ] {
             assert!(said(&bytes).await.is_err(), "{bytes:?}");
