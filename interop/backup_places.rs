@@ -69,6 +69,7 @@ fn no_command_puts_keys_into_a_datastore() {
         is_refused(&data, &["backup", text(&file)], &[]);
         is_refused(&data, &["backup", text(&place.join("x"))], &[]);
         is_refused(&data, &["facts", "backup", text(&file)], &[]);
+        is_refused(&data, &["certs", "self-signed", "nas.lan", "--directory", text(place)], &[]);
         is_refused(&data, &["facts", "dump", text(&file), "--secrets"], &[]);
         for directory in [place, &place.join("backups")] {
             let environment = [("ENFILADE_BACKUP__DIRECTORY", text(directory))];

@@ -139,7 +139,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
 fn if_missing(command: &Command) -> IfMissing {
     match command {
         Command::Serve(_) | Command::Init => IfMissing::Create,
-        Command::Facts(Facts::Restore { .. } | Facts::Load { .. }) => IfMissing::Create,
+        Command::Facts(Facts::Restore { .. } | Facts::Load { .. }) => IfMissing::Refill,
         _ => IfMissing::Refuse,
     }
 }

@@ -25,8 +25,14 @@ pub(crate) fn reachable(listener: SocketAddr) -> String {
 /// The file of the certificate that clients have to trust: the self-signed certificate, if it exists or the next start creates it.
 pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
     let CertificatePlace::Directory(directory) = home.certificates() else { return None };
+    authority_in(&directory)
+}
+
+fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    (certificate.exists() || !directory.exists()).then_some(certificate)
+    // Without the bundle another certificate is served, and this one would let clients refuse it.
+    let is_served = certificate.exists() && directory.join("localhost.pem").exists();
+    (is_served || !directory.exists()).then_some(certificate)
 }
 
 /// A command line of this program for the same data directory.
@@ -167,6 +173,20 @@ pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_removed_certificate_is_not_proposed() {
+        let scratch = enfilade_testkit::Scratch::new();
+        let directory = scratch.path().join("tls");
+        let certificate = Some(directory.join("localhost.crt"));
+        assert_eq!(authority_in(&directory), certificate, "the next start makes it");
+        std::fs::create_dir(&directory).unwrap();
+        for file in ["localhost.crt", "localhost.pem"] {
+            assert_eq!(authority_in(&directory), None);
+            std::fs::write(directory.join(file), "").unwrap();
+        }
+        assert_eq!(authority_in(&directory), certificate);
+    }
 
     #[test]
     fn a_client_is_never_sent_to_the_unspecified_address() {

@@ -163,7 +163,7 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     });
     let outcome = told.await.map(|why| {
         let value = serde_json::json!({
-            "granted": why.lack.is_none(), "rights": why.rights.to_string(), "says": why.lack.as_ref().map(said_of),
+            "granted": why.lack.is_none(), "rights": why.rights.to_string(), "says": why.lack.as_ref().map(|lack| said_of(lack, right)),
             "walk": why.walk,
         });
         answer(value.to_string().into(), "application/json")
@@ -172,7 +172,9 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
 }
 
 /// Why the user does not have a right, and which role would give it.
-fn said_of(lack: &Lack) -> String {
+fn said_of(lack: &Lack, right: AccessMask) -> String {
+    let of_administrators = AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER;
+    let role = if (right & of_administrators).is_empty() { "DatastorePowerUser" } else { "DatastoreAdmin" };
     match lack {
         Lack::Acl => "Your role includes it, but the access list (ACL) here does not allow it to you. Ask the owner or the administrator of this server.".to_owned(),
         Lack::Role(roles) if roles.is_empty() => {
@@ -188,7 +190,7 @@ fn said_of(lack: &Lack) -> String {
                 several => (format!("roles {}", several.join(" and ")), "do"),
             };
             let your = if matches!(lack, Lack::TokenRole(_)) { "Your token's" } else { "Your" };
-            format!("{your} {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as DatastorePowerUser.")
+            format!("{your} {roles} {do_not} not include it. Ask the administrator of this server for a role that does, such as {role}.")
         }
     }
 }
@@ -385,7 +387,12 @@ mod tests {
 
     #[test]
     fn the_page_says_whether_the_role_or_the_token_is_the_limit() {
-        let says = |lack, begins: &str| assert!(said_of(&lack).starts_with(begins), "{}", said_of(&lack));
+        let says = |lack, begins: &str| {
+            let said = said_of(&lack, AccessMask::WRITE_DATA);
+            assert!(said.starts_with(begins), "{said}");
+        };
+        let lack = Lack::Role(vec![Role::DatastorePowerUser]);
+        assert!(said_of(&lack, AccessMask::WRITE_ACL).ends_with("such as DatastoreAdmin."));
         let reader = || vec![Role::DatastoreReader];
         says(Lack::Role(reader()), "Your role DatastoreReader does not include it.");
         says(Lack::TokenRole(reader()), "Your token's role DatastoreReader does not include it.");

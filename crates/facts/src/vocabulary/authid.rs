@@ -117,9 +117,12 @@ impl FromStr for Userid {
         if realm.contains('!') {
             return Err(wrong("expected a user, `user@realm`; `!` begins the name of an API token"));
         }
+        if name.is_empty() {
+            return Err(wrong("expected a user, `user@realm`; `@` begins the name of a group"));
+        }
         // Proxmox's `[^\s:/[:cntrl:]]+`. A `!` is allowed: only a `!` after the last `@` begins the name of a token.
         let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != ':' && c != '/';
-        if name.is_empty() || !name.chars().all(allowed) {
+        if !name.chars().all(allowed) {
             return Err(wrong("expected a user name without spaces, `:`, `/` or control characters"));
         }
         Ok(Userid { name: name.into(), realm: realm.parse()? })
@@ -296,6 +299,12 @@ impl fmt::Debug for Ugid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_no_user() {
+        let why = "@family".parse::<Authid>().unwrap_err().to_string();
+        assert!(why.contains("`@` begins the name of a group"), "{why}");
+    }
 
     #[test]
     fn authids_as_proxmox_reads_them() {
