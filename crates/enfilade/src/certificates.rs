@@ -258,6 +258,29 @@ pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
     }
 }
 
+/// A warning if the server makes no certificate for the configured names: it makes one only together with the directory, and makes only its own again.
+pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
+    let names: Vec<String> = tls.names().iter().map(|name| output::word(name)).collect();
+    let names = Some(names.join(" ")).filter(|names| !names.is_empty())?;
+    match tls.place(data) {
+        CertificatePlace::List(_) => Some(
+            "`tls.names` has no effect, because `tls.crt_list` names the certificates: remove one of the two"
+                .to_owned(),
+        ),
+        CertificatePlace::Directory(directory) => {
+            let place = directory.join(self_made::OWN);
+            let is_own = || std::fs::read(&place).is_ok_and(|pem| self_made::is_self_made(&place, &pem));
+            (directory.exists() && !is_own()).then(|| {
+                format!(
+                    "`tls.names` has no effect, because the server makes only its own `{}` again, and there is none: run `enfilade certs self-signed \
+                     {names}`, or remove the key",
+                    place.display()
+                )
+            })
+        }
+    }
+}
+
 /// The beginning of an error message: the directory or crt-list of certificates cannot be used.
 fn unusable(place: &CertificatePlace) -> String {
     format!("{} cannot be used", described(place))

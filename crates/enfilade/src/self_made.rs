@@ -1,6 +1,5 @@
 //! Certificates that Enfilade makes itself: the local CA, and certificates for servers, signed by that CA or by their own key.
 
-use crate::config::Tls;
 use crate::home::{Home, make_directory};
 use anyhow::{Context, bail};
 use enfilade_admin::CertificatePlace;
@@ -341,29 +340,6 @@ pub(crate) fn follow(home: &Home) -> anyhow::Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// A warning if the server makes no certificate for the configured names: it makes one only together with the directory, and makes only its own again.
-pub(crate) fn unused_names(tls: &Tls, data: &Path) -> Option<String> {
-    let names: Vec<String> = tls.names().iter().map(|name| crate::output::word(name)).collect();
-    let names = Some(names.join(" ")).filter(|names| !names.is_empty())?;
-    match tls.place(data) {
-        CertificatePlace::List(_) => Some(
-            "`tls.names` has no effect, because `tls.crt_list` names the certificates: remove one of the two"
-                .to_owned(),
-        ),
-        CertificatePlace::Directory(directory) => {
-            let place = directory.join(OWN);
-            let is_own = || std::fs::read(&place).is_ok_and(|pem| is_self_made(&place, &pem));
-            (directory.exists() && !is_own()).then(|| {
-                format!(
-                    "`tls.names` has no effect, because the server makes only its own `{}` again, and there is none: run `enfilade certs self-signed \
-                     {names}`, or remove the key",
-                    place.display()
-                )
-            })
-        }
-    }
 }
 
 /// The file name of the bundle for a certificate with this name.

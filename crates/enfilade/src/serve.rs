@@ -62,7 +62,7 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     take(&mut home.config, arguments);
     let mut useless = without_effect(&home.config);
     useless.extend(unread_variables(variables()));
-    useless.extend(self_made::unused_names(&home.config.tls, &home.data));
+    useless.extend(certificates::unused_names(&home.config.tls, &home.data));
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     refuse_exposed_backups(&home.data, &home.config, enfilade_admin::roots(home.source())?)?;
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
@@ -160,9 +160,7 @@ async fn serve(home: &Home, connections: u64, json: bool) -> anyhow::Result<()> 
     let bound = listeners.bound()?;
     let Listeners { tls, operations, plain, http } = listeners;
     tell(home, settled.as_ref(), json, &bound);
-    if let Some(why) = output::lost() {
-        output::note(&format!("warning: {why:#}"));
-    }
+    let _ = output::lost().inspect(|why| output::note(&format!("warning: {why:#}")));
     files::tell_unused(home);
 
     let (drain, draining) = watch::channel(false);

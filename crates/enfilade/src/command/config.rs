@@ -5,7 +5,6 @@ use crate::cli::{self, Subject};
 use crate::config::{self, example, settings, without_effect};
 use crate::home::{data_directory, roots_of};
 use crate::reserved::{exposed_warnings, refuse_exposed_backups, reserved};
-use crate::self_made::unused_names;
 use crate::{certificates, output, owner};
 use anyhow::{Context as _, bail};
 use serde_json::json;
@@ -62,7 +61,7 @@ fn check(data: &Path, is_named: bool, file: Option<&Path>, json: bool) -> anyhow
     let roots = roots_of(data, &config);
     refuse_exposed_backups(data, &config, roots.clone())?;
     let mut warnings = without_effect(&config);
-    warnings.extend(unused_names(&config.tls, data));
+    warnings.extend(certificates::unused_names(&config.tls, data));
     warnings.extend(exposed_warnings(reserved(data, &config, file), roots));
     warnings.extend(config::unread_variables(config::variables()));
     let text = match path.exists() {

@@ -8,7 +8,6 @@ use crate::config::without_effect;
 use crate::files::without_login;
 use crate::home::{Installation, file_set};
 use crate::reserved::refuse_exposed_backups;
-use crate::self_made::unused_names;
 use crate::{acme, certificates, clock, output, owner, placed, time_service, token_key};
 use enfilade_admin::{BadCertificate, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
@@ -63,7 +62,7 @@ pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<Exi
     let mut findings =
         vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
     let mut useless = without_effect(&installation.config);
-    useless.extend(unused_names(&installation.config.tls, &installation.data));
+    useless.extend(certificates::unused_names(&installation.config.tls, &installation.data));
     findings.push(well("configuration", "valid; `enfilade config show` prints it"));
     findings.extend(useless.into_iter().map(|says| warning("configuration", says)));
     findings.extend(certificates_of(installation));
