@@ -160,6 +160,8 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let output = here.cli_output(&["explain", "admin@Default!ci", "main"], "");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("ID08") && said.contains("enfilade token regenerate 'admin@Default!ci'"), "{said}");
+    assert_eq!(curl(&here, "admin@Default!ci:x", "/dav/main/", &[]).status, 401);
+    until("the reason is in the log", &here, || here.log().contains("ID08"));
     // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");

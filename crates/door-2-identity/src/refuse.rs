@@ -166,7 +166,7 @@ pub const CODES: [RefusalRow; 27] = [
     RefusalRow::new("ID05", Fault::Client, "wrong secret or password", "send the correct secret or password; if all tokens fail, restore `keys/` from the backup"),
     RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "run `enfilade user enable` or `enfilade token set --enable`, or enable the domain"),
     RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "`enfilade user set --expires`, `enfilade token set --expires`"),
-    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
+    RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has none", "the log names the reason; give a new password or secret; `enfilade doctor` lists the tokens with such a hash"),
     RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from groups"),
