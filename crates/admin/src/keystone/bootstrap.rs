@@ -14,7 +14,7 @@ use crate::resolve::Target;
 use crate::users::{NewUser, add_user, check_new_name, set_password};
 use enfilade_facts::tables::{Domain, Interface, Name, NameKey, NamedRole, ResourceKind, User};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, RoleId, Secret, Userid};
-use enfilade_facts::{Read as _, View};
+use enfilade_facts::{Read as _, Source, View};
 
 /// The records to create.
 #[derive(Clone, Debug)]
@@ -52,7 +52,14 @@ impl Bootstrap {
     }
 
     /// Checks that the administrator can log in afterwards: that it can be created, or is enabled and has not expired.
-    fn check_user(&self, view: &View<'_>, now: i64) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// When it cannot, or the facts cannot be read.
+    pub fn check_user(&self, source: &dyn Source, now: i64) -> Result<(), Error> {
+        source.read(|view| self.check_user_in(view, now))?
+    }
+
+    fn check_user_in(&self, view: &View<'_>, now: i64) -> Result<(), Error> {
         let (user, realm) = (&self.user, self.user.realm());
         let domain = view.get::<Name>(&NameKey::domain(realm))?.map(Name::domain);
         let Some(domain) = domain else { return check_new_name(user.name()) };
@@ -83,7 +90,7 @@ impl Bootstrap {
 /// When a name or URL is not accepted, the user is disabled or expired, or the facts cannot be changed.
 pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     new.check()?;
-    ctx.facts.read(|view| new.check_user(view, ctx.now.unix_seconds))??;
+    new.check_user(ctx.facts, ctx.now.unix_seconds)?;
     // The operator chooses this password, so it need not be changed at the first login.
     let passwords = &PasswordRules { change_given: false, ..*ctx.passwords };
     let ctx = &ChangeContext { passwords, ..*ctx };

@@ -2,6 +2,7 @@
 
 use super::{changes, enabled, or_dash, set_or_removed, similar};
 use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project};
+use crate::clock;
 use crate::example;
 use crate::home::{Home, IfMissing, Installation, config_of};
 use crate::{output, prompt};
@@ -29,6 +30,7 @@ pub(super) fn bootstrap(
     let wanted = wanted(&new, password);
     wanted.check()?;
     let home = &Home::open(Installation::find(data, config, IfMissing::Create)?)?;
+    wanted.check_user(home.source(), clock::now().unix_seconds)?;
     let kept = urls_of(home, &new)?;
     let address = home.config.tls.listen.for_client();
     let is_local = new.public_url.is_none()
