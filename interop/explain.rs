@@ -165,6 +165,16 @@ fn the_next_step_gives_only_what_is_missing_and_takes_nothing_away() {
 }
 
 #[test]
+fn a_new_password_says_what_else_lets_the_user_in() {
+    let server = Server::start();
+    server.add_user("alice", "DatastoreReader");
+    let passwd = ["user", "passwd", "alice@local", "--password-stdin"];
+    let output = server.cli_output(&passwd, "a long new password\n");
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["other_credentials"], 1, "{said}");
+}
+
+#[test]
 fn an_assigned_role_says_what_decides_about_its_effect() {
     let server = Server::start();
     server.add_user("alice", "DatastorePowerUser");

@@ -39,9 +39,10 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             if user == first_start::admin()? {
                 first_start::forget_first_password(&home.data);
             }
-            let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             let others = home.source().read(|view| user_access(view, &user))??.ways;
             let others = others.iter().filter(|way| way.kind != WayKind::Password).count();
+            let value =
+                json!({ "user": user.to_string(), "other_credentials": others, "revision": at.revision.0 });
             let stay = match others {
                 0 => String::new(),
                 others => format!(
