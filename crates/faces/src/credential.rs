@@ -258,7 +258,7 @@ mod tests {
         {
             assert_eq!(of(text).unwrap().authid.to_string(), name);
         }
-        // What nobody can have: `:x`, `al ice:x`, `alice@:x`, `alice@x:x`, `@local:x`, `a/b:x`, a name that is not UTF-8, and `alice@local:`.
+        // What nobody can have: `:x`, `al ice:x`, `alice@:x`, `alice@x:x`, `@local:x`, `a/b:x`, and `alice@local:`.
         for (value, named) in [
             ("Basic Ong=", "@(not allowed)"),
             ("Basic YWwgaWNlOng=", "al ice@(not allowed)"),
@@ -266,7 +266,6 @@ mod tests {
             ("Basic YWxpY2VAeDp4", "alice@x@(not allowed)"),
             ("Basic QGxvY2FsOng=", "@local@(not allowed)"),
             ("Basic YS9iOng=", "a/b@(not allowed)"),
-            ("Basic /zp4", "\u{fffd}@(not allowed)"),
             ("Basic YWxpY2VAbG9jYWw6", "alice@local"),
         ] {
             let Ok(Credential::NamedSecret(ask, said)) = extract(&headers(&[("authorization", value)]))
