@@ -32,27 +32,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &format!("user {} created{password}", new.userid));
         }
         User::List => return list(home, json),
-        User::Passwd { user, password_stdin } => {
-            require(home, &user)?;
-            let password = prompt::new_password(password_stdin)?;
-            let at = enfilade_admin::set_password(&home.change_context(), &user, &password)?;
-            if user == first_start::admin()? {
-                first_start::forget_first_password(&home.data);
-            }
-            let others = home.source().read(|view| user_access(view, &user))??.ways;
-            let others = others.iter().filter(|way| way.kind != WayKind::Password).count();
-            let value =
-                json!({ "user": user.to_string(), "other_credentials": others, "revision": at.revision.0 });
-            let stay = match others {
-                0 => String::new(),
-                others => format!(
-                    "; {} of the user still let in: enfilade user access {}",
-                    output::counted(others, "token or other credential", "tokens and other credentials"),
-                    output::word(&user.to_string())
-                ),
-            };
-            output::done(json, &value, &format!("user {user} has a new password{stay}"));
-        }
+        User::Passwd { user, password_stdin } => return passwd(home, &user, password_stdin, json),
         User::Set { user, expires, comment, uid, gid, default_project } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
             // The project is looked up first, so that a mistyped name changes nothing.
@@ -104,6 +84,28 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &format!("user {user} enabled"));
         }
     }
+    Ok(())
+}
+
+fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyhow::Result<()> {
+    require(home, user)?;
+    let password = prompt::new_password(password_stdin)?;
+    let at = enfilade_admin::set_password(&home.change_context(), user, &password)?;
+    if *user == first_start::admin()? {
+        first_start::forget_first_password(&home.data);
+    }
+    let others = home.source().read(|view| user_access(view, user))??.ways;
+    let others = others.iter().filter(|way| way.kind != WayKind::Password).count();
+    let value = json!({ "user": user.to_string(), "other_credentials": others, "revision": at.revision.0 });
+    let stay = match others {
+        0 => String::new(),
+        others => format!(
+            "; {} of the user still let in: enfilade user access {}",
+            output::counted(others, "token or other credential", "tokens and other credentials"),
+            output::word(&user.to_string())
+        ),
+    };
+    output::done(json, &value, &format!("user {user} has a new password{stay}"));
     Ok(())
 }
 
