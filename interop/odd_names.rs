@@ -350,14 +350,18 @@ fn each_spelling_of_a_name_has_the_same_delay() {
 #[test]
 fn commands_to_copy_name_any_domain() {
     let cloud = Cloud::start();
-    let (realm, spelling) = ("it's & co", "NAME@%it%27s%20%26%20co");
+    let (realm, user) = ("it's & co", "a@%it%27s%20%26%20co");
     let domain = cloud.made("/domains", &json!({ "domain": { "name": realm } }))["id"].clone();
     cloud.made("/users", &json!({ "user": { "name": "a", "domain_id": domain, "password": LONG } }));
-    let mut command = std::process::Command::new(BINARY);
-    command.arg("--data").arg(cloud.server.data()).args(["revoke", "domain", realm, "--everything"]);
-    let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert!(said.contains(&format!("enfilade user passwd '{spelling}'")), "{said}");
-    let user = spelling.replace("NAME", "a");
-    let set = cloud.server.cli_output(&["user", "passwd", &user, "--password-stdin"], LONG);
+    for (what, name, next) in [
+        ("domain", realm, r"enfilade domain disable 'it'\''s & co'"),
+        ("user", user, &format!("enfilade user passwd '{user}'")),
+    ] {
+        let mut command = std::process::Command::new(BINARY);
+        command.arg("--data").arg(cloud.server.data()).args(["revoke", what, name, "--everything"]);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(said.contains(next), "{said}");
+    }
+    let set = cloud.server.cli_output(&["user", "passwd", user, "--password-stdin"], LONG);
     assert!(set.status.success(), "{set:?}");
 }

@@ -74,7 +74,7 @@ pub(crate) fn domain_id(view: &View<'_>, realm: &Realm) -> Result<DomainId, Erro
     found.ok_or_else(|| Error::Missing {
         what: "realm",
         name: realm.to_string(),
-        hint: "see `enfilade domain list`; the built-in realm is `local`",
+        hint: "see `enfilade domain list`; the built-in realm is `local`, and `enfilade domain add` creates another one",
     })
 }
 

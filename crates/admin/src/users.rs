@@ -542,7 +542,8 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let space = view
         .get::<SidSpace>(&SidSpaceKey)?
         .ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
-    let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
+    let (sid, rest) =
+        space.take(view.at().store).ok_or_else(|| Error::Invalid("no SID is left in this store".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
 }

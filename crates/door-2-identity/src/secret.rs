@@ -41,6 +41,7 @@ pub(crate) fn judge(
         (None, _) if named.is_some() && ask.authid.token.is_none() => {
             Err(Refusal::NoPassword(ask.authid.clone()))
         }
+        (None, _) if named.is_some() && account.is_some() => Err(Refusal::no_secret(ask.authid.clone())),
         (None, _) => Err(Refusal::Unknown(ask.authid.clone())),
         (Some(_), Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. }))) => Err(refusal),
         (Some(_), Err(refusal)) => return Err(refusal.into()),

@@ -3,6 +3,7 @@
 
 use crate::issued::record_of;
 use crate::output;
+use enfilade_faces::PLAIN_HTTP;
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{CredentialId, RequestId, visible};
 use enfilade_passage::{Audit, Claim, Event};
@@ -49,14 +50,15 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// Whether a line is left out. Anybody can cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
+    /// Whether a line is left out. Anybody can send requests of plain HTTP and cause refusals without a credential, so their lines are limited. Failed logins have a limit of their
     /// own, so that no flood of other refusals hides them; the delay after failed logins keeps each address far below it.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> bool {
         if self.events.len() >= EVENTS_MAX {
             return true;
         }
         // The revision is set when door 2 grants.
-        if event.code.is_empty() || event.revision != 0 {
+        let is_of_anybody = !event.code.is_empty() && event.revision == 0;
+        if !is_of_anybody && event.face != PLAIN_HTTP {
             return false;
         }
         let now = now();
@@ -262,6 +264,8 @@ mod tests {
         assert_eq!(written(&[&failed_login; 5], 1), 2);
         assert_eq!(written(&[&user, &granted, &stranger, &user], 1), 3);
         assert_eq!(written(&[&stranger; 3], 2), 2);
+        let plain_http = Event { face: PLAIN_HTTP, ..Event::default() };
+        assert_eq!(written(&[&plain_http; 5], 3), 2);
     }
 
     #[test]

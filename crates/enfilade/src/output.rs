@@ -4,7 +4,11 @@
 
 use enfilade_facts::vocabulary::visible_lines;
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// The first error of a write to standard output.
+static LOST: OnceLock<String> = OnceLock::new();
 
 /// Prints a line to standard output. Control characters and invisible characters of names are escaped.
 pub(crate) fn line(text: &str) {
@@ -12,11 +16,35 @@ pub(crate) fn line(text: &str) {
 }
 
 fn raw_line(text: &str) {
-    // A closed pipe (`| head`) is not an error.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Some(why) = write_to(&mut std::io::stdout(), text) {
+        let _ = LOST.set(why);
+    }
+}
+
+/// Writes a line. Returns why that failed. A closed pipe (`| head`) is not an error.
+fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
+    let why = writeln!(out, "{text}").and_then(|()| out.flush()).err()?;
+    (why.kind() != std::io::ErrorKind::BrokenPipe).then(|| why.to_string())
+}
+
+/// The error that standard output could not be written, if a line of it was lost.
+pub(crate) fn lost() -> Option<anyhow::Error> {
+    LOST.get().map(|why| {
+        anyhow::anyhow!(
+            "standard output cannot be written, so the output is not complete: {why}; what the command changed stays changed, see \
+             `enfilade facts log`; a secret that was not shown is lost: make another one"
+        )
+    })
 }
 
 pub(crate) use crate::notes::{is_for_people, note};
+
+/// Whether standard output and standard error are the same file, pipe or socket.
+pub(crate) fn is_one_stream() -> bool {
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let [out, err] = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+    matches!((out, err), (Ok(out), Ok(err)) if identity(out) == identity(err))
+}
 
 /// Prints a JSON value on one line.
 pub(crate) fn json_line(value: &Value) {
@@ -67,6 +95,18 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     }
 }
 
+/// The maximum number of names in one sentence.
+const NAMED_MAX: usize = 5;
+
+/// Some names, such as `a, b and 7 more`.
+pub(crate) fn some(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// A number with its noun, such as `1 session` or `2 sessions`.
 pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
@@ -87,6 +127,22 @@ pub(crate) fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
+        let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(write_to(&mut full, "text").unwrap().contains("No space left"));
+        let (reader, mut closed) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(write_to(&mut closed, "text"), None);
+        assert_eq!(write_to(&mut Vec::new(), "text"), None);
+    }
+
+    #[test]
+    fn a_long_list_of_names_ends_with_a_number() {
+        assert_eq!(some(&["a", "b"]), "a, b");
+        assert_eq!(some(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
+    }
 
     #[test]
     fn a_name_in_a_command_is_one_word_of_the_shell() {

@@ -126,6 +126,7 @@ impl Router {
         };
         let answering = match need {
             Need::Public(answer) => {
+                trace.event.path = request.uri().path().to_owned();
                 let answer = answer(faces);
                 trace.answered(&answer);
                 return answer;

@@ -298,3 +298,42 @@ fn check_expected(view: &View<'_>, table: Table, key: &[u8], expected: &Expected
     };
     if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: codec::printable(key) }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stored record of one byte and a checksum.
+    fn stored(checksum: u8) -> Vec<u8> {
+        let mut bytes = vec![0];
+        bytes.extend(u128::from(checksum).to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn each_group_and_the_table_are_counted() {
+        let (first, second) = ([1; 17], [2; 17]);
+        let key = |group: [u8; 17], last: u8| [group.as_slice(), &[last]].concat();
+        let mut counting = Counting::of(Table::Memberships);
+        let during: Vec<Write> = [(first, 5), (first, 6), (second, 7)]
+            .iter()
+            .filter_map(|(group, last)| counting.add(&key(*group, *last), &stored(*last)))
+            .collect();
+        let written = |writes: Vec<Write>| -> Vec<(Vec<u8>, Option<Tally>)> {
+            writes
+                .into_iter()
+                .map(|write| (write.key, write.stored.map(|stored| Tally::from_bytes(&stored))))
+                .collect()
+        };
+        let tally = |group: &[u8], count, digest| {
+            (tally_key(Table::Memberships, group), Some(Tally { count, digest }))
+        };
+        assert_eq!(written(during), [tally(&first, 2, 11)]);
+        assert_eq!(written(counting.finish().collect()), [tally(&second, 1, 7), tally(&[], 3, 18)]);
+    }
+
+    #[test]
+    fn a_table_without_records_has_no_tally() {
+        assert_eq!(Counting::of(Table::Memberships).finish().count(), 0);
+    }
+}

@@ -18,6 +18,10 @@ impl StoredResource for Service {
     const KIND: ResourceKind = ResourceKind::Service;
     const DELETE: &'static str = "remove";
 
+    fn called(&self) -> &str {
+        &self.name
+    }
+
     fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_name("service's kind", &self.kind, NAME_CHARS_MAX)?;
         check_comment(self.description.as_deref())?;
@@ -41,6 +45,10 @@ impl StoredResource for Endpoint {
     const NAME: &'static str = "endpoint";
     const KIND: ResourceKind = ResourceKind::Endpoint;
     const DELETE: &'static str = "remove";
+
+    fn called(&self) -> &str {
+        &self.url
+    }
 
     fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
         check_url(&self.url)?;
@@ -118,23 +126,59 @@ pub struct CatalogEntry {
     pub endpoint: Endpoint,
 }
 
+/// A service that [`add_service`] created or found.
+#[derive(Clone, Copy, Debug)]
+pub struct AddedService {
+    /// The id of the service.
+    pub id: ServiceId,
+    /// Whether the service was created; otherwise it existed before.
+    pub is_new: bool,
+}
+
 /// Creates a service, or returns the existing one of this type and name.
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(ServiceId, At), Error> {
+pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(AddedService, At), Error> {
     check_name("service", name, NAME_CHARS_MAX)?;
     check_name("service's kind", kind, NAME_CHARS_MAX)?;
     ctx.commit(&format!("service add {kind} {name}"), |view, change| {
         let same = |(_, row): &(ServiceId, Service)| row.kind == kind && row.name == name;
         if let Some((id, _)) = view.list::<Service>(&[])?.into_iter().find(same) {
-            return Ok(id);
+            return Ok(AddedService { id, is_new: false });
         }
         let id = ServiceId::from_bytes(random()?);
         let row = Service { kind: kind.into(), name: name.into(), enabled: true, description: None };
         change.put(&id, &row);
-        Ok(id)
+        Ok(AddedService { id, is_new: true })
     })
+}
+
+/// Finds a service by id, or by a name that only one service has.
+///
+/// # Errors
+/// When no service or more than one matches, or the facts cannot be read.
+pub fn find_service(source: &dyn Source, text: &str) -> Result<ServiceId, Error> {
+    let services = source.read(|view| view.list::<Service>(&[]))??;
+    if let Some((id, _)) = services.iter().find(|(id, _)| id.to_string() == text) {
+        return Ok(*id);
+    }
+    let named: Vec<_> = services.iter().filter(|(_, row)| row.name == text).collect();
+    match named.as_slice() {
+        [] => Err(Error::Missing {
+            what: "service",
+            name: text.to_owned(),
+            hint: "see `enfilade catalog list`; expected a name or an id",
+        }),
+        [(id, _)] => Ok(*id),
+        all => {
+            let ids: Vec<String> = all.iter().map(|(id, row)| format!("{id} ({})", row.kind)).collect();
+            Err(Error::Invalid(format!(
+                "several services have the name `{text}`; expected one of these ids: {}",
+                ids.join(", ")
+            )))
+        }
+    }
 }
 
 /// Creates a region, if it does not exist.

@@ -194,14 +194,21 @@ impl FromStr for Userid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed::new("user id", text, expected);
-        let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
+        let (name, realm) =
+            text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`, such as `alice@local`"))?;
+        if realm.contains('!') {
+            return Err(wrong("expected a user, `user@realm`; `!` begins the name of an API token"));
+        }
+        if name.is_empty() {
+            return Err(wrong("expected a user, `user@realm`; `@` begins the name of a group"));
+        }
         if let Some(realm) = realm.strip_prefix('%') {
             let (name, realm) = decoded(name).zip(decoded(realm)).ok_or_else(|| wrong(ENCODED))?;
             return Userid::new(&name, realm.parse()?);
         }
         if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
             return Err(wrong(
-                "expected `user@realm` of 3 to 64 bytes; write a longer name percent-encoded, with `@%` before the realm",
+                "expected `user@realm` of 3 to 64 bytes, such as `alice@local`; write a longer name percent-encoded, with `@%` before the realm",
             ));
         }
         if !fits_proxmox(name) {
@@ -230,9 +237,13 @@ impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         // The last `@` begins the realm. A `!` before that `@` belongs to the user name. The last `!` after it begins the token name.
-        let at = text
-            .rfind('@')
-            .ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
+        let at = text.rfind('@').ok_or_else(|| {
+            Malformed::new(
+                "auth id",
+                text,
+                "expected `user@realm` or `user@realm!token`, such as `alice@local`",
+            )
+        })?;
         let is_encoded = text.get(at..).is_some_and(|realm| realm.starts_with("@%"));
         let bang = text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang));
         let Some((user, token)) = bang else { return Ok(Authid { user: text.parse()?, token: None }) };
@@ -285,6 +296,14 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
+    /// For a text that cannot be the name of an account: the name of an account that never exists, because no realm has an empty name. Door 2 refuses it
+    /// like every unknown name.
+    pub fn of_nobody(text: &str) -> Authid {
+        let odd = |text: &str| Text { text: text.into(), is_plain: false };
+        let shown = text.get(..text.floor_char_boundary(limits::USERID_BYTES_MAX)).unwrap_or_default();
+        Authid { user: Userid { name: odd(shown), realm: Realm(odd("")) }, token: None }
+    }
+
     /// Whether Proxmox's grammar can express the authid. Other authids cannot be in Proxmox's files.
     pub fn is_plain(&self) -> bool {
         self.user.is_plain() && self.is_token_plain()
@@ -532,6 +551,12 @@ impl fmt::Debug for Ugid {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_group_is_no_user() {
+        let why = "@family".parse::<Authid>().unwrap_err().to_string();
+        assert!(why.contains("`@` begins the name of a group"), "{why}");
+    }
 
     #[test]
     fn authids_as_proxmox_reads_them() {

@@ -191,7 +191,9 @@ impl Comparison<'_, '_, '_, '_> {
                 space
             }
         };
-        let (sid, rest) = space.take().ok_or_else(|| unavailable("this store has no free SID left"))?;
+        let (sid, rest) = space
+            .take(self.draft.view.at().store)
+            .ok_or_else(|| unavailable("this store has no free SID left"))?;
         self.space = self.space.map(|(before, _)| (before, rest));
         let Entry { enabled, expires, comment } = entry.clone();
         let user = User {
